@@ -31,7 +31,7 @@ PathOption = str | Path | None
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
 """Okabe and Ito's eight colours, which differ under every common colour blindness."""
 MARKERS = "osD^vPX*"
-"""Markers of the systems, in order, so that lines differ without colour too."""
+"""Markers by index, so that lines differ without colour, too."""
 BAR_SHARE = 0.8
 """Total width of the bars of one set, as a share of the distance between two sets."""
 HITS_DRAWN = 6
@@ -51,12 +51,11 @@ def plot_metric(comparison: SystemComparison, metric: str, path: PathOption = No
     axes = chart.add_subplot()
     width = BAR_SHARE / len(comparison.systems)
     for index, system in enumerate(comparison.systems):
-        comparison.value(system, metric, comparison.sets[0])  # raises ConfigError for an unknown metric
+        means = [comparison.value(system, metric, name) for name in comparison.sets]
         found = [comparison.row(system, name).metrics[metric] for name in comparison.sets]
-        spread = np.array([[e.mean - e.low for e in found], [e.high - e.mean for e in found]]).clip(min=0.0)
-        where = np.arange(len(found)) - BAR_SHARE / 2 + (index + 0.5) * width
-        means = [estimate.mean for estimate in found]
-        axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=colour(index))
+        errors = np.array([[e.mean - e.low for e in found], [e.high - e.mean for e in found]]).clip(min=0.0)
+        centres = np.arange(len(found)) - BAR_SHARE / 2 + (index + 0.5) * width
+        axes.bar(centres, means, width, yerr=errors, capsize=2, label=system, color=colour(index))
     axes.set_xticks(range(len(comparison.sets)), comparison.sets)
     axes.set_ylim(0.0, 1.0)
     label_axes(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
@@ -91,14 +90,12 @@ def plot_precision_recall(comparison: SystemComparison, set: str | None = None, 
     chart = new_chart(6.5, 4.0)
     axes = chart.add_subplot()
     for index, system in enumerate(comparison.systems):
-        comparison.row(system, set)  # raises ConfigError for an unknown set
-        recall, precision = (_curve(comparison, system, set, name) for name in ("recall", "precision"))
+        name = comparison.row(system, set).set
+        recall, precision = (_curve(comparison, system, name, metric) for metric in ("recall", "precision"))
         axes.plot(recall, precision, marker=marker(index), ms=4, label=system, color=colour(index))
     axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
-    name = comparison.sets[0] if set is None else set
-    label_axes(
-        axes, f"{name}: precision and recall at 1..{comparison.depth}", "recall (0..1)", "precision (0..1)", beside=True
-    )
+    title = f"{name}: precision and recall at 1..{comparison.depth}"
+    label_axes(axes, title, "recall (0..1)", "precision (0..1)", beside=True)
     return chart.saved(path)
 
 
@@ -154,70 +151,6 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
     return chart.saved(path)
 
 
-def _heat_map(chart: Any, tuning: Tuning, names: Sequence[str]) -> None:
-    across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
-    grid = np.full((len(down), len(across)), np.nan)
-    for trial in tuning.history:
-        if all(name in trial.settings for name in names):
-            grid[down.index(trial.settings[names[1]]), across.index(trial.settings[names[0]])] = trial.score
-    axes = chart.add_subplot()
-    image = axes.imshow(grid, origin="lower", aspect="auto", cmap="cividis")
-    middle = np.nanmean([np.nanmin(grid), np.nanmax(grid)])
-    for (row, column), score in np.ndenumerate(grid):
-        if np.isfinite(score):
-            ink = "white" if score < middle else "black"
-            axes.text(column, row, f"{score:.3f}", color=ink, ha="center", va="center", fontsize="small")
-    axes.set_xticks(range(len(across)), [str(value) for value in across])
-    axes.set_yticks(range(len(down)), [str(value) for value in down])
-    axes.set_title(f"{tuning.metric} on the training sets")
-    axes.set_xlabel(names[0])
-    axes.set_ylabel(names[1])
-    chart.colorbar(image, label=f"{tuning.metric} (0..1)")
-
-
-def _curve(comparison: SystemComparison, system: str, set: str | None, name: str) -> list[float]:
-    metrics = [f"{name}@{k}" for k in range(1, comparison.depth + 1)]
-    values: dict[str, list[float]] = {metric: [] for metric in metrics}
-    for run in comparison.runs:
-        if run.system == system and set in (None, run.set):
-            qrels = comparison.datasets[run.set, run.group].qrels
-            scored = score_rankings({query: qrels[query] for query in run.ids}, run.ids, metrics)
-            for metric in metrics:
-                values[metric] += scored[metric].values()
-    return [float(np.mean(values[metric])) for metric in metrics]
-
-
-def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
-    """Set the title, the labels of both axes and, if any line has a label, a legend.
-
-    Args:
-        across, up: Labels of the horizontal and the vertical axis.
-        beside: Put the legend to the right of the axes instead of inside.
-        legend: False: no legend.
-    """
-    axes.set_title(title)
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
-    if legend and axes.get_legend_handles_labels()[1]:
-        where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False} if beside else {}
-        axes.legend(fontsize="small", **where)
-
-
-def new_chart(width: float, height: float) -> Any:
-    """An empty figure, width and height in inches. Raises MissingExtra without matplotlib."""
-    return optional_module("umi_common.evaluation._figure", "matplotlib", "eval").Chart(width, height)
-
-
-def colour(index: int) -> str:
-    """The colour of the system with this index."""
-    return PALETTE[index % len(PALETTE)]
-
-
-def marker(index: int) -> str:
-    """The marker of the system with this index."""
-    return MARKERS[index % len(MARKERS)]
-
-
 def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
     """One line per hit: its score in each arm and after each stage, divided by the highest score there."""
     hits = result.hits[:HITS_DRAWN]
@@ -267,6 +200,72 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
     return chart.saved(path)
 
 
+def _heat_map(chart: Any, tuning: Tuning, names: Sequence[str]) -> None:
+    """Draw each trial's score in a grid of two settings, named across and down."""
+    across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
+    grid = np.full((len(down), len(across)), np.nan)
+    for trial in tuning.history:
+        if all(name in trial.settings for name in names):
+            grid[down.index(trial.settings[names[1]]), across.index(trial.settings[names[0]])] = trial.score
+    axes = chart.add_subplot()
+    image = axes.imshow(grid, origin="lower", aspect="auto", cmap="cividis")
+    middle = np.nanmean([np.nanmin(grid), np.nanmax(grid)])
+    for (row, column), score in np.ndenumerate(grid):
+        if np.isfinite(score):
+            ink = "white" if score < middle else "black"
+            axes.text(column, row, f"{score:.3f}", color=ink, ha="center", va="center", fontsize="small")
+    axes.set_xticks(range(len(across)), [str(value) for value in across])
+    axes.set_yticks(range(len(down)), [str(value) for value in down])
+    axes.set_title(f"{tuning.metric} on the training sets")
+    axes.set_xlabel(names[0])
+    axes.set_ylabel(names[1])
+    chart.colorbar(image, label=f"{tuning.metric} (0..1)")
+
+
+def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> list[float]:
+    """The mean of metric `name` over a set's queries at each cut-off from 1 to the depth."""
+    metrics = [f"{name}@{k}" for k in range(1, comparison.depth + 1)]
+    values: dict[str, list[float]] = {metric: [] for metric in metrics}
+    for run in comparison.runs:
+        if (run.system, run.set) == (system, set):
+            qrels = comparison.datasets[run.set, run.group].qrels
+            scored = score_rankings({query: qrels[query] for query in run.ids}, run.ids, metrics)
+            for metric in metrics:
+                values[metric] += scored[metric].values()
+    return [float(np.mean(values[metric])) for metric in metrics]
+
+
+def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
+    """Set the title, the labels of both axes and, if any line has a label, a legend.
+
+    Args:
+        across, up: Labels of the horizontal and the vertical axis.
+        beside: Put the legend to the right of the axes instead of inside.
+        legend: False: no legend.
+    """
+    axes.set_title(title)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    if legend and axes.get_legend_handles_labels()[1]:
+        where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False} if beside else {}
+        axes.legend(fontsize="small", **where)
+
+
+def new_chart(width: float, height: float) -> Any:
+    """An empty figure, width and height in inches. Raises MissingExtra without matplotlib."""
+    return optional_module("umi_common.evaluation._figure", "matplotlib", "eval").Chart(width, height)
+
+
+def colour(index: int) -> str:
+    """The colour of the system, hit or line with this index."""
+    return PALETTE[index % len(PALETTE)]
+
+
+def marker(index: int) -> str:
+    """The marker of the system, hit or line with this index."""
+    return MARKERS[index % len(MARKERS)]
+
+
 def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
     """Name of an arm or a stage -> one score per hit: first the arms, then the stages in order.
 
@@ -287,7 +286,7 @@ def _shares(scores: Sequence[float]) -> list[float]:
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
-    """The heights, changed so that two differ by at least `NAME_GAP`; their order stays, and none is below 0."""
+    """Heights at least 0 and at least `NAME_GAP` apart, near the given ones and in their order."""
     apart, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
     for above, below in pairwise(order):
         apart[below] = min(apart[below], apart[above] - NAME_GAP)

@@ -10,9 +10,10 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
@@ -23,6 +24,8 @@ from umi_common.evaluation.systems import UmiSystem, open_system
 from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
+
+Item = TypeVar("Item")
 
 TRIALS = 30
 """Draws of random search, if the caller names no number."""
@@ -49,10 +52,11 @@ class Trial:
     """One configuration tried."""
 
     settings: Mapping[str, Any]
-    """By "stage.field"."""
+    """The settings that the trial changed, by "stage.field"."""
     score: float
     """Mean over the training sets of each set's mean over its queries."""
     by_set: Mapping[str, float]
+    """Mean over the queries of each training set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,29 +140,28 @@ def tune(
     candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
     train, held_out = split_by_group(datasets, test_share=test_share, seed=seed)
     with Stores(embedder) as stores:
-
-        def tried(settings: Mapping[str, Any], config: UmiConfig, parts: Sequence[Dataset]) -> Trial:
-            return _trial(settings, UmiSystem(config, rewriter=rewriter), parts, stores, metric)
-
-        best = tried({}, base, train)
+        trial = partial(_trial, rewriter=rewriter, stores=stores, metric=metric)
+        best = trial({}, base, train)
         history, chosen = [best], base
         with progress_bar(iterable=candidates, desc="tuning", unit="trial", disable=not show_progress) as bar:
             for settings, config in bar:
-                history.append(tried(settings, config, train))
+                history.append(trial(settings, config, train))
                 if history[-1].score > best.score:
                     best, chosen = history[-1], config
                 bar.set_postfix(best=f"{best.score:.4f}", refresh=False)
-                if patience is not None and len(history) - history.index(best) > patience:
+                without_gain = len(history) - 1 - history.index(best)
+                if patience is not None and without_gain >= patience:
                     break
-        test, before = (tried({}, config, held_out).score for config in (chosen, base))
+        test, before = (trial({}, config, held_out).score for config in (chosen, base))
     stopped = len(history) <= len(candidates)
     return Tuning(chosen, best.settings, metric, tuple(history), test, before, stopped, space)
 
 
 def _trial(
-    settings: Mapping[str, Any], system: UmiSystem, parts: Sequence[Dataset], stores: Stores, metric: str
+    settings: Mapping[str, Any], config: UmiConfig, parts: Sequence[Dataset], rewriter: Any, stores: Stores, metric: str
 ) -> Trial:
     _, cut = check_metric(metric)
+    system = UmiSystem(config, rewriter=rewriter)
     means: dict[str, float] = {}
     for name, datasets in by_set(parts).items():
         values: list[float] = []
@@ -182,9 +185,9 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
     if not space or empty:
         raise ConfigError(f"nothing to choose from: {', '.join(empty) or 'the space is empty'}")
     if method == "grid":
-        spans = [name for name in space if name not in lists]
-        if spans:
-            raise ConfigError(f"grid search needs lists, not Between, for {', '.join(spans)}; or method='random'")
+        ranges = [name for name in space if name not in lists]
+        if ranges:
+            raise ConfigError(f"grid search needs lists, not Between, for {', '.join(ranges)}; or method='random'")
         yield from (dict(zip(lists, values, strict=True)) for values in islice(product(*lists.values()), trials))
     elif method == "random":
         rng = random.Random(seed)
@@ -246,11 +249,13 @@ def _toml(stage: str, field: str, value: Any) -> str:
 def split_by_group(
     datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0
 ) -> tuple[list[Dataset], list[Dataset]]:
-    """(datasets for tuning, held-out ones for the final score): the groups of each set, or the queries of one group.
+    """(datasets for tuning, held-out datasets for the final score).
+
+    The groups of a set are divided between the two; the queries of the group where a set has only one.
 
     Args:
         datasets: Any number of sets.
-        test_share: Share of each set's groups (or queries) that go to test, between 0 and 1; at least one to each side.
+        test_share: Share of a set's groups (or queries) that is held out, between 0 and 1; each side gets at least one.
         seed: Same seed, same split.
 
     Raises:
@@ -262,20 +267,20 @@ def split_by_group(
     for name, parts in by_set(datasets).items():
         rng = random.Random(f"{seed}/{name}")  # a set's split does not depend on the sets beside it
         if len(parts) > 1:
-            held = _sampled(range(len(parts)), test_share, rng)
-            train += [part for index, part in enumerate(parts) if index not in held]
-            test += [part for index, part in enumerate(parts) if index in held]
-            continue
-        (whole,) = parts
-        asked = whole.judged
-        if len(asked) < 2:
-            raise ConfigError(f"{name} has {len(asked)} judged queries in one group; splitting needs at least two")
-        held = _sampled(range(len(asked)), test_share, rng)
-        train.append(whole.with_queries([query.id for index, query in enumerate(asked) if index not in held]))
-        test.append(whole.with_queries([query.id for index, query in enumerate(asked) if index in held]))
+            tuned, held = _divided(parts, test_share, rng)
+        else:
+            whole, asked = parts[0], parts[0].judged
+            if len(asked) < 2:
+                raise ConfigError(f"{name} has {len(asked)} judged queries in one group; splitting needs at least two")
+            sides = _divided(asked, test_share, rng)
+            tuned, held = ([whole.with_queries([query.id for query in side])] for side in sides)
+        train += tuned
+        test += held
     return train, test
 
 
-def _sampled(indices: Sequence[int], share: float, rng: random.Random) -> set[int]:
-    count = min(max(1, round(share * len(indices))), len(indices) - 1)
-    return set(rng.sample(indices, count))
+def _divided(items: Sequence[Item], share: float, rng: random.Random) -> tuple[list[Item], list[Item]]:
+    """(the other items, the given share of the items, drawn at random); both in order and not empty."""
+    count = min(max(1, round(share * len(items))), len(items) - 1)
+    drawn = set(rng.sample(range(len(items)), count))
+    return [item for at, item in enumerate(items) if at not in drawn], [items[at] for at in sorted(drawn)]
