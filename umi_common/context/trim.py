@@ -16,9 +16,10 @@ ZERO_WIDTH_JOINER = "\u200d"
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """Where to cut a text so that about as much as possible has `size` <= `limit`; 0 if not even one character fits.
+    """The number of characters of a text to keep so that they have at most `limit` tokens; 0 if not even one fits.
 
-    The cut is after a sentence or else a word, if that keeps the share LEAST_KEPT of it, else after a character.
+    The cut is after the last sentence that fits, if at least the share LEAST_KEPT of what fits remains; else after a
+    word, on the same condition; else after a character.
 
     Args:
         text: Of any length; only its beginning is measured, up to a few times `limit` tokens.
@@ -32,12 +33,12 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
         end = _readable_end(text, most)
         if size(text[:end]) <= limit:
             return end
-        most = end // 2 if end > 1 else 0
+        most = end // 2
     return 0
 
 
 def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """The largest n that fits, by bisection between a length that fits and one that does not."""
+    """The largest n for which `text[:n]` fits, by bisection between a length that fits and one that does not."""
     fits, over = 0, min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
     while size(text[:over]) <= limit:
         if over == len(text):

@@ -14,15 +14,13 @@ from umi_common.types import SearchResult
 EXCERPT_CHARACTERS = 320
 LEAD_CHARACTERS = 60
 """Characters of an excerpt before the first word of the query."""
-FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a about an and are as at be but by can did do does for from had has have he how i in is it its me my of on or "
-        "our s she so t that the their them there they this to us was we were what when where which who whom whose why "
-        "will with you your",
-    )
+FUNCTION_TEXT = (
+    "a about an and are as at be but by can did do does for from had has have he how i in is it its me my of on or our "
+    "s she so t that the their them there they this to us was we were what when where which who whom whose why will "
+    "with you your"
 )
 """English words that occur in most texts. They are not marked, so that the other words stand out."""
+FUNCTION_WORDS = frozenset(FUNCTION_TEXT.split())
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -44,44 +42,44 @@ class QueryWords:
 
     @classmethod
     def of(cls, result: SearchResult) -> QueryWords:
-        """The words of a result's query; the terms come from `result.terms_of`, else from lower case."""
+        """The words of a result's query; without `result.terms_of`, their terms are the words in lower case."""
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
         typed = frozenset(_lowered(text))
-        # Also of each word alone, as the words of a text are read: an analyzer may find no language in one word.
+        # Each word is analysed alone, too, as `spans` does: the analyzer may find no language in one word.
         terms = frozenset(terms_of(text)).union(*map(terms_of, typed))
-        without_function_words = terms.difference(terms_of(" ".join(FUNCTION_WORDS)))
+        without_function_words = terms.difference(terms_of(FUNCTION_TEXT))
         return cls(typed - FUNCTION_WORDS or typed, without_function_words or terms, terms_of)
 
     def spans(self, text: str) -> Iterator[CharRange]:
         """[start, end) of each word to mark in `text`; rising, not overlapping."""
         for token in _TOKEN.finditer(text):
-            for start, end in self._spans_in(token[0]):
+            for start, end in self._spans_in_token(token[0]):
                 yield token.start() + start, token.start() + end
 
-    def _spans_in(self, token: str) -> Iterator[CharRange]:
-        """Ranges in a token (text between white space): its words, or all of it if only the whole is a term, as
-        `C++`.
-        """
+    def _spans_in_token(self, token: str) -> list[CharRange]:
+        """Ranges in a token (text between white space): its words; if only the whole has a term, all of them as one."""
         found = self.terms.intersection(self.terms_of(token))
         words = list(_pieces(_WORD, token))
-        spans = [span for start, end in words for span in self._spans_of(token[start:end], start, found)]
+        spans = [
+            (start + at, start + to) for start, end in words for at, to in self._spans_in_word(token[start:end], found)
+        ]
         if found and not spans and words:
             spans = [(words[0][0], words[-1][1])]
-        return iter(spans)
+        return spans
 
-    def _spans_of(self, word: str, start: int, found: frozenset[str]) -> list[CharRange]:
-        """Ranges in a word: all of it, or the parts of it that are terms, as in `wait_for`."""
-        whole = [(start, start + len(word))]
+    def _spans_in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
+        """Ranges in a word: all of it, or the parts of it whose terms are in `found`, as in `wait_for`."""
+        whole = [(0, len(word))]
         if word.lower() in self.typed:
             return whole
         terms = self.terms_of(word) if found else []
         if found.isdisjoint(terms):
             return []
         parts = [part for part in _pieces(_PART, word) if not found.isdisjoint(self.terms_of(word[slice(*part)]))]
-        if parts == [(0, len(word))] and len(terms) > 1 and not word.isascii():
-            parts = _stretches(word.lower(), found)
-        return [(start + at, start + end) for at, end in parts] or whole
+        if parts == whole and len(terms) > 1 and not word.isascii():
+            parts = _ranges_covered(word.lower(), found)
+        return parts or whole
 
 
 def _lowered(text: str) -> list[str]:
@@ -95,7 +93,7 @@ def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[CharRange]:
     return (piece.span() for piece in pattern.finditer(token))
 
 
-def _stretches(word: str, terms: frozenset[str]) -> list[CharRange]:
+def _ranges_covered(word: str, terms: frozenset[str]) -> list[CharRange]:
     """Ranges that the terms cover in a word written without spaces: 東京 in 昨日東京で."""
     covered = bytearray(b" " * len(word))
     for term in terms:
@@ -103,7 +101,7 @@ def _stretches(word: str, terms: frozenset[str]) -> list[CharRange]:
         while at >= 0:
             covered[at : at + len(term)] = b"x" * len(term)
             at = word.find(term, at + 1)
-    return [stretch.span() for stretch in re.finditer(b"x+", covered)]
+    return [match.span() for match in re.finditer(b"x+", covered)]
 
 
 def marked(
@@ -114,16 +112,16 @@ def marked(
     written: Callable[[str], str] = escape,
 ) -> str:
     """The text, escaped by `written`, with each word of the query between the two strings of `around`."""
-    shown = visible(text)
+    shown, (before, after) = visible(text), around
     pieces, at = [], 0
     for start, end in words.spans(shown):
-        pieces += [written(shown[at:start]), around[0], written(shown[start:end]), around[1]]
+        pieces += [written(shown[at:start]), before, written(shown[start:end]), after]
         at = end
     return "".join([*pieces, written(shown[at:])])
 
 
 def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
-    """At most `characters` of a text in one line, from shortly before the query's first word; "…" where it is cut."""
+    """About `characters` of a text in one line, from shortly before the query's first word; "…" marks a cut."""
     line = " ".join(text.split())
     if len(line) <= characters:
         return line
