@@ -1,4 +1,4 @@
-"""Retrievers and vector stores of the adapters that open a store of their own, which they close."""
+"""What the adapters' retrievers and vector stores share: opening a store, closing it, and methods in a thread."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class OwnsStore(Closing):
 
     umi: DualRetriever
     _owns_store: bool
+    """Whether `close` closes the store; False: the caller made it."""
 
     def close(self) -> None:
-        """End the threads, and close the store unless the caller made it."""
+        """End the threads of `umi`, and close the store if this object opened it."""
         self.umi.close()
         if self._owns_store:
             self.umi.store.close()
 
 
 class OpensStore(OwnsStore):
-    """A retriever of an adapter. `from_store(store, **options)` makes one, whose store the caller closes."""
+    """A retriever of an adapter; its classmethod `from_store(store, **options)` is for a store the caller closes."""
 
     @classmethod
     def _opened(
@@ -42,7 +43,7 @@ class OpensStore(OwnsStore):
         read_only: bool = False,
         **options: Any,
     ) -> Self:
-        """`_owning` for a store that is opened with these arguments; with `read_only`, nothing is added."""
+        """Open a store and return `_owning` of it; with `read_only`, `fill` is not called."""
         stages, _ = stages_and_fields(options)
         config = UmiConfig(**stages) if stages else None  # None: the defaults, with the store's analyzer
         store = HybridStore.open(directory, embedder=embedder, config=config, read_only=read_only)
@@ -50,7 +51,7 @@ class OpensStore(OwnsStore):
 
     @classmethod
     def _owning(cls, store: Any, fill: Callable[[Self], None] | None, **options: Any) -> Self:
-        """`from_store` for a store that `close` closes; `fill` adds to it. If this fails, the store is closed."""
+        """`from_store`, then `fill`, which adds chunks. `close` closes the store; it is also closed if a step fails."""
         try:
             retriever: Self = cls.from_store(store, **options)  # type: ignore[attr-defined]
             if fill is not None:
@@ -65,22 +66,23 @@ class OpensStore(OwnsStore):
 def retriever_over(
     store: HybridStore | None, opening: Mapping[str, Any], stages: Mapping[str, Any], *, read_only: bool, **parts: Any
 ) -> DualRetriever:
-    """A retriever over the store of a vector store; None: over one that is opened. If this fails, that one is closed.
+    """The core retriever of an adapter's vector store. If it cannot be made, a store that was opened for it is closed.
 
     Args:
-        opening: Embedder and directory, under the names that the vector store's arguments have.
+        store: None: a store is opened.
+        opening: The embedder, then the directory, of the store to open, by the names of the vector store's arguments.
         stages: Stages of `UmiConfig`.
         read_only: As in `HybridStore.open`.
         **parts: As in `DualRetriever`.
 
     Raises:
-        ConfigError: If there are a store and an embedder or directory, or a stage is wrong.
+        ConfigError: If an embedder or a directory is given beside a store, or a stage is wrong.
     """
-    embedder, directory = opening.values()
-    if store is not None and not embedder is directory is None:
-        raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(opening)} out")
     config = UmiConfig(**stages)
+    embedder, directory = opening.values()
     if store is not None:
+        if embedder is not None or directory is not None:
+            raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(opening)} out")
         return DualRetriever(store, config=config, **parts)
     own = HybridStore.open(directory, embedder=embedder, config=config if stages else None, read_only=read_only)
     try:
