@@ -1,4 +1,4 @@
-"""`UmiRetriever.batch`: one `search_many` for many inputs, but a run for each, as LangChain's own `batch` opens them.
+"""`UmiRetriever.batch`: one `search_many` for many inputs, and a callback run for each, as of LangChain's `batch`.
 
 `batch` and `abatch` run the same coroutine. With synchronous callbacks and `search_many` the coroutine never suspends,
 so `batch` runs it to its end without an event loop.
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 Configs = RunnableConfig | list[RunnableConfig] | None
 
 
-def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any) -> list[Any]:
+def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **call: Any) -> list[Any]:
     """See `UmiRetriever.batch`."""
-    made = _Batch(retriever, CallbackManager, retriever.umi.search_many, _stages, retriever.answer, **how)
+    work = _Batch(retriever, CallbackManager, retriever.umi.search_many, _stages, retriever.answer, **call)
     try:
-        made.answers(inputs, config).send(None)
+        work.answers(inputs, config).send(None)
     except StopIteration as end:
         answers: list[Any] = end.value
         return answers
     raise AssertionError("a synchronous callback or search returned an awaitable")
 
 
-async def abatch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any) -> list[Any]:
+async def abatch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **call: Any) -> list[Any]:
     """See `UmiRetriever.abatch`."""
-    made = _Batch(retriever, AsyncCallbackManager, retriever.umi.asearch_many, astages, retriever.aanswer, **how)
-    return await made.answers(inputs, config)
+    work = _Batch(retriever, AsyncCallbackManager, retriever.umi.asearch_many, astages, retriever.aanswer, **call)
+    return await work.answers(inputs, config)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """One call of `batch` or `abatch`, with what differs between the two."""
+    """One call of `batch` or `abatch`; the functions are synchronous in the first and asynchronous in the second."""
 
     retriever: UmiRetriever
     manager: type[CallbackManager] | type[AsyncCallbackManager]
@@ -61,37 +61,32 @@ class _Batch:
         refuse_unlisted(inputs, "inputs")
         inputs = list(inputs)
         configs = get_config_list(config, len(inputs))
-        stated = configs[0].get("max_concurrency") if configs else None
-        at_once = max(len(inputs), 1) if stated is None else stated
+        limit = configs[0].get("max_concurrency") if configs else None
+        at_once = max(len(inputs), 1) if limit is None else limit
         if at_once < 1:
             raise ConfigError(f"max_concurrency {at_once}: expected 1 or more, or None for all inputs at once")
         answers = []
         for start in range(0, len(inputs), at_once):
             part = slice(start, start + at_once)
-            answers += await self._together(inputs[part], configs[part])
+            answers += await self._searched(inputs[part], configs[part])
         return answers
 
-    async def _together(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
-        runs = []
-        for query, one in zip(inputs, configs, strict=True):
-            begun = self.manager.configure(**_listeners(self.retriever, one)).on_retriever_start(
-                None, query, name=one.get("run_name") or self.retriever.get_name(), run_id=one.get("run_id")
-            )
-            runs.append(await _value(begun))
-        answers: list[Any] = [_fault(query) if self.return_exceptions else None for query in inputs]
-        asked = [row for row, answer in enumerate(answers) if answer is None]
+    async def _searched(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
+        """As `answers`, all inputs in one search."""
+        runs = [await self._run(query, config) for query, config in zip(inputs, configs, strict=True)]
+        answers: list[Any] = [_query_error(query) if self.return_exceptions else None for query in inputs]
+        valid = [row for row, answer in enumerate(answers) if answer is None]
         try:
-            async with AsyncExitStack() as open_stages:
-                told = [await open_stages.enter_async_context(self.stages_of(runs[row].get_child())) for row in asked]
+            async with AsyncExitStack() as opened:
+                on_stages = [await opened.enter_async_context(self.stages_of(runs[row].get_child())) for row in valid]
                 options = self.retriever.core_options(self.options)
-                results = await _value(
-                    self.search_many([end_of(inputs[row]) for row in asked], on_stages=told, **options)
-                )
-                for row, on_stage, result in zip(asked, told, results, strict=True):
+                queries = [end_of(inputs[row]) for row in valid]
+                results = await _value(self.search_many(queries, on_stages=on_stages, **options))
+                for row, on_stage, result in zip(valid, on_stages, results, strict=True):
                     report_losses(on_stage, result.degraded)
                     answers[row] = await _value(self.answer_of(result, options))
         except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
-            for row in asked:
+            for row in valid:
                 answers[row] = error
         for run, answer in zip(runs, answers, strict=True):
             failed = isinstance(answer, Exception)
@@ -100,6 +95,19 @@ class _Batch:
         if first is not None and not self.return_exceptions:
             raise first
         return answers
+
+    async def _run(self, query: str, config: RunnableConfig) -> Any:
+        """The run of one input, started as `BaseRetriever.invoke` does."""
+        retriever = self.retriever
+        manager = self.manager.configure(
+            inheritable_callbacks=config.get("callbacks"),
+            inheritable_tags=config.get("tags"),
+            local_tags=retriever.tags,
+            inheritable_metadata={**(config.get("metadata") or {}), **retriever._get_ls_params()},
+            local_metadata=retriever.metadata,
+        )
+        name = config.get("run_name") or retriever.get_name()
+        return await _value(manager.on_retriever_start(None, query, name=name, run_id=config.get("run_id")))
 
 
 async def _value(value: Any) -> Any:
@@ -112,19 +120,8 @@ async def _stages(manager: CallbackManager) -> AsyncIterator[OnStage | None]:
     yield stages(manager)
 
 
-def _listeners(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any]:
-    """The arguments that `BaseRetriever.invoke` gives the callback manager."""
-    return {
-        "inheritable_callbacks": config.get("callbacks"),
-        "inheritable_tags": config.get("tags"),
-        "local_tags": retriever.tags,
-        "inheritable_metadata": {**(config.get("metadata") or {}), **retriever._get_ls_params()},
-        "local_metadata": retriever.metadata,
-    }
-
-
-def _fault(query: str) -> InputError | None:
-    """The error of an input that cannot be searched; None: it can. The other inputs are then still searched."""
+def _query_error(query: str) -> InputError | None:
+    """The error of an input that cannot be searched; None: it can."""
     try:
         checked_query(end_of(query))
     except InputError as error:
