@@ -21,6 +21,7 @@ from umi_langchain._convert import SCORE_KEY, to_chunks
 
 KEYS = PlaceKeys()
 Finder = BaseRetriever | VectorStore | Arm
+ScoredChunks = list[tuple[Chunk | str, float]]
 ROW_KEY = "umi_row"
 """Metadata key of a document's index among the texts to rerank."""
 
@@ -28,13 +29,12 @@ ROW_KEY = "umi_row"
 def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever or vector store as an arm of `UmiRetriever(arms=...)`. Its documents are scored by their rank.
 
-    umi drops the documents that do not pass the filter and the time range of a search. Retrievers and stores of umi's
-    and `InMemoryVectorStore` get both, and Chroma the filter, so that documents that pass take the places of others;
-    other finders get neither, because each has its own syntax. A document without an id gets a hash of text and
-    metadata.
+    Documents that do not pass the filter and the time range of a search are dropped. So that fewer are dropped, umi's
+    retrievers and stores and `InMemoryVectorStore` get both, and Chroma gets the filter. Other finders get neither,
+    because each has its own syntax. The id of a document without one is a hash of its text and metadata.
 
     Args:
-        finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which is returned as it is.
+        finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which is returned unchanged.
         name: The arm's name in reasons and in `degraded`; None: the name of its class.
         weight: >= 0, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). With
             `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm.
@@ -50,25 +50,23 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
             f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.search.extra_arms.Arm"
         )
 
-    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> list[tuple[Chunk | str, float]]:
-        own = _narrowing(finder, where, window, keys)
+    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        options = _narrowing(finder, where, window, keys)
         if isinstance(finder, BaseRetriever):
-            return _scored(finder.invoke(query, **own), k, keys)
-        return _scored(finder.similarity_search(query, k, **own), k, keys)
+            return _scored(finder.invoke(query, **options), k, keys)
+        return _scored(finder.similarity_search(query, k, **options), k, keys)
 
-    async def asearch(
-        query: str, k: int, where: Filter | None, window: TimeRange | None
-    ) -> list[tuple[Chunk | str, float]]:
-        own = _narrowing(finder, where, window, keys)
+    async def asearch(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        options = _narrowing(finder, where, window, keys)
         if isinstance(finder, BaseRetriever):
-            return _scored(await finder.ainvoke(query, **own), k, keys)
-        return _scored(await finder.asimilarity_search(query, k, **own), k, keys)
+            return _scored(await finder.ainvoke(query, **options), k, keys)
+        return _scored(await finder.asimilarity_search(query, k, **options), k, keys)
 
     return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
-    """Options by which a finder of a known kind leaves out what does not pass; its own filter still holds."""
+    """Search options that make a finder of a known kind return only documents that pass; its own filter still holds."""
     if hasattr(finder, "umi"):
         return {"filter": where, "time_range": window}
     of_store = isinstance(finder, VectorStoreRetriever)
@@ -88,7 +86,7 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
     return {"filter": {"$and": [own, clause.where]} if own else clause.where}
 
 
-def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> list[tuple[Chunk | str, float]]:
+def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ScoredChunks:
     """The chunks of the first `k` documents with text, scored by rank; one that cannot be a chunk is left out."""
     with_text = [document for document in documents if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []

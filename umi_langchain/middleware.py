@@ -44,19 +44,20 @@ BUDGET = 1_000
 
 
 class Who(NamedTuple):
-    """The user whose memory is used, and the conversation."""
+    """Whose memory is used."""
 
     user: str
     thread: str
+    """Id of the conversation."""
 
 
 class UmiMemoryMiddleware(AgentMiddleware):
     """Adds earlier messages to the model's system message, and stores the new ones; the agent's state does not change.
 
-    Messages are stored by user and thread; an edited one, known by its id, replaces its old text. The user is `user_id`
-    of the runtime's context or of the config's `configurable`; the thread is the config's `thread_id`. A call without
-    them raises ConfigError. If searching or storing fails, the agent continues without it, and a warning that holds no
-    message text is logged.
+    Messages are stored by user and thread. A stored message is known by its id: after an edit, its text is replaced.
+    The user is `user_id` of the runtime's context or of the config's `configurable`; the thread is the config's
+    `thread_id`. A call without them raises ConfigError. If searching or storing fails, the agent continues without it,
+    and a warning that holds no message text is logged.
 
     Args:
         memory: A store, or a `DualRetriever` over one.
@@ -125,7 +126,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         await asyncio.to_thread(self._remember, list(state["messages"]), Who(*self._who(runtime)))
 
     def _question(self, request: ModelRequest[Any]) -> tuple[str, Filter]:
-        """The query, the user's last message, and a filter for stored messages that the model does not see already."""
+        """The user's last message, as the query, and a filter for stored messages that the request does not hold."""
         who = Who(*self._who(request.runtime))
         session = None if self._across_threads else who.thread
         own = scope(user=who.user, session=session).where
@@ -174,7 +175,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
 def _chunk(message: AnyMessage, who: Who, now: datetime, index: int) -> Chunk:
     role = "user" if isinstance(message, HumanMessage) else "assistant"
     return Chunk(
-        # A hash, so that different users, threads and messages never get the same id.
+        # A hash of all three, so that different users, threads and messages never get the same id.
         hashlib.sha256(json.dumps([*who, message.id]).encode()).hexdigest()[:32],
         message_text(message),
         metadata={"user": who.user, "session": who.thread, ROLE_KEY: role, MESSAGE_KEY: message.id},

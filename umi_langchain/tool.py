@@ -35,12 +35,12 @@ def create_umi_tool(
 ) -> BaseTool:
     """A tool with query, k, filter and time range; its content is a context with sources, its artifact the documents.
 
-    Documents must pass the filter and time range from the model and those of the retriever. For wrong
-    arguments the model gets an error message. If a part of the search failed, a line after the context says so; the
-    budget does not count that line.
+    Documents must pass the filter and time range of the model and those of the retriever. For wrong arguments the model
+    gets an error message. If a part of the search failed, a line after the context says so; it is not counted in the
+    budget.
 
     Args:
-        retriever: Searches; its `k`, but at most `k_max`, is the default.
+        retriever: Searches; its `k`, but at most `k_max`, is the number of documents if the model names none.
         name: The tool's name for the model.
         description: Tells the model when to call the tool.
         k_max: Largest number of documents that the model may ask for, 1..100.
@@ -52,30 +52,32 @@ def create_umi_tool(
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     k_default = min(retriever.k, checked_limit(k_max, "k_max"))
 
-    def reply(result: SearchResult, asked: dict[str, Any]) -> Reply:
+    def reply(result: SearchResult, options: dict[str, Any]) -> Reply:
         limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
-        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section has them
-        around, lost = chunks_beside(retriever.umi.store, result.ids, layout, asked["where"], asked["time_range"])
-        result = retriever.sections(result, asked)
+        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds its neighbours
+        around, lost = chunks_beside(retriever.umi.store, result.ids, layout, options["where"], options["time_range"])
+        result = retriever.sections(result, options)
         content = NOTHING_FOUND
         if result.hits:
             content = assemble(result.hits, budget=limits, policy=layout, around=around).text
         return with_losses(content, (*result.degraded, *lost)), retriever.documents(result)
 
-    def search(query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
+    def search(query: str, callbacks: CallbackManager | None = None, k: int = k_default, **asked: Any) -> Reply:
         on_stage = stages(callbacks)
         try:
-            options = retriever.core_options(_options(**{"k": k_default, **asked}))
+            options = retriever.core_options(_options(k, **asked))
             result = retriever.umi.search(end_of(query), on_stage=on_stage, **options)
         except InputError as error:
             raise ToolException(str(error)) from error
         report_losses(on_stage, result.degraded)
         return reply(result, options)
 
-    async def asearch(query: str, callbacks: AsyncCallbackManager | None = None, **asked: Any) -> Reply:
+    async def asearch(
+        query: str, callbacks: AsyncCallbackManager | None = None, k: int = k_default, **asked: Any
+    ) -> Reply:
         async with astages(callbacks) as on_stage:
             try:
-                options = retriever.core_options(_options(**{"k": k_default, **asked}))
+                options = retriever.core_options(_options(k, **asked))
                 result = await retriever.umi.asearch(end_of(query), on_stage=on_stage, **options)
             except InputError as error:
                 raise ToolException(str(error)) from error
