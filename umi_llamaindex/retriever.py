@@ -80,11 +80,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
     """Hybrid search over nodes; `retrieve` and `aretrieve` take a string, a `QueryBundle` or a `UmiQuery`.
 
     Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
-    with their ids and relationships; `search` and `asearch` return a `SearchResult`, which also says why each was
-    found. Of a query over 10,000 bytes the end is searched, and a warning of the logger `umi` says so. The query's
-    vector is the bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of
-    its text.
-    Its prompt "rewrite" is that of deep search: the LLM gets it for variations of a query.
+    with their ids and relationships; `search` and `asearch` return a `SearchResult`, with each hit's ranks and scores.
+    Of a query over 10,000 bytes only the end is searched, and the logger `umi` warns of it. The query's vector is the
+    bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its text. With
+    the prompt "rewrite" the LLM is asked for variations of a query, in deep search.
 
     Args:
         umi: The retriever of the core.
@@ -316,14 +315,16 @@ class UmiRetriever(OpensStore, BaseRetriever):
             arms=arms_of(arms, as_arm),
             config=UmiConfig(**stages),
         )
-        return cls(umi, *(() if similarity_top_k is None else (similarity_top_k,)), **fields)
+        if similarity_top_k is not None:
+            fields["similarity_top_k"] = similarity_top_k
+        return cls(umi, **fields)
 
     @classmethod
     def _own_options(cls) -> list[str]:
-        """The arguments of the constructor; those of a subclass's constructor, which may pass on others, come first."""
+        """Names of the constructor's arguments: those of subclasses' constructors first, then those of this class's."""
         bases = cls.__mro__[: cls.__mro__.index(UmiRetriever) + 1]
-        makers = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
-        return [name for maker in makers for name in list(signature(maker).parameters)[1:]]
+        constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+        return [name for constructor in constructors for name in list(signature(constructor).parameters)[1:]]
 
     def search(self, query: str | QueryBundle) -> SearchResult:
         """The hits that `retrieve` returns as nodes, with signals, stages, suppressed chunks and failed parts."""
@@ -333,9 +334,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
     async def asearch(self, query: str | QueryBundle) -> SearchResult:
         """`search` for an event loop; never blocks it."""
         bundle = _as_bundle(query)
-        vector = bundle.embedding
-        if self._must_embed(bundle):
-            vector = await asyncio.to_thread(self._query_vector, bundle)
+        vector = await self._aquery_vector(bundle)
         return await self.umi.asearch(query_text(bundle), query_vector=vector, **self._options(bundle))
 
     def batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
@@ -343,7 +342,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         bundles = _bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve"):
             return [self.retrieve(bundle) for bundle in bundles]
-        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
+        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _defines_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
         self._check_callback_manager()
@@ -354,7 +353,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         bundles = _bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve", "_aretrieve"):
             return [await self.aretrieve(bundle) for bundle in bundles]
-        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
+        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _defines_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
         self._check_callback_manager()
@@ -374,7 +373,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
     async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """`get_context` for an event loop."""
         bundle = _as_bundle(query)
-        vector = await asyncio.to_thread(self._query_vector, bundle)
+        vector = await self._aquery_vector(bundle)
         options = {**self._context_options(bundle), **packing}
         return await self.umi.aget_context(query_text(bundle), query_vector=vector, **options)
 
@@ -398,7 +397,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
     def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
         """The queries without a vector of their own, in groups with equal options: (indices, texts, options)."""
         options = [self._options(bundle) for bundle in bundles]
-        remaining = [row for row, bundle in enumerate(bundles) if not _has_vector(bundle)]
+        remaining = [row for row, bundle in enumerate(bundles) if not _defines_vector(bundle)]
         while remaining:
             group = [row for row in remaining if options[row] == options[remaining[0]]]
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
@@ -437,6 +436,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
             warn_once("custom_embedding_strs", type(error).__name__, UNUSED_STRINGS, type(error).__name__)
             return None
 
+    async def _aquery_vector(self, bundle: QueryBundle) -> Any:
+        """`_query_vector`, in a thread if it calls the embedder."""
+        return await asyncio.to_thread(self._query_vector, bundle) if self._must_embed(bundle) else bundle.embedding
+
     def _check_callback_manager(self) -> None:
         if self.callback_manager is self._default_callbacks:
             self.callback_manager = self._default_callbacks = Settings.callback_manager
@@ -452,12 +455,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
 
 class _Answered(BaseRetriever):
-    """Retrieves the nodes of a result that a batch has found: with the callbacks, events and index nodes of `retrieve`.
-
-    Args:
-        retriever: Has searched.
-        result: Of its search.
-    """
+    """Retrieves a result that a batch has found, so that callbacks, events and index nodes are as in `retrieve`."""
 
     def __init__(self, retriever: UmiRetriever, result: SearchResult) -> None:
         super().__init__(retriever.callback_manager, retriever.object_map, verbose=retriever._verbose)
@@ -486,6 +484,6 @@ def _as_bundle(query: str | QueryBundle) -> QueryBundle:
     return query
 
 
-def _has_vector(bundle: QueryBundle) -> bool:
+def _defines_vector(bundle: QueryBundle) -> bool:
     """Whether the bundle gives the query's vector, or other texts to make it from."""
     return bundle.embedding is not None or bool(bundle.custom_embedding_strs)
