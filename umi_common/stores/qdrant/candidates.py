@@ -27,7 +27,7 @@ class CandidateRows:
     """n candidates that pass filter and time range, sorted by id.
 
     Args:
-        found: The candidates.
+        candidates: The candidates.
         request: The search.
         queries: (V, dim) unit rows, a row of zeros finds nothing; None: the dense arm was not asked.
         scorer: BM25 of the query variations.
@@ -35,7 +35,7 @@ class CandidateRows:
         following: id -> the id directly after it in its source, for the ids where that is known.
     """
 
-    found: Sequence[Candidate]
+    candidates: Sequence[Candidate]
     request: RecallRequest
     queries: Vectors | None
     scorer: CandidateScorer
@@ -45,13 +45,13 @@ class CandidateRows:
     @cached_property
     def lexical(self) -> RowScores:
         """BM25 of the rows."""
-        return self.scorer.score(self.found)
+        return self.scorer.score(self.candidates)
 
     @cached_property
     def vectors(self) -> Vectors:
         """(n, dim) unit rows; zeros for a chunk without a vector."""
-        vectors = np.zeros((len(self.found), self.statistics.sample.shape[1]), dtype=np.float32)
-        for row, each in enumerate(self.found):
+        vectors = np.zeros((len(self.candidates), self.statistics.sample.shape[1]), dtype=np.float32)
+        for row, each in enumerate(self.candidates):
             if each.vector is not None:
                 vectors[row] = each.vector
         return vectors
@@ -65,7 +65,7 @@ class CandidateRows:
     def age_hours(self) -> Floats:
         """(n,) hours from event to `now`; NaN without a time."""
         now = microseconds(self.request.now)
-        times = [each.time for each in self.found]
+        times = [each.time for each in self.candidates]
         return np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
 
     @cached_property
@@ -86,18 +86,19 @@ class CandidateRows:
     def _weights(self) -> Floats | None:
         return self.request.decay_weights(self.age_hours)
 
-    def ranked(self) -> CandidateRows:
+    def without_unranked(self) -> CandidateRows:
         """The rows that an arm ranks or a probe names."""
         named = set(self.request.named())
-        listed = (np.concatenate([self.lexical_rank, self.dense_rank]) != NOT_RANKED).any(axis=0)
-        kept = [each for each, is_listed in zip(self.found, listed, strict=True) if is_listed or each.id in named]
-        return replace(self, found=kept)
+        ranked_rows = (np.concatenate([self.lexical_rank, self.dense_rank]) != NOT_RANKED).any(axis=0)
+        pairs = zip(self.candidates, ranked_rows, strict=True)
+        kept = [each for each, is_ranked in pairs if is_ranked or each.id in named]
+        return replace(self, candidates=kept)
 
     def best(self) -> list[str]:
-        """Ids of the best of each ranking, whose neighbours join the pool."""
+        """Ids of the first `depth // NEIGHBOURS_OF` rows of each ranking; their neighbours join the pool."""
         ranks = np.concatenate([self.lexical_rank, self.dense_rank])
-        among = ((ranks != NOT_RANKED) & (ranks <= self.request.depth // NEIGHBOURS_OF)).any(axis=0)
-        return [self.found[row].id for row in np.flatnonzero(among).tolist()]
+        is_best = ((ranks != NOT_RANKED) & (ranks <= self.request.depth // NEIGHBOURS_OF)).any(axis=0)
+        return [self.candidates[row].id for row in np.flatnonzero(is_best).tolist()]
 
     def enough(self) -> bool:
         """Whether each arm that was asked ranks `depth` rows for every variation."""
@@ -107,11 +108,11 @@ class CandidateRows:
 
     def pool(self, trace: RecallTrace) -> Pool:
         """The rows as a pool."""
-        source = source_codes(each.source for each in self.found)
+        source = source_codes(each.source for each in self.candidates)
         listed = (self.lexical_rank != NOT_RANKED) | (self.dense_rank != NOT_RANKED)
-        of_sources = self.scorer.sources(self.found, source, listed)
+        of_sources = self.scorer.sources(self.candidates, source, listed)
         return Pool.of(
-            [each.id for each in self.found],
+            [each.id for each in self.candidates],
             lexical=self.lexical.scores,
             dense=self.dense,
             vectors=self.vectors,
@@ -123,8 +124,8 @@ class CandidateRows:
             source_lexical=of_sources.scores,
             source_bound=of_sources.bound,
             source=source,
-            position=indices_in_source(self.found, self.following),
-            length=np.array([each.length for each in self.found], dtype=np.int64),
+            position=indices_in_source(self.candidates, self.following),
+            length=np.array([each.length for each in self.candidates], dtype=np.int64),
             age_hours=self.age_hours,
             mode="text" if self.queries is None else self.request.strategy,
             calibration=self.statistics.calibration,
@@ -134,7 +135,7 @@ class CandidateRows:
         )
 
     def _background(self) -> dict[str, Any]:
-        """The fields of a pool about the background cosines of its queries."""
+        """The pool's fields about the cosines of its queries with a sample of the collection."""
         if self.queries is None:
             return {}
         return cosine_background(cosines(self.statistics.sample, self.queries)).pool_fields()

@@ -1,4 +1,4 @@
-"""Calls to a Qdrant server about one collection; errors are raised as umi's."""
+"""Calls to a Qdrant server about one collection; its errors are raised as errors of umi."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
 
 OLDEST = (1, 10)
-"""The first Qdrant that has sparse vectors with the IDF modifier, prefetches and ordering in one batched query."""
+"""(major, minor) of the first Qdrant with the IDF modifier of sparse vectors, prefetches and ordering in a batched
+query."""
 POINTS_AT_ONCE = 1_000
-"""Points asked for or deleted in one call."""
+"""Largest number of points read or deleted in one call."""
 
 
 def models() -> Any:
@@ -46,7 +47,7 @@ class Connection:
             raise ConfigError(
                 "client is asynchronous; pass a QdrantClient: asearch() asks it from a thread and never blocks the loop"
             )
-        models()
+        models()  # raises MissingExtra
         self.collection = collection
         options = getattr(client, "init_options", None) or {}
         self.is_local = options.get("location") == ":memory:" or options.get("path") is not None
@@ -54,8 +55,8 @@ class Connection:
         self._client = client
         self._reading = {} if consistency is None else {"consistency": consistency}
         self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
-        self._begin()
-        renew_in_child(self, Connection._begin)
+        self._renew_lock()
+        renew_in_child(self, Connection._renew_lock)
         self.server = self._version()
         _refuse_old(self.server)
 
@@ -64,10 +65,10 @@ class Connection:
             return str(self._client.info().version)
         except Exception as error:
             raise StoreUnavailable(
-                f"no Qdrant server answers ({error}); see that it runs, and that its address and key are right"
+                f"no Qdrant server answers ({error}); check that it runs, and its address and key"
             ) from error
 
-    def _begin(self) -> None:
+    def _renew_lock(self) -> None:
         self._lock: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
 
     def call(self, method: str, /, **arguments: Any) -> Any:
@@ -99,19 +100,22 @@ class Connection:
             found.update((str(record.id), record) for record in records)
         return found
 
-    def page(self, where: Any, limit: int, offset: Any = None, **fields: Any) -> tuple[list[Any], Any]:
+    def page(
+        self, where: Any, limit: int, offset: Any = None, *, payload: Any = True, vectors: Any = False
+    ) -> tuple[list[Any], Any]:
         """At most `limit` records that pass `where`, by point id from `offset` on, and the offset of the next page."""
-        arguments = {"scroll_filter": where, "limit": limit, "offset": offset, **fields, **self._reading}
-        records, following = self.call("scroll", **arguments)
+        fields = {"with_payload": payload, "with_vectors": vectors, **self._reading}
+        records, following = self.call("scroll", scroll_filter=where, limit=limit, offset=offset, **fields)
         return list(records), following
 
     def pages(self, where: Any, *, payload: Any = True, vectors: Any = False) -> Iterator[list[Any]]:
         """All records that pass `where`, a page at a time, in the order of their point ids."""
-        offset, more = None, True
-        while more:
-            records, offset = self.page(where, POINTS_AT_ONCE, offset, with_payload=payload, with_vectors=vectors)
+        offset = None
+        while True:
+            records, offset = self.page(where, POINTS_AT_ONCE, offset, payload=payload, vectors=vectors)
             yield records
-            more = offset is not None
+            if offset is None:
+                return
 
     def upsert(self, points: Sequence[Any]) -> None:
         """Insert points, or replace those with the same id; returns when the write is done."""

@@ -115,7 +115,7 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]],
         for source, positions in sorted(missing.items())
     ]
     limit = (1 + TIES) * sum(map(len, missing.values()))
-    return connection.page(m.Filter(should=parts), limit, with_payload=payload, with_vectors=True)[0]
+    return connection.page(m.Filter(should=parts), limit, payload=payload, vectors=True)[0]
 
 
 def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:

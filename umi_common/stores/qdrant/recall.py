@@ -119,7 +119,7 @@ class _Search:
         try:
             rows = self._best_rows()
             answered = time.perf_counter()
-            rows = self._with_neighbours(rows.ranked())
+            rows = self._with_neighbours(rows.without_unranked())
         except StoreUnavailable as error:
             raise SearchUnavailable(str(error)) from error
         self.trace.facts |= {
@@ -187,7 +187,7 @@ class _Search:
         """The rows, and the neighbours of the best of each ranking."""
         around, connection = self.request.around, self.collection.connection
         best = rows.best() if around else []
-        known = {each.id: each for each in rows.found}
+        known = {each.id: each for each in rows.candidates}
         missing = missing_positions(known, best, around)
         self.trace.facts["positions_looked_up"] = sum(map(len, missing.values()))
         if not missing:
@@ -200,7 +200,7 @@ class _Search:
             seen = beside(connection, near_them, around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
         near = {each.id: each for each in map(to_candidate, found) if _passes(each, self.request)}
-        return replace(rows, found=_sorted((near | known).values()), following=following)
+        return replace(rows, candidates=_sorted((near | known).values()), following=following)
 
 
 def _merged(prefetches: Sequence[Any]) -> Any:
