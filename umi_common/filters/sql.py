@@ -1,4 +1,4 @@
-"""A filter as a SQLite condition over metadata kept as JSON text; the same answer as `matches`, row for row.
+"""A filter as an SQLite condition over metadata stored as JSON; it is true for the rows for which `matches` is.
 
 Keys and values are always bound, never written into the SQL. Keys are compared as values (`json_each.key = ?`), not as
 JSON paths, so quotes, dots and brackets in them mean nothing.
@@ -79,10 +79,10 @@ def _joined(word: str, parts: Sequence[_Sql]) -> _Sql:
     heap = [(part.height, index, part) for index, part in enumerate(parts)]
     heapq.heapify(heap)
     while len(heap) > 1:
-        _, _, flat = heapq.heappop(heap)
-        height, index, tall = heapq.heappop(heap)
-        sql = f"({tall.sql} {word} {flat.sql})"
-        joined = _Sql(sql, tall.parameters + flat.parameters, height + 1)
+        _, _, lower = heapq.heappop(heap)
+        height, index, higher = heapq.heappop(heap)
+        sql = f"({higher.sql} {word} {lower.sql})"
+        joined = _Sql(sql, higher.parameters + lower.parameters, height + 1)
         heapq.heappush(heap, (joined.height, index, joined))
     return heap[0][2]
 
@@ -91,21 +91,21 @@ def _comparison(comparison: Comparison, document: str) -> _Sql:
     value, key = comparison.value, comparison.key
     match comparison.operator:
         case "$eq" if isinstance(value, tuple):
-            return _some(document, key, _SAME_LIST, _json(value), _json(value))
+            return _value_is(document, key, _SAME_LIST, _json(value), _json(value))
         case "$eq" | "$in":
-            return _one_of(value if isinstance(value, tuple) else (value,), key, document)
+            return _one_of(document, key, value if isinstance(value, tuple) else (value,))
         case "$contains":
-            return _some(document, key, _HOLDS_ITEM, _json((value,)))
+            return _value_is(document, key, _HOLDS_ITEM, _json((value,)))
         case "$text_match":
-            return _some(document, key, "e.type = 'text' AND instr(e.value, ?)", str(value))
+            return _value_is(document, key, "e.type = 'text' AND instr(e.value, ?)", str(value))
         case "$text_match_insensitive":
-            return _some(document, key, f"e.type = 'text' AND instr({LOWER}(e.value), ?)", str(value).lower())
+            return _value_is(document, key, f"e.type = 'text' AND instr({LOWER}(e.value), ?)", str(value).lower())
         case ordering if isinstance(value, str):
-            return _some(document, key, f"e.type = 'text' AND e.value {_SYMBOL[ordering]} ?", _escaped(value))
+            return _value_is(document, key, f"e.type = 'text' AND e.value {_SYMBOL[ordering]} ?", _escaped(value))
         case ordering:
             # SQLite parses the bound number as it parses the stored one, so equal texts give equal numbers.
             test = f"e.type IN ('integer', 'real') AND e.value {_SYMBOL[ordering]} json_extract(?, '$')"
-            return _some(document, key, test, json.dumps(value))
+            return _value_is(document, key, test, json.dumps(value))
 
 
 _ASKED = f"SELECT {_KIND.format(of='asked')}, asked.value FROM json_each(?) AS asked"
@@ -121,15 +121,15 @@ _SAME_LIST = (
 )
 
 
-def _one_of(values: Sequence[MetadataValue], key: str, document: str) -> _Sql:
+def _one_of(document: str, key: str, values: Sequence[MetadataValue]) -> _Sql:
     present = tuple(value for value in values if value is not None)
-    parts = [_some(document, key, _IS_ONE, _json(present))] if present else []
+    parts = [_value_is(document, key, _IS_ONE, _json(present))] if present else []
     if None in values:
-        parts.append(_not(_some(document, key, "e.type <> 'null'")))
+        parts.append(_not(_value_is(document, key, "e.type <> 'null'")))
     return _joined("OR", parts)
 
 
-def _some(document: str, key: str, test: str, *bound: str) -> _Sql:
+def _value_is(document: str, key: str, test: str, *bound: str) -> _Sql:
     """The condition that the key is present and that its value, `e` in `test`, passes the test."""
     sql = f"EXISTS (SELECT 1 FROM json_each({document}) AS e WHERE e.key = ? AND {test})"
     return _Sql(sql, [_escaped(key), *bound])
