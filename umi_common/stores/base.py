@@ -1,4 +1,4 @@
-"""Base classes of the stores: the arguments of `recall`, the settings, and `add` and `scan` over a collection."""
+"""Base classes of the stores: `recall` of all stores; settings, `add` and `scan` of the stores over a collection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
@@ -26,7 +26,7 @@ class BaseStore(Closing, ABC):
     """A store that answers several searches at a time. A context manager: it closes the store."""
 
     search_counter: SearchCounter
-    """Of all retrievers over this store."""
+    """Counts the searches of all retrievers over this store."""
 
     @property
     @abstractmethod
@@ -63,9 +63,11 @@ class BaseStore(Closing, ABC):
 
         Raises:
             SearchUnavailable: If no arm that is asked for can answer.
-            InvalidVector: If a probe's vector has not the store's dimension.
+            InvalidVector: If a probe's vector has another dimension than the store's.
         """
-        config, seconds = self.config, embedder_timeout_seconds
+        config = self.config
+        if embedder_timeout_seconds is None:
+            embedder_timeout_seconds = config.recall.embedder_timeout_seconds
         request = RecallRequest(
             probes,
             depth=depth,
@@ -76,10 +78,22 @@ class BaseStore(Closing, ABC):
             decay=config.decay if decay is None else decay,
             around=around,
             strategy=strategy,
-            embedder_timeout_seconds=config.recall.embedder_timeout_seconds if seconds is None else seconds,
+            embedder_timeout_seconds=embedder_timeout_seconds,
             references=references,
         )
         return self.recall_many([request])[0]
+
+
+class _Scan(NamedTuple):
+    """The last page of a scan of which more pages may follow."""
+
+    content: object
+    """`_content` when the ids were listed."""
+    where: Filter | None
+    last: str
+    """Id of the last chunk of the page."""
+    ids: list[str]
+    """All ids that pass `where`, rising."""
 
 
 class CollectionStore(BaseStore):
@@ -97,9 +111,8 @@ class CollectionStore(BaseStore):
         self._embeddings = document_cache(None, None, config.embedder.cached_documents)
         self.search_counter = SearchCounter()
         self._closed = False
-        self._scan: tuple[object, Filter | None, str, list[str]] | None = None
-        """Of the last scan: `_content` at its first page, its filter, last id of its last page, all its ids; None: it
-        has ended, or a write came since."""
+        self._scan: _Scan | None = None
+        """None: the last scan has ended, or chunks were added since."""
 
     @property
     def embedder(self) -> Embedder:
@@ -155,7 +168,7 @@ class CollectionStore(BaseStore):
                 self._write(new[part], made[part])
             except StoreUnavailable as error:
                 raise PartlyWritten(
-                    f"{start} of {len(new)} chunks are stored for sure, then {self._server} failed; call add() again "
+                    f"{self._server} failed after at least {start} of {len(new)} chunks were stored; call add() again "
                     "with the same batch: stored chunks are left alone"
                 ) from error
         return AddReport(len(new), len(same), batch.skipped)
@@ -170,16 +183,18 @@ class CollectionStore(BaseStore):
         The first page of a scan lists all ids; the following pages use that list while `_content` is the same.
         """
         self._ready()
-        content, tree, start, last = self._content(), parse_filter(where), checked_page(after, limit), self._scan
-        follows = last is not None and last[0] is content and last[1:3] == (tree, start)
-        ids = last[3] if follows and last is not None else self._ids_passing(tree)
+        content, tree, start, scan = self._content(), parse_filter(where), checked_page(after, limit), self._scan
+        if scan is not None and scan.content is content and (scan.where, scan.last) == (tree, start):
+            ids = scan.ids
+        else:
+            ids = self._ids_passing(tree)
         page: list[Chunk] = []
-        at = bisect_right(ids, start) if start else 0
+        at = bisect_right(ids, start)
         while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
             batch = ids[at : at + limit - len(page)]
             at += len(batch)
             page += [chunk for chunk in self.get(batch) if chunk is not None and matches(tree, chunk.metadata)]
-        self._scan = (content, tree, page[-1].id, ids) if len(page) == limit else None
+        self._scan = _Scan(content, tree, page[-1].id, ids) if len(page) == limit else None
         return page
 
     @abstractmethod
@@ -191,12 +206,12 @@ class CollectionStore(BaseStore):
         """Ids of all chunks that pass `where`, rising."""
 
     def _content(self) -> object:
-        """Another object after each change that the store knows of; None: it cannot tell."""
+        """A new object after each change of the collection; None in a store that does not track changes."""
         return None
 
     @abstractmethod
     def _ready(self) -> object:
-        """The open collection.
+        """What the store searches, up to date.
 
         Raises:
             StoreClosed: After close().
