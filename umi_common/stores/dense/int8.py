@@ -1,11 +1,11 @@
-"""One byte per coordinate beside the float32 vectors: an exact scan that reads a quarter of the memory.
+"""Codes of one byte per coordinate, beside the float32 vectors: an exact scan that reads a quarter of the memory.
 
 A vector is d = s c + e with whole numbers c = round(d / s) from -127 to 127 and the step s = max |d_i| / 127. By the
 inequality of Cauchy and Schwarz, the product of the codes of a query q and a unit row d is off by at most
 
     |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
 
-so a row is not among the best k if k rows have a score less their bound above its score plus its bound. The other
+so a row is not among the best k if its score plus its bound is below the score less the bound of k rows. The remaining
 rows, some hundred, are scored exactly: the result is that of a full scan, to the bit.
 """
 
@@ -32,7 +32,8 @@ CODE_MAX = 127
 SCAN_THREADS_MAX = os.cpu_count() or 1
 """Largest number of threads of one scan."""
 BYTES_A_THREAD = 12_000_000
-"""Bytes of codes per thread of a scan, some 1 ms: for fewer, starting a thread takes longer than it saves."""
+"""Smallest number of bytes of codes that a thread scans, in about 1 ms; for fewer, starting it takes longer than it
+saves."""
 BLOCK = 256
 """Rows quantised together; their intermediate arrays fit into a core's cache."""
 
@@ -48,7 +49,7 @@ class Quantised:
     errors: Vectors
     """(n,) |e| of each row."""
     largest_error: float
-    """At least the largest of the errors."""
+    """Upper bound of the errors."""
 
     @classmethod
     def of(cls, vectors: Vectors) -> Quantised:
@@ -120,7 +121,7 @@ class Scan:
 
     def of(self, which: slice) -> Scan:
         """The scan of some of the queries."""
-        return Scan(self.scores[which], self.bounds and self.bounds[which])
+        return Scan(self.scores[which], None if self.bounds is None else self.bounds[which])
 
 
 class QuantisedRows:
@@ -135,11 +136,11 @@ class QuantisedRows:
 
     @classmethod
     def restored(cls, codes: Growing[np.int8], steps: Vectors, errors: Vectors) -> QuantisedRows:
-        """Codes of the first rows that were computed before, with their steps and errors as in `Quantised`."""
-        known = cls(0)
-        known._codes, known._steps, known._errors = codes, Growing.copied(steps), Growing.copied(errors)
-        known._largest_error = float(errors.max(initial=0.0))
-        return known
+        """With codes, steps and errors of the first rows, as in `Quantised`, that were computed before."""
+        rows = cls(0)
+        rows._codes, rows._steps, rows._errors = codes, Growing.copied(steps), Growing.copied(errors)
+        rows._largest_error = float(errors.max(initial=0.0))
+        return rows
 
     def of(self, vectors: Vectors) -> Quantised:
         """Codes of the first n rows, given as (n, dim) vectors; n may be larger or smaller than in earlier calls."""

@@ -72,7 +72,7 @@ class CoreHandle:
         with self._shared.lock:
             last = _remove_handle(self._shared)
             try:
-                if last:  # a thread that opens the directory now waits for the lock, then opens it again
+                if last:  # a thread that opens the directory meanwhile waits for the lock, then opens a new core
                     self.core.close()
             finally:
                 _drop_unused(self._path, self._shared)
@@ -105,7 +105,7 @@ def open_core(
 
 
 def _add_handle(path: str) -> _Shared:
-    """The entry of a directory with one handle more; a new entry if the path names another directory by now."""
+    """Count one handle more of a directory; returns its entry, a new one if the path names another directory by now."""
     with _registry_lock:
         shared = _shared.get(path)
         if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
@@ -129,11 +129,7 @@ def _drop_unused(path: str, shared: _Shared) -> None:
 
 
 def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
-    """Raise if the open store has another embedder or config than the caller asks for.
-
-    Raises:
-        StoreLocked: As described.
-    """
+    """Raise StoreLocked if the open store has another embedder or config than the caller asks for."""
     where = f"{core.directory} is open in this process"
     if embedder.name != core.embedder.name:
         raise StoreLocked(
@@ -150,16 +146,14 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
 
 
 def _refuse_other_dimension(core: Core) -> None:
-    """Raise if the store holds vectors of another dimension than the embedder's.
+    """Raise ReindexRequired if the store holds vectors of another dimension than the embedder's.
 
-    A model of which only the class or function is known, and not its own name, embeds a word for this; it may fail.
-
-    Raises:
-        ReindexRequired: As described.
+    A model that is identified by its class or function only embeds a word for this: its dimension may have changed. If
+    it fails, nothing is raised.
     """
-    embedder = core.embedder
     if core.dim is None:
         return
+    embedder = core.embedder
     dim = declared_dim(embedder)
     if isinstance(embedder, CallableEmbedder) and not embedder.named:
         with suppress(Exception):  # searches report that the model fails, and use the lexical arm
@@ -180,11 +174,11 @@ def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, 
     with ExitStack() as undo:
         if directory is not None:
             check_directory(directory, must_exist=read_only)
-        if directory is not None and not read_only:
-            if not (directory / FILE).exists():
-                as_embedder(embedder, config)  # raises before a wrong name leaves an empty store
-            lock = locked_for_writing(directory)
-            undo.callback(lock.release)
+            if not read_only:
+                if not (directory / FILE).exists():
+                    as_embedder(embedder, config)  # raises before a wrong name leaves an empty store
+                lock = locked_for_writing(directory)
+                undo.callback(lock.release)
         ledger = Ledger(None if directory is None else directory / FILE, read_only=read_only)
         undo.callback(ledger.close)
         settings = checked_config(ledger, config)

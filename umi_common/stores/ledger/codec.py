@@ -20,7 +20,7 @@ DIGEST_BYTES = 16
 NO_METADATA: Metadata = ReadOnlyDict()
 """Shared by all chunks without metadata."""
 FIELDS = tuple(each.name for each in fields(Chunk))
-"""In the order in which `decode` lists their values."""
+"""Names of a chunk's fields, in the order in which `decode` lists their values."""
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 
@@ -62,12 +62,14 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
     """The rows of chunks."""
     entries = []
     for chunk in chunks:
-        id, text, source, position, moment = chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time
+        id, source, position, text, search_text = chunk.id, chunk.source, chunk.position, chunk.text, chunk.search_text
+        time = None if chunk.event_time is None else microseconds(chunk.event_time)
         metadata = _as_json(dict(chunk.metadata))
-        when = None if moment is None else microseconds(moment)
-        head = _head(id, source, position, when)
-        check, whole = zlib.crc32(head.encode()), _digest(head, text, metadata, chunk.search_text)
-        entries.append(Entry(id, source, position, when, check, whole, text, metadata, chunk.search_text))
+        head = _head_text(id, source, position, time)
+        digest = _digest(head, text, metadata, search_text)
+        entries.append(
+            Entry(id, source, position, time, zlib.crc32(head.encode()), digest, text, metadata, search_text)
+        )
     return entries
 
 
@@ -77,9 +79,9 @@ def checked(entry: Entry) -> Entry:
     Raises:
         LedgerDamaged: If the row is not what was written.
     """
-    id, source, position, when, _, stated, text, metadata, search_text = entry
+    id, source, position, time, _, digest, text, metadata, search_text = entry
     strings = isinstance(text, str) and isinstance(metadata, str) and isinstance(search_text, (str, type(None)))
-    if not strings or stated != _digest(_head(id, source, position, when), text, metadata, search_text):
+    if not strings or digest != _digest(_head_text(id, source, position, time), text, metadata, search_text):
         raise LedgerDamaged(f"chunk {id!r:.80} is not what was stored; restore umi.db from a copy")
     return entry
 
@@ -90,19 +92,18 @@ def decode(entry: Entry) -> Chunk:
     Raises:
         LedgerDamaged: If the row is not what was written.
     """
-    id, source, position, when, _, _, text, metadata, search_text = checked(entry)
-    moment = None if when is None else from_microseconds(when)
+    id, source, position, time, _, _, text, metadata, search_text = checked(entry)
+    event_time = None if time is None else from_microseconds(time)
+    values = (id, text, decode_metadata(metadata), source, position, event_time, search_text)
     # Without `__init__`: the fields came from a valid chunk, as the checksum shows, and checking them takes 10 us.
     chunk = object.__new__(Chunk)
-    for name, value in zip(
-        FIELDS, (id, text, decode_metadata(metadata), source, position, moment, search_text), strict=True
-    ):
+    for name, value in zip(FIELDS, values, strict=True):
         object.__setattr__(chunk, name, value)
     return chunk
 
 
 def same_content(stored: Entry, other: Entry) -> bool:
-    """Whether `stored` is what was written and holds the same chunk; metadata may have its keys in another order."""
+    """Whether `stored` is intact and holds the same chunk as `other`; the order of metadata keys does not matter."""
     try:
         return _by_key(checked(stored)) == _by_key(other)
     except LedgerDamaged:
@@ -110,6 +111,7 @@ def same_content(stored: Entry, other: Entry) -> bool:
 
 
 def _by_key(entry: Entry) -> Entry:
+    """The row without its digest, its metadata sorted by key."""
     values, _ = _of_json(entry.metadata)
     return entry._replace(digest=b"", metadata=_as_json(dict(sorted(values.items()))))
 
@@ -126,7 +128,7 @@ def decode_metadata(text: str) -> Metadata:
 
 def head_check(id: str, source: str | None, position: int | None, event_time: int | None) -> int:
     """CRC-32 of the fields that are read without the text."""
-    return zlib.crc32(_head(id, source, position, event_time).encode())
+    return zlib.crc32(_head_text(id, source, position, event_time).encode())
 
 
 def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:
@@ -137,7 +139,7 @@ def _digest(head: str, text: str, metadata: str, search_text: str | None) -> byt
     return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest()
 
 
-def _head(id: str, source: str | None, position: int | None, event_time: int | None) -> str:
+def _head_text(id: str, source: str | None, position: int | None, event_time: int | None) -> str:
     # Lengths and the "=" keep None, "" and "None" apart. In a damaged file, fields may be of any type.
     stated = "" if source is None else f"={source}"
     return f"{len(str(id))}\0{id}{len(stated)}\0{stated}{position}\0{event_time}"
