@@ -13,7 +13,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
+from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
 from umi_common.types import Hit, utf8_text
@@ -73,7 +73,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
         by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(texts), start=1)}
         hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
-        context = assemble(hits, budget=self.budget, policy=as_list(self.policy), counter=self.counter)
+        context = assemble(hits, budget=self.budget, policy=without_layout(self.policy), counter=self.counter)
         return [
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
         ]

@@ -13,7 +13,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
+from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
@@ -86,7 +86,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
         if index_of is not None:
             items = sorted(items, key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
-        policy = as_list(self.policy)
+        policy = without_layout(self.policy)
         count = counter_for(self.counter)
         allowed = room = self.budget.available
         for _ in range(ROUNDS):

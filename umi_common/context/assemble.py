@@ -106,11 +106,11 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None = 
 
 def _with_best(before: Packing, candidates: Sequence[Piece], best: Piece) -> tuple[Packing, Rendered] | None:
     """The candidates packed after the beginning of the best; else the best alone; None if it cannot be shown."""
-    packing = before.begun_anew()
+    packing = before.empty()
     rendered = _packed(packing, candidates, best=best)
     if _shows(rendered, best):
         return packing, rendered
-    packing = before.begun_anew()
+    packing = before.empty()
     try:
         return packing, _forced(packing, [best])
     except BudgetError:

@@ -19,17 +19,17 @@ NEIGHBOURS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Largest numbers of tokens. No context exceeds one, by the counter that it is assembled with.
+    """Largest numbers of tokens, as the counter of the assembly counts them; a context exceeds none.
 
     Args:
         max_total: The whole text: parts, separators, headers, citations, and the `reserves` kept free beside it.
         per_source_max: All text of one source, counted part by part.
         per_chunk_max: The text of one chunk; a longer one is cut down to it.
         reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
-        kinds: Tokens that chunks of a kind may use before all others: {"code": 800}. What they leave is for all.
+        kinds: Tokens kept for the chunks of a kind: {"code": 800}. If these need fewer, all kinds share the rest.
 
     Raises:
-        ConfigError: If a number is not a whole number, or too small.
+        ConfigError: If a number is not whole, or too small.
         BudgetError: If the reserves leave nothing.
     """
 
@@ -72,24 +72,24 @@ class AssemblyPolicy:
     """How the parts of a context are chosen, joined, ordered and written.
 
     Args:
-        order: "score": best first. "source": sources by their best part, inside a source as it was written.
+        order: "score": best first. "source": sources by their best part, inside a source in reading order.
             "chronological": by event_time, undated last. "edges-first": the best at both ends, the weakest in the
             middle, to which LLMs pay the least attention in long prompts.
         format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
             objects. Any text that holds {text} is a template for one part (placeholders: `config.PLACEHOLDERS`).
         pack: Which chunks are tried first. "score": the best score. "density": the most score per token.
-        neighbours: Chunks on each side of a hit of high score that become candidates, too, 0..10.
+        neighbours: Number of chunks on each side of a hit of high score that are also candidates, 0..10.
         kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
         header: Text before the parts (plain and templates).
         separator: Text between parts (plain and templates).
         citation: Template of a source's line at the end (plain and templates); "": no list.
-        sources_heading: The line over that list.
+        sources_heading: The line over the list of sources.
         joiner: Text between chunks of one part that follow each other but do not overlap.
         kind_key: Metadata key of a chunk's kind.
         offset_keys: Metadata keys of a chunk's character offset in its source; the first one present counts.
 
     Raises:
-        ConfigError: Names the field.
+        ConfigError: If a field is wrong; names it.
     """
 
     order: Literal["score", "source", "chronological", "edges-first"] = ASSEMBLY.order
@@ -124,16 +124,16 @@ class AssemblyPolicy:
                 raise ConfigError(f"AssemblyPolicy.{name} is {names!r:.80}; expected a tuple of strings")
 
 
-def as_list(policy: AssemblyPolicy) -> AssemblyPolicy:
-    """The policy for parts that a framework puts into its prompt itself: texts alone, a blank line between two."""
+def without_layout(policy: AssemblyPolicy) -> AssemblyPolicy:
+    """The policy with texts alone, a blank line between two: for a framework that lays out the prompt itself."""
     return replace(policy, format="{text}", header="", citation="", separator="\n\n")
 
 
 class Span(NamedTuple):
     """The characters of a chunk that a part shows: `part.text[at : at + end - start] == chunk.text[start:end]`.
 
-    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners, or
-    the head of a table, which chunks of its later rows repeat.
+    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners, or a
+    table's head, which the chunks of its later rows repeat.
     """
 
     id: str
@@ -170,13 +170,13 @@ class ContextPart:
     """One for each id."""
     kind: str
     text: str
-    """The text as it stands in the source; the format may escape it and adds number and source."""
+    """The text as in the source; the format adds number and source, and may escape it."""
     reason: str
     """Why its best chunk was chosen: "rank 1, dense rank 2", "beside <id>"."""
     score: float
     """Score of its best hit."""
     arm: str
-    """The arms that ranked its best hit, the best rank first, joined by "+"; "" if it has no signals."""
+    """Names of the arms that ranked its best hit, by rising rank, joined by "+"; "" if it has no signals."""
     tokens: int
     """Tokens of `text`."""
     number: int = 0
@@ -200,8 +200,8 @@ class Dropped:
 
     id: str
     reason: str
-    """"same text" (another hit shows it), "kind" (not wanted), or the cap that it exceeds: "total", "source",
-    "chunk"."""
+    """"same text" (another hit shows it), "kind" (excluded by the policy), or the cap that it exceeds: "total",
+    "source", "chunk"."""
     by: str | None = None
     """The id of the chunk with the same text, which is shown."""
 
@@ -213,11 +213,11 @@ class ContextStats:
     tokens: int
     """Tokens of the whole text."""
     budget: int
-    """The most tokens allowed: max_total less the reserves."""
+    """Largest number of tokens: max_total less the reserves."""
     sources: int
     """Number of different sources cited; each chunk without a source counts as one."""
     duplication_ratio: float
-    """Characters left out because another chunk has them, as a share of the characters of all hits, 0..1."""
+    """Share of the characters of all hits that are left out because another chunk shows them, 0..1."""
     coverage: Mapping[str, tuple[int, int]]
     """By kind: (hits shown, hits offered)."""
     dropped: tuple[Dropped, ...]

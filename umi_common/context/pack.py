@@ -15,11 +15,11 @@ from umi_common.context.stitch import Stretch, in_source_order, lay_out, near, p
 from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import cut_to_fit
 
+SAME_TEXT = "same text"
+"""Reason why a piece is dropped: another part shows the same text."""
 SAMPLE_TEXT = "x"
 """A part's text while the tokens around it are counted. Without a text, a tokenizer would count the space before it as
 a token; with one, the space belongs to the word's token."""
-SAME_TEXT = "same text"
-"""Reason why a piece is dropped: another part shows the same text."""
 SAMPLE_NUMBER = 99
 """A part's number while the tokens around its text are counted."""
 
@@ -35,7 +35,7 @@ class Rendered:
 
 
 class Packing:
-    """The pieces chosen so far, and the tokens left under each cap."""
+    """The pieces chosen so far, and the tokens that they use of each cap, as estimated."""
 
     def __init__(self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter) -> None:
         self.budget, self.policy, self.counter = budget, policy, counter
@@ -52,8 +52,8 @@ class Packing:
         """Choose the candidates that fit, in their order; returns how many.
 
         Args:
-            candidates: A neighbour is skipped while its hit is not chosen.
-            share: Largest number of tokens that they may add; None: as many as the budget allows.
+            candidates: A neighbour is skipped unless its hit was chosen before.
+            share: Largest number of tokens that all of them may add; None: as many as the budget allows.
         """
         before = len(self.chosen)
         limit = self.budget.available if share is None else min(self.budget.available, self._spent + share)
@@ -65,36 +65,39 @@ class Packing:
         return len(self.chosen) - before
 
     def take(self, piece: Piece) -> None:
-        """Choose a piece; its tokens are not counted."""
+        """Add a piece to the chosen ones without changing the counts of tokens."""
         self.chosen.append(piece)
         self.refused.pop(piece.chunk.id, None)
         if piece.copy_of is None:
             self._shown.setdefault(piece.key, piece.chunk.id)
         self._by_source.setdefault(piece.source, []).append(piece)
 
-    def begun_anew(self) -> Packing:
-        """A packing under the same caps with nothing chosen."""
+    def empty(self) -> Packing:
+        """A packing with the same budget, policy and counter and nothing chosen."""
         return Packing(self.budget, self.policy, self.counter)
 
     def adopt(self, rendered: Rendered) -> bool:
-        """Replace the chosen pieces, and the estimates of their tokens, by those of a finished text; returns whether
-        that takes no piece back."""
+        """Replace the chosen pieces by those of a finished text, and the estimates by its tokens.
+
+        Returns whether the text has every piece that was chosen.
+        """
         shown = {piece.chunk.id for piece in rendered.pieces}
-        returned = [piece for piece in self.chosen if piece.chunk.id not in shown]
-        for piece in returned:
+        missing = [piece for piece in self.chosen if piece.chunk.id not in shown]
+        for piece in missing:
             self._refuse(piece.chunk.id, SAME_TEXT if piece.copy_of else "total", piece.copy_of)
         self.chosen, self._shown, self._by_source = [], {}, {}
         for piece in rendered.pieces:
             self.take(piece)
         self._spent, self._spent_source = rendered.tokens, _tokens_by_source(rendered.parts)
-        return not returned
+        return not missing
 
     def render(self, pieces: Sequence[Piece]) -> Rendered | None:
         """The finished text of these pieces; None if it is over a cap."""
         parts = lay_out(pieces, self.policy, self.counter)
         if max(_tokens_by_source(parts).values(), default=0) > self.budget.per_source_max:
             return None
-        if any(self.counter.count(it.text) > self.budget.per_chunk_max for it in pieces if it.copy_of is None):
+        shown = [piece.text for piece in pieces if piece.copy_of is None]
+        if any(self.counter.count(text) > self.budget.per_chunk_max for text in shown):
             return None
         text = self._format.render(parts)
         tokens = self.counter.measure(text)
@@ -102,9 +105,9 @@ class Packing:
 
     def longest_prefix(self, pieces: Sequence[Piece]) -> Rendered:
         """The finished text of the longest prefix of `pieces` that is within every cap, by bisection."""
-        best = self.render(pieces)
-        if best is not None:
-            return best
+        whole = self.render(pieces)
+        if whole is not None:
+            return whole
         best, fits, over = Rendered(), 0, len(pieces)
         while over - fits > 1:
             middle = (fits + over) // 2
@@ -116,7 +119,7 @@ class Packing:
         return best
 
     def room(self, piece: Piece) -> int:
-        """Roughly how many tokens of this piece's text fit under all three caps."""
+        """Estimate of the number of tokens of this piece's text that fit under all three caps."""
         first = piece.source not in self._by_source
         total = self.budget.available - self._spent - self._frame(piece, first=first)
         return min(total, self._source_room(piece), self.budget.per_chunk_max)
@@ -127,13 +130,15 @@ class Packing:
         return None if same == piece.chunk.id else same
 
     def _try(self, piece: Piece, limit: int) -> bool:
-        """Choose the piece, or record why not; returns whether it was chosen. Cheap bounds are tried first: they refuse
-        most pieces."""
+        """Choose the piece, or record why not; returns whether it was chosen.
+
+        Cheap bounds are tried before tokens are counted: they refuse most pieces.
+        """
         id, cap = piece.chunk.id, self.budget.per_chunk_max
         total, source = limit - self._spent, self._source_room(piece)
         room, same = min(total, source), self.shown_by(piece)
         if same is not None:
-            known = piece.source in self._by_source  # then only the id is added to the list of sources
+            known = piece.source in self._by_source  # if so, only the id is added to the list of sources
             tokens = self.counter.count(self._format.as_shown(id)) if known else self._frame(piece, first=True)
             if tokens > total or piece.neighbour_of is not None:
                 return self._refuse(id, SAME_TEXT, same)
@@ -175,8 +180,10 @@ class Packing:
         return piece.cut(end)
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
-        """The characters of a piece that the chosen pieces of its source do not show, after the joiner if it continues
-        a part; and whether it does."""
+        """The text that a piece adds to the chosen pieces of its source, and whether it is joined to one of them.
+
+        The text is the characters that they do not show, and the joiner before them if the piece follows one.
+        """
         text, joined = piece.text, False
         for other in of_source:
             if not near(other, piece):
