@@ -28,7 +28,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.types import Hit, SearchResult
 
 BOLD = ("\x1b[1m", "\x1b[22m")
-"""Around the query's words in a terminal; left out where the output goes elsewhere."""
+"""Printed before and after the query's words; typer removes them if the output is no terminal."""
 NOTHING_FOUND = "nothing found; umi status shows what the store holds"
 PROMPT = """Answer the question from the evidence alone, and cite its numbers. If the evidence has no answer, say so.
 
@@ -83,10 +83,10 @@ def explain(
     if json:
         print_json({**as_data(result), **_packed(packed), "html": None if html is None else str(html)})
     elif html is not None:
-        typer.echo(f"{len(result)} hits; {html} says why: open it in a browser")
+        typer.echo(f"{len(result)} hits; open {html} in a browser")
     else:
         typer.echo(to_text(result, emphasis=BOLD, full=True))
-        typer.echo(f"  context: {packed.stats.tokens} of {tokens} tokens in {len(packed)} parts; --html FILE draws it")
+        typer.echo(f"  context: {packed.stats.tokens} of {tokens} tokens in {len(packed)} parts; --html FILE shows it")
 
 
 def ask(

@@ -1,4 +1,4 @@
-"""A short dated conversation, written for umi: two friends, four talks; the questions need time, context or an LLM."""
+"""A short dated conversation for the demo: two friends, four talks; the questions need time, context or an LLM."""
 
 from __future__ import annotations
 
@@ -59,15 +59,14 @@ QUESTIONS = (
     ("neighbours", "what did the boiler inspector find"),
     ("deep search", "Who do I know at Acme?"),
 )
-"""(what it shows, the question)."""
+"""(feature that the question shows, question)."""
 
 REWRITES = {"Who do I know at Acme?": ["Acme", "works at Acme", "cousin or friend employed at Acme"]}
-"""What the scripted LLM answers."""
+"""The scripted LLM's variations, by query."""
 
 
 def conversation() -> list[Chunk]:
-    """One chunk per turn; source is the talk, position the turn, event_time the talk's start plus a minute for each
-    turn before it."""
+    """One chunk per turn: its source is the talk, its position the turn; turns are a minute apart."""
     return [
         Chunk(
             f"{talk}:{turn}",

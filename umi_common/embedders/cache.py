@@ -1,4 +1,4 @@
-"""Caches of the vectors of embedded texts, or of other values by text, in memory or in a file of a store."""
+"""Caches of values by text, such as the vectors of embedded texts, in memory or in a file of a store."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ log = logging.getLogger("umi")
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
-FILE, REPLIES = "embeddings.db", "rewrites.db"
-"""Files in a store's directory: of the vectors of documents, and of the LLM's replies."""
+VECTORS = "embeddings.db"
+"""Name of the file of the vectors of documents, in a store's directory."""
+REPLIES = "rewrites.db"
+"""Name of the file of the LLM's replies, in a store's directory."""
 KEY_BYTES = 20
 """Length of a key: the hash of model and text."""
 KEYS_AT_ONCE = 500
@@ -64,7 +66,7 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values other than None. A view of an array must be copied before, or all of the array stays in memory."""
+        """Add values, none of them None. Copy a view of an array before: else the whole array stays in memory."""
         values = self._values
         with self._lock:
             for key, value in new.items():
@@ -84,8 +86,8 @@ class FileCache(Generic[Value]):
 
     The file holds hashes of the texts and not the texts. It is opened for each call, and each row has a checksum. A
     damaged file is replaced by an empty one. If the disk refuses a write, or the directory was deleted, renamed or
-    replaced, the cache is switched off and a warning is logged. Cached values survive a kill of the process; a power
-    cut may lose them. A failing cache raises nothing: it holds fewer values.
+    replaced, the cache is switched off and a warning is logged; no error is raised. Cached values survive a kill of the
+    process; a power cut may lose them.
 
     Args:
         path: The file, in an existing directory.
@@ -166,8 +168,8 @@ class FileCache(Generic[Value]):
         ).digest()
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Run `work` in a transaction of a new connection. An error of SQLite is logged, or ignored if it is a lock."""
-        uri = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}"
+        """Run `work` in a transaction of a new connection. Errors of SQLite are logged, a lock is ignored."""
+        uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:
                 raise sqlite3.OperationalError("its directory was deleted, renamed or replaced")
@@ -184,15 +186,15 @@ class FileCache(Generic[Value]):
         except (sqlite3.OperationalError, OSError) as error:  # such as a full disk, or a directory that is gone
             if "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
                 return
-            self._size, name = 0, self._path.name
+            self._size = 0
             log.warning("%s cannot be used (%s); it caches nothing until the store is opened again", name, error)
         except (sqlite3.DatabaseError, TypeError, ValueError) as error:
             if self._writable:
-                log.warning("%s is damaged (%s); it is replaced by an empty file", self._path.name, error)
+                log.warning("%s is damaged (%s); it is replaced by an empty file", name, error)
                 self.clear()
             else:
                 self._size = 0
-                log.warning("%s is damaged (%s); it is not used", self._path.name, error)
+                log.warning("%s is damaged (%s); it is not used", name, error)
 
 
 VectorCache = LruCache[str, Vectors] | FileCache[Vectors]
@@ -203,14 +205,14 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
     """The cache of the vectors of a store's documents: in a file, or in memory if `directory` or `model` is None.
 
     Args:
-        directory: The store's; None: the store is in memory.
+        directory: Of the store; None: the store is in memory.
         model: From `adapters.identity_of`; None: the model has no name that identifies it.
         size: Largest number of vectors; in memory at most MEMORY_MAX.
     """
     if directory is None or model is None:
         return LruCache(min(size, MEMORY_MAX))
     return FileCache(
-        directory / FILE,
+        directory / VECTORS,
         model,
         size,
         pack=lambda vector: np.asarray(vector, dtype="<f4").tobytes(),

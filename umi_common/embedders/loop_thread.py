@@ -1,4 +1,4 @@
-"""An event loop in a thread, in which sync code calls models and clients that have async functions only."""
+"""An event loop in a thread, so that synchronous code can call models and clients with asynchronous functions only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoopThread:
     starts a new thread. A forked child starts its own. Thread-safe.
 
     Args:
-        name: Of the thread.
+        name: The thread's.
     """
 
     _lock: threading.Lock
@@ -45,15 +45,15 @@ class LoopThread:
         return LoopThread, (self._name,)  # a pickled embedder starts a thread of its own
 
     def call(self, function: Callable[[Any], Any] | None, coroutine: Callable[[Any], Any] | None, argument: Any) -> Any:
-        """`function(argument)`; its result is awaited on the loop if it can be.
+        """The result of `function(argument)`, awaited on the loop if it is awaitable.
 
-        `coroutine(argument)`, on the loop, where there is no function, or where it raises NotImplementedError, as
-        async-only subclasses of a framework's base class do. At least one of the two is given.
+        If `function` is None or raises NotImplementedError, `coroutine(argument)` is called instead, on the loop. Some
+        frameworks' asynchronous classes have synchronous methods that raise it. At most one of the two is None.
         """
         if function is not None:
             try:
-                made = function(argument)
-                return self.run(lambda: made) if isawaitable(made) else made
+                result = function(argument)
+                return self.run(lambda: result) if isawaitable(result) else result
             except NotImplementedError:
                 if coroutine is None:
                     raise
@@ -98,6 +98,7 @@ class LoopThread:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped, then cancel its tasks and close it."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

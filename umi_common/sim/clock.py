@@ -17,12 +17,10 @@ THREAD_POLL_SECONDS = 0.001
 
 
 class VirtualClock:
-    """A clock for tests: pass it as `clock=`, or `clock.monotonic` if a function that returns seconds is expected.
+    """A clock for tests: pass it as `clock=`, or `clock.monotonic` where seconds are expected. Thread-safe.
 
     Args:
-        start: The time at first, an aware datetime.
-
-    Thread-safe.
+        start: The first time, an aware datetime.
     """
 
     def __init__(self, start: datetime = datetime(2024, 1, 1, tzinfo=timezone.utc)) -> None:
@@ -59,8 +57,8 @@ class VirtualClock:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Like asyncio.run, on a loop where asyncio.sleep and timeouts pass in virtual time.
 
-        When every task is sleeping, the clock jumps to the first wake-up. Work in an executor takes no virtual time:
-        the loop waits for its end before it jumps.
+        When every task is sleeping, the clock advances to the first wake-up. Work in an executor takes no virtual time:
+        the clock does not advance before it ends.
         """
         loop = _VirtualLoop(self)
         try:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from umi_common.embedders.cache import FILE as VECTORS
-from umi_common.embedders.cache import REPLIES
+from umi_common.embedders.cache import REPLIES, VECTORS
 from umi_common.embedders.sparse import FILE as SPARSE
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from umi_common.stores.dense.file import FOLDER as DENSE
