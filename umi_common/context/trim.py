@@ -13,6 +13,8 @@ LEAST_KEPT = 0.5
 CHARACTERS_PER_TOKEN = 4
 """First guess of the length of a token."""
 ZERO_WIDTH_JOINER = "\u200d"
+FLAG_HALVES = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+"""The regional indicators; two of them are a flag."""
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
@@ -75,15 +77,4 @@ def _inside_character(text: str, at: int) -> bool:
         return True
     if "\U0001f3fb" <= here <= "\U0001f3ff":  # a skin tone
         return True
-    return _is_flag_half(here) and _flag_halves_before(text, at) % 2 == 1
-
-
-def _is_flag_half(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _flag_halves_before(text: str, at: int) -> int:
-    start = at
-    while start > 0 and _is_flag_half(text[start - 1]):
-        start -= 1
-    return at - start
+    return here in FLAG_HALVES and (at - len(text[:at].rstrip(FLAG_HALVES))) % 2 == 1

@@ -146,8 +146,10 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
         numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in settings)
         across = settings if numeric else [str(value) for value in settings]
         axes.scatter(across, [trial.score for trial in tried], color=colour(0), s=16)
-        axes.axhline(tuning.history[0].score, color=colour(4), linestyle="--", label="before tuning")
-        label_axes(axes, "", name, f"{tuning.metric} (0..1)" if name == names[0] else "", legend=name == names[0])
+        first = name == names[0]
+        label = "before tuning" if first else None
+        axes.axhline(tuning.history[0].score, color=colour(4), linestyle="--", label=label)
+        label_axes(axes, "", name, f"{tuning.metric} (0..1)" if first else "")
     return chart.saved(path)
 
 
@@ -235,18 +237,17 @@ def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> li
     return [float(np.mean(values[metric])) for metric in metrics]
 
 
-def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
+def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False) -> None:
     """Set the title, the labels of both axes and, if any line has a label, a legend.
 
     Args:
         across, up: Labels of the horizontal and the vertical axis.
         beside: Put the legend to the right of the axes instead of inside.
-        legend: False: no legend.
     """
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
-    if legend and axes.get_legend_handles_labels()[1]:
+    if axes.get_legend_handles_labels()[1]:
         where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False} if beside else {}
         axes.legend(fontsize="small", **where)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
@@ -24,8 +24,6 @@ from umi_common.evaluation.systems import UmiSystem, open_system
 from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
-
-Item = TypeVar("Item")
 
 TRIALS = 30
 """Draws of random search, if the caller names no number."""
@@ -279,7 +277,7 @@ def split_by_group(
     return train, test
 
 
-def _divided(items: Sequence[Item], share: float, rng: random.Random) -> tuple[list[Item], list[Item]]:
+def _divided(items: Sequence[Any], share: float, rng: random.Random) -> tuple[list[Any], list[Any]]:
     """(the other items, the given share of the items, drawn at random); both in order and not empty."""
     count = min(max(1, round(share * len(items))), len(items) - 1)
     drawn = set(rng.sample(range(len(items)), count))

@@ -85,15 +85,12 @@ class BaseStore(Closing, ABC):
 
 
 class _Scan(NamedTuple):
-    """The last page of a scan of which more pages may follow."""
+    """A scan that may go on: `_content` and all ids that pass its filter at its first page; the last id returned."""
 
     content: object
-    """`_content` when the ids were listed."""
     where: Filter | None
     last: str
-    """Id of the last chunk of the page."""
     ids: list[str]
-    """All ids that pass `where`, rising."""
 
 
 class CollectionStore(BaseStore):

@@ -32,8 +32,7 @@ CODE_MAX = 127
 SCAN_THREADS_MAX = os.cpu_count() or 1
 """Largest number of threads of one scan."""
 BYTES_A_THREAD = 12_000_000
-"""Smallest number of bytes of codes that a thread scans, in about 1 ms; for fewer, starting it takes longer than it
-saves."""
+"""Bytes of codes that a thread scans in about 1 ms; for fewer, starting another thread takes longer than it saves."""
 BLOCK = 256
 """Rows quantised together; their intermediate arrays fit into a core's cache."""
 

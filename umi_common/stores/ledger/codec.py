@@ -66,10 +66,8 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
         time = None if chunk.event_time is None else microseconds(chunk.event_time)
         metadata = _as_json(dict(chunk.metadata))
         head = _head_text(id, source, position, time)
-        digest = _digest(head, text, metadata, search_text)
-        entries.append(
-            Entry(id, source, position, time, zlib.crc32(head.encode()), digest, text, metadata, search_text)
-        )
+        check, digest = zlib.crc32(head.encode()), _digest(head, text, metadata, search_text)
+        entries.append(Entry(id, source, position, time, check, digest, text, metadata, search_text))
     return entries
 
 

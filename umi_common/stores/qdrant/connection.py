@@ -12,8 +12,7 @@ from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
 
 OLDEST = (1, 10)
-"""(major, minor) of the first Qdrant with the IDF modifier of sparse vectors, prefetches and ordering in a batched
-query."""
+"""The first Qdrant, (major, minor), whose batched queries have IDF of sparse vectors, prefetches and ordering."""
 POINTS_AT_ONCE = 1_000
 """Largest number of points read or deleted in one call."""
 
