@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError, MissingExtra, UmiError
-from umi_common.filters import And, Comparison, Filter, Not, scope
+from umi_common.filters import And, Comparison, Not, scope
 from umi_common.protocols import Clock, Store
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
@@ -95,11 +95,11 @@ class UmiMemoryMiddleware(AgentMiddleware):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with the context added to its system message."""
-        query, where = self._question(request)
+        query, options = self._question(request)
         context = None
         if query:
             try:
-                context = self.umi.get_context(query, **self._packing(where))
+                context = self.umi.get_context(query, **options)
             except UmiError as error:
                 _warn("recalling", error)
         return handler(self._with_context(request, context))
@@ -108,11 +108,11 @@ class UmiMemoryMiddleware(AgentMiddleware):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """`wrap_model_call` for an event loop."""
-        query, where = self._question(request)
+        query, options = self._question(request)
         context = None
         if query:
             try:
-                context = await self.umi.aget_context(query, **self._packing(where))
+                context = await self.umi.aget_context(query, **options)
             except UmiError as error:
                 _warn("recalling", error)
         return await handler(self._with_context(request, context))
@@ -125,8 +125,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         """`after_agent` for an event loop."""
         await asyncio.to_thread(self._remember, list(state["messages"]), Who(*self._who(runtime)))
 
-    def _question(self, request: ModelRequest[Any]) -> tuple[str, Filter]:
-        """The user's last message, as the query, and a filter for stored messages that the request does not hold."""
+    def _question(self, request: ModelRequest[Any]) -> tuple[str, dict[str, Any]]:
+        """The user's last message, as the query, and options of `get_context` that leave out the request's messages."""
         who = Who(*self._who(request.runtime))
         session = None if self._across_threads else who.thread
         own = scope(user=who.user, session=session).where
@@ -136,10 +136,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
             here = And((Comparison("session", "$eq", who.thread), Comparison(MESSAGE_KEY, "$in", seen)))
             conditions.append(Not(here))  # another thread may have other messages with the same ids
         said = [message_text(message) for message in request.messages if isinstance(message, HumanMessage)]
-        return (end_of(said[-1]) if said else ""), And(tuple(conditions))
-
-    def _packing(self, where: Filter) -> dict[str, Any]:
-        return {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "where": where, "now": self._clock()}
+        options = {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "now": self._clock()}
+        return (end_of(said[-1]) if said else ""), {**options, "where": And(tuple(conditions))}
 
     def _with_context(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
         if not context:

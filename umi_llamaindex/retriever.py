@@ -305,8 +305,6 @@ class UmiRetriever(OpensStore, BaseRetriever):
         **options: Any,
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""
-        own = cls._own_options()
-        refuse_unknown_options(options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), ConfigError)
         stages, fields = stages_and_fields(options)
         umi = DualRetriever(
             store,
