@@ -49,6 +49,18 @@ def test_bars_stand_at_the_means_with_their_intervals(comparison, tmp_path):
     assert figure.axes[0].get_ylabel() == "mrr@10 (0..1)"
 
 
+def test_a_metric_that_only_some_sets_have_is_refused(letters):
+    def answers(dataset):
+        ids = ("b", "d") if dataset.name == "toy" else ("b",)  # one hit has no diversity
+        return lambda query, k: Answer(ids)
+
+    datasets = [toy("one"), toy("x", name="other")]
+    comparison = compare({"fixed": answers}, datasets, embedder=letters, show_progress=False)
+    assert comparison.value("fixed", "diversity", "toy") > 0
+    with pytest.raises(ConfigError, match="'diversity' was not measured"):
+        comparison.plot(metric="diversity")
+
+
 def test_the_curve_has_a_point_a_cut_off(comparison):
     figure = plot_precision_recall(comparison, "toy")
     recall, precision = figure.axes[0].lines[0].get_data()
