@@ -62,10 +62,10 @@ def create_umi_tool(
             content = assemble(result.hits, budget=limits, policy=layout, around=around).text
         return with_losses(content, (*result.degraded, *lost)), retriever.documents(result)
 
-    def search(query: str, callbacks: CallbackManager | None = None, k: int = k_default, **asked: Any) -> Reply:
+    def search(query: str, callbacks: CallbackManager | None = None, k: int = k_default, **more: Any) -> Reply:
         on_stage = stages(callbacks)
         try:
-            options = retriever.core_options(_options(k, **asked))
+            options = retriever.core_options(_options(k, **more))
             result = retriever.umi.search(end_of(query), on_stage=on_stage, **options)
         except InputError as error:
             raise ToolException(str(error)) from error
@@ -73,11 +73,11 @@ def create_umi_tool(
         return reply(result, options)
 
     async def asearch(
-        query: str, callbacks: AsyncCallbackManager | None = None, k: int = k_default, **asked: Any
+        query: str, callbacks: AsyncCallbackManager | None = None, k: int = k_default, **more: Any
     ) -> Reply:
         async with astages(callbacks) as on_stage:
             try:
-                options = retriever.core_options(_options(k, **asked))
+                options = retriever.core_options(_options(k, **more))
                 result = await retriever.umi.asearch(end_of(query), on_stage=on_stage, **options)
             except InputError as error:
                 raise ToolException(str(error)) from error

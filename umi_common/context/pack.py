@@ -77,10 +77,7 @@ class Packing:
         return Packing(self.budget, self.policy, self.counter)
 
     def adopt(self, rendered: Rendered) -> bool:
-        """Replace the chosen pieces by those of a finished text, and the estimates by its tokens.
-
-        Returns whether the text has every piece that was chosen.
-        """
+        """Replace the chosen pieces and their tokens by those of a finished text; returns whether all stayed."""
         shown = {piece.chunk.id for piece in rendered.pieces}
         missing = [piece for piece in self.chosen if piece.chunk.id not in shown]
         for piece in missing:
@@ -130,10 +127,7 @@ class Packing:
         return None if same == piece.chunk.id else same
 
     def _try(self, piece: Piece, limit: int) -> bool:
-        """Choose the piece, or record why not; returns whether it was chosen.
-
-        Cheap bounds are tried before tokens are counted: they refuse most pieces.
-        """
+        """Choose the piece, or record why not; returns whether it was chosen. Tokens are counted last: it is slow."""
         id, cap = piece.chunk.id, self.budget.per_chunk_max
         total, source = limit - self._spent, self._source_room(piece)
         room, same = min(total, source), self.shown_by(piece)
@@ -180,10 +174,8 @@ class Packing:
         return piece.cut(end)
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
-        """The text that a piece adds to the chosen pieces of its source, and whether it is joined to one of them.
-
-        The text is the characters that they do not show, and the joiner before them if the piece follows one.
-        """
+        """The characters of a piece that the chosen pieces of its source do not show, after the joiner if the piece
+        follows one of these; and whether it is joined to one."""
         text, joined = piece.text, False
         for other in of_source:
             if not near(other, piece):

@@ -47,8 +47,7 @@ HOURS_A_DAY = 24.0
 
 def plot_metric(comparison: SystemComparison, metric: str, path: PathOption = None) -> Any:
     """One bar per system and set: the mean of one metric with its 95 % interval."""
-    chart = new_chart(max(6.5, 2.7 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
-    axes = chart.add_subplot()
+    chart, axes = new_axes(max(6.5, 2.7 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
     width = BAR_SHARE / len(comparison.systems)
     for index, system in enumerate(comparison.systems):
         means = [comparison.value(system, metric, name) for name in comparison.sets]
@@ -75,8 +74,7 @@ def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path
     if not bins:
         raise InputError("no hits to plot; give a relevance and a judgement of at least one")
     stated, measured, counts = zip(*bins, strict=True)
-    chart = new_chart(4.5, 4.2)
-    axes = chart.add_subplot()
+    chart, axes = new_axes(4.5, 4.2)
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="stated = measured")
     axes.plot(stated, measured, marker=marker(0), color=colour(0), label="measured")
     for index, count in enumerate(counts):
@@ -87,8 +85,7 @@ def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path
 
 def plot_precision_recall(comparison: SystemComparison, set: str | None = None, path: PathOption = None) -> Any:
     """Precision against recall at every cut-off from 1 to the depth, one line per system."""
-    chart = new_chart(6.5, 4.0)
-    axes = chart.add_subplot()
+    chart, axes = new_axes(6.5, 4.0)
     for index, system in enumerate(comparison.systems):
         name = comparison.row(system, set).set
         recall, precision = (_curve(comparison, system, name, metric) for metric in ("recall", "precision"))
@@ -104,8 +101,7 @@ def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
     spent: dict[str, list[float]] = {system: [] for system in comparison.systems}
     for run in comparison.runs:
         spent[run.system] += run.milliseconds.values()
-    chart = new_chart(6.5, 1.4 + 0.4 * len(comparison.systems))
-    axes = chart.add_subplot()
+    chart, axes = new_axes(6.5, 1.4 + 0.4 * len(comparison.systems))
     for index, (name, percentile) in enumerate(LATENCY_SHARES.items()):
         times = [np.percentile(spent[system], percentile) for system in comparison.systems]
         axes.scatter(times, comparison.systems, marker=marker(index), color=colour(index), label=name)
@@ -117,8 +113,7 @@ def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
 def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path: PathOption = None) -> Any:
     """One metric against LLM calls per query, one point per system and set; None: recall at the largest k."""
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
-    chart = new_chart(6.5, 4.0)
-    axes = chart.add_subplot()
+    chart, axes = new_axes(6.5, 4.0)
     for index, system in enumerate(comparison.systems):
         rows = [row for row in comparison.rows if row.system == system and row.llm_calls is not None]
         calls = [row.llm_calls for row in rows]
@@ -135,9 +130,7 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
     if not names:
         raise ConfigError("this tuning has no search space, which the plot needs; plot a tuning that `tune` returned")
     if len(names) == 2 and not any(isinstance(choices, Between) for choices in tuning.space.values()):
-        chart = new_chart(5.5, 4.2)
-        _heat_map(chart, tuning, names)
-        return chart.saved(path)
+        return _heat_map(tuning, names).saved(path)
     chart = new_chart(max(4.6, 2.8 * len(names)), 3.4)
     chart.suptitle(f"{tuning.metric} on the training sets, by setting")
     for axes, name in zip(np.atleast_1d(chart.subplots(1, len(names), sharey=True)), names, strict=True):
@@ -159,8 +152,7 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
     if not hits:
         raise InputError("this result has no hits; plot a result with hits")
     shares = {name: _shares(scores) for name, scores in _scores_by_name(hits).items()}
-    chart = new_chart(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
-    axes = chart.add_subplot()
+    chart, axes = new_axes(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
     name_heights = _apart(list(shares.values())[-1])
     for at, hit in enumerate(hits):
         values = [share[at] for share in shares.values()]
@@ -188,8 +180,7 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
         raise InputError(f"half_lives_hours is {half_lives_hours!r:.40}; expected hours, for example [24 * 7, 24 * 30]")
     if not half_lives_hours:
         raise InputError("no half-life to plot; give hours, for example [24 * 7, 24 * 30]")
-    chart = new_chart(6.0, 3.4)
-    axes = chart.add_subplot()
+    chart, axes = new_axes(6.0, 3.4)
     age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives_hours), 400)
     for index, hours in enumerate(half_lives_hours):
         factors = decay_factors(age, rate=rate_of(hours), floor=floor)
@@ -202,14 +193,14 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
     return chart.saved(path)
 
 
-def _heat_map(chart: Any, tuning: Tuning, names: Sequence[str]) -> None:
-    """Draw each trial's score in a grid of two settings, named across and down."""
+def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
+    """Each trial's score in a grid of two settings, named across and down."""
     across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
     grid = np.full((len(down), len(across)), np.nan)
     for trial in tuning.history:
         if all(name in trial.settings for name in names):
             grid[down.index(trial.settings[names[1]]), across.index(trial.settings[names[0]])] = trial.score
-    axes = chart.add_subplot()
+    chart, axes = new_axes(5.5, 4.2)
     image = axes.imshow(grid, origin="lower", aspect="auto", cmap="cividis")
     middle = np.nanmean([np.nanmin(grid), np.nanmax(grid)])
     for (row, column), score in np.ndenumerate(grid):
@@ -218,10 +209,9 @@ def _heat_map(chart: Any, tuning: Tuning, names: Sequence[str]) -> None:
             axes.text(column, row, f"{score:.3f}", color=ink, ha="center", va="center", fontsize="small")
     axes.set_xticks(range(len(across)), [str(value) for value in across])
     axes.set_yticks(range(len(down)), [str(value) for value in down])
-    axes.set_title(f"{tuning.metric} on the training sets")
-    axes.set_xlabel(names[0])
-    axes.set_ylabel(names[1])
+    label_axes(axes, f"{tuning.metric} on the training sets", names[0], names[1])
     chart.colorbar(image, label=f"{tuning.metric} (0..1)")
+    return chart
 
 
 def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> list[float]:
@@ -255,6 +245,12 @@ def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = Fa
 def new_chart(width: float, height: float) -> Any:
     """An empty figure, width and height in inches. Raises MissingExtra without matplotlib."""
     return optional_module("umi_common.evaluation._figure", "matplotlib", "eval").Chart(width, height)
+
+
+def new_axes(width: float, height: float) -> tuple[Any, Any]:
+    """(figure, its axes); as `new_chart`."""
+    chart = new_chart(width, height)
+    return chart, chart.add_subplot()
 
 
 def colour(index: int) -> str:
