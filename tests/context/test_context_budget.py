@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from umi_common.config import UmiConfig
-from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.config import AssemblyConfig, UmiConfig
+from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import BudgetError, ConfigError
 
 
@@ -63,3 +63,11 @@ def test_a_policy_that_makes_no_sense_is_refused_and_the_field_named(field):
 def test_settings_that_no_context_can_be_written_with_are_refused_when_they_are_made(field):
     with pytest.raises(ConfigError, match=f"^UmiConfig.assembly.{next(iter(field))} "):
         UmiConfig(assembly=field)
+
+
+def test_a_number_as_budget_keeps_the_caps_of_the_settings():
+    settings = AssemblyConfig(max_total=500, per_source_max=100, per_chunk_max=50)
+    assert asked_assembly(settings, 1000, None)[0] == TokenBudget(1000, per_source_max=100, per_chunk_max=50)
+    assert asked_assembly(settings, None, None)[0] == TokenBudget(500, per_source_max=100, per_chunk_max=50)
+    own = TokenBudget(1000, per_source_max=7)
+    assert asked_assembly(settings, own, None)[0] == own

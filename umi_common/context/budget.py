@@ -262,13 +262,12 @@ class AssembledContext:
 def asked_assembly(
     settings: AssemblyConfig, budget: TokenBudget | int | None, policy: AssemblyPolicy | None
 ) -> tuple[TokenBudget, AssemblyPolicy]:
-    """The budget and the policy of a call, each taken from the settings where it is None; a number is `max_total`.
+    """The budget and the policy of a call, each from the settings where it is None; a number is their `max_total`.
 
     Raises:
         ConfigError: If one is of another type.
     """
-    budget = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
-    if not isinstance(budget, TokenBudget | None):
+    if not isinstance(budget, TokenBudget | int | None):
         raise ConfigError(f"budget is {type(budget).__name__}; expected a number of tokens or a TokenBudget")
     if not isinstance(policy, AssemblyPolicy | None):
         raise ConfigError(
@@ -276,7 +275,9 @@ def asked_assembly(
         )
     stated = settings.model_dump()
     caps = {name: stated.pop(name) for name in ("max_total", "per_source_max", "per_chunk_max")}
-    return budget or TokenBudget(**caps), policy or AssemblyPolicy(**stated)
+    if isinstance(budget, int):
+        caps["max_total"] = budget
+    return budget if isinstance(budget, TokenBudget) else TokenBudget(**caps), policy or AssemblyPolicy(**stated)
 
 
 def _check_tokens(name: str, value: object, *, least: int) -> None:
