@@ -13,7 +13,9 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders import as_embedder, identity_of
+from umi_common.embedders.attempts import may_be_of_a_text
 from umi_common.errors import EmbedderError, ReindexRequired
+from umi_common.runtime.guards import DeadlineExceeded
 from umi_common.sim import (
     FaultyEmbedder,
     HashEmbedder,
@@ -564,3 +566,33 @@ def test_a_service_that_refuses_the_key_is_not_asked_for_each_text_alone():
     with store_of(model) as store, DualRetriever(store) as umi:
         assert {result.mode for result in umi.search_many(QUESTIONS, now=NOW)} == {"text"}
     assert model.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "apart"),
+    [
+        (ValueError("too long"), True),
+        (EmbedderError("no vector for one of 2 texts"), True),
+        (TimeoutError("slow"), False),
+        (ConnectionError("refused"), False),
+        (DeadlineExceeded("late"), False),
+        (RuntimeError("rate limit reached"), False),
+    ],
+)
+def test_texts_are_embedded_apart_only_after_an_error_that_one_of_them_may_have_caused(error, apart):
+    assert may_be_of_a_text(error) == apart
+
+
+def test_a_question_that_the_model_refuses_is_compared_by_the_vector_of_the_whole_query():
+    class Refusing(HashEmbedder):
+        def embed_queries(self, texts):
+            if "Where is number7 of river1?" in texts:
+                raise ValueError("this text is not allowed")
+            return super().embed_queries(texts)
+
+    with store_of(Refusing()) as store, DualRetriever(store) as umi:
+        result = umi.search("The boat left for the lake on Monday. Where is number7 of river1?", now=NOW)
+    assert result.query_variations == ("Where is number7 of river1?",)
+    assert [loss.consequence for loss in result.degraded] == ["searched for some variations with the query's vector"]
+    dense = {s.variation: s.score for s in result.hits[0].signals if s.arm == "dense"}
+    assert dense[0] == dense[1] != 0.0

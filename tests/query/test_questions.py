@@ -26,6 +26,10 @@ SEVERAL = [
         "Use these documents. If you do not know, say so.\nQuestion: who painted the ceiling?\nAnswer:",
         ("who painted the ceiling?",),
     ),
+    (
+        "Where was he born? Whom did he marry? When did he die?",
+        ("Where was he born?", "Whom did he marry?", "When did he die?"),
+    ),
     ("Where was he born? Whom did he marry?", ("Where was he born?", "Whom did he marry?")),
     ("The gauge reads 3 bar. How do I bleed the pump?\nconst y = ok ? 1 : 2;", ("How do I bleed the pump?",)),
     (
@@ -46,6 +50,7 @@ ONE = [
     "I moved house. The new flat is in Rome.",
     "The storage was said to be unlimited, but I read of a limit of 200 TB. Can you clarify?",
     "Is it so? Why?",
+    "Free parking? The flat is small and old, on a hill near the sea.",
     "Where was he born? Where did he grow up? Whom did he marry? When did he die?",
     "When exhausted, the pump is refilled. How it does so is poorly known.",
     "SELECT * FROM boats WHERE id = ?\nINSERT INTO boats VALUES (?, ?)",

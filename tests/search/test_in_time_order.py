@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.pool import Pool
 from umi_common.query.time.order import time_order
+from umi_common.search.in_time_order import reorder_by_time
+from umi_common.search.rank import RankedPool
+from umi_common.search.trace import TraceBuilder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 PEOPLE = ["Anna Miller", "Boris Okafor", "Clara Petrov", "David Silva"]
@@ -91,3 +96,18 @@ def test_a_settings_switch_turns_it_off(numbers):
 )
 def test_which_of_several_texts_a_query_asks_for(query, asked):
     assert time_order(query) == asked
+
+
+@pytest.mark.parametrize(
+    ("score", "bm25", "order"),
+    [(0.9, 9.0, [1, 0]), (0.6, 9.0, [0, 1]), (0.9, 7.0, [0, 1]), (0.66, 8.1, [0, 1])],
+    ids=["nearly equal", "a lower score", "fewer words", "nearly equal, but not by so much"],
+)
+def test_only_nearly_equal_candidates_are_compared_by_time(score, bm25, order):
+    """Row 1 is the later one; 0.66 * 1.5 is less than 1."""
+    pool = Pool.of(["a", "b"], lexical=np.array([[10.0, bm25]]), age_hours=np.array([9.0, 1.0]))
+    ranked = RankedPool(np.array([0, 1]), np.array([1.0, score]), {})
+    reordered = reorder_by_time(pool, ranked, "latest", 0.5, TraceBuilder(None))
+    assert reordered.order.tolist() == order
+    gained = score * 1.5 if bm25 > 8 and score > 0.65 else score
+    assert reordered.scores[1] / reordered.scores[0] == pytest.approx(gained)

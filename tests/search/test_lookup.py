@@ -182,6 +182,22 @@ def test_the_text_that_holds_the_whole_query_or_a_quoted_phrase_word_for_word_co
         assert umi.search(query, now=NOW).ids[0] == CASES[0]
 
 
+@pytest.mark.parametrize(
+    ("query", "phrases"),
+    [
+        ("what is the Harrow v Lindqvist about?", [" harrow v lindqvist "]),
+        ("Ann Lee", [" ann lee "]),
+        ("server.http.port", [" server http port "]),
+        ("who is Ann?", [" who is ann "]),
+        ("to be or not to be", [" to be or not to be "]),
+        ("E1042", []),
+        ("one two three four five six seven eight nine", []),
+    ],
+)
+def test_a_short_query_is_looked_up_without_the_function_words_around_it(query, phrases):
+    assert looked_up(query).phrases == phrases
+
+
 def test_a_phrase_is_found_in_a_text_whose_accents_are_characters_of_their_own():
     cases = [normalize("NFD", text.replace("Harrow", "Härröw")) for text in CASES]
     with HybridStore.open() as store, DualRetriever(store) as umi:
