@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -161,6 +162,15 @@ def test_no_way_of_fusing_changes_the_pool(method, normalizer, adaptive):
     assert scores.shape == (2,)
     assert np.isfinite(scores).all()
     assert (pool.lexical == before[0]).all() and (pool.dense == before[1]).all()
+
+
+@pytest.mark.parametrize("method", ["convex", "rrf"])
+@pytest.mark.parametrize("weights", [None, {"graph": 1.0}])
+def test_an_extra_arm_without_a_weight_is_refused_by_name(method, weights):
+    pool = pool_of(lexical=[[3.0, 1.0]], dense=[[0.2, 0.5]], bound=[12.0])
+    pool = replace(pool, extra={"web": np.array([1.0, 0.0])})
+    with pytest.raises(ConfigError, match="'web'"):
+        fuse_pool(pool, FusionConfig(method=method), arm_evidence(pool, 1.0), arm_weights=weights)
 
 
 def test_an_empty_pool_fuses_to_nothing():

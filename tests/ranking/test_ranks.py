@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.pool import NOT_RANKED
-from umi_common.ranking.fusion import arm_ranks, best_first, falling_ranks
+from umi_common.ranking.fusion import best_first, falling_ranks
 
 
 @given(st.lists(st.one_of(st.sampled_from([0.0, -0.0, 0.5, 1.0]), st.floats(allow_nan=False))))
@@ -18,4 +17,3 @@ def test_the_order_is_that_of_python_with_ties_to_the_smaller_row(scores: list[f
 
 def test_ranks_fall_with_the_score_and_ties_go_to_the_smaller_row():
     assert falling_ranks(np.array([0.5, 0.9, 0.5, 0.0])).tolist() == [2, 1, 3, 4]
-    assert arm_ranks(np.array([0.5, 0.9, 0.5, 0.0])).tolist() == [2, 1, 3, NOT_RANKED]

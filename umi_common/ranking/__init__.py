@@ -2,9 +2,9 @@
 
 In: a `Pool` of n candidates. Out: (n,) scores, or the rows that stay.
 
-A fusion makes one score per row; add one as a function with an entry in `fusion.FUSIONS`:
+A fusion makes one score per row; add one as a function with a branch in `fusion.fuse_pool`:
 
-    fusion       the table of fusions, the scores of extra arms, reciprocal ranks, ranks by score
+    fusion       the fusions, the scores of extra arms, reciprocal ranks, ranks by score
     evidence     scores of both arms on one scale: as evidence, which the default fusion adds up, or normalised
 
 Relevance is computed beside the scores:

@@ -1,13 +1,12 @@
 """Fuse ranked lists or scores into one: pure functions over ids and arrays, no I/O, no framework types.
 
 Ranks start at 1. Ties fall to the smaller id (the smaller row), so equal inputs give equal outputs.
-`FUSIONS` holds the functions that fuse a pool, by name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,10 +15,11 @@ import numpy.typing as npt
 
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
-from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool
+from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool, ranked
 from umi_common.ranking.evidence import ArmEvidence, by_best, by_bound, fuse_evidence, logistic, min_max, none, z_score
 from umi_common.types import SearchResult
 
+ALL_WEIGHTS_0 = "all fusion weights are 0; at least one arm and one query variation must count"
 RRF_K = FusionConfig().rrf_k
 """Rank damping, 60 as in the paper that `weighted_rrf` names."""
 
@@ -47,9 +47,8 @@ def weighted_rrf(rankings: Sequence[RankedIds], weights: Sequence[float], *, k: 
 
     Source: Cormack, Clarke, Buettcher, SIGIR 2009; the weights are an extension.
     """
-    _check(len(rankings), weights, k)
     parts: dict[str, list[float]] = {}
-    for ranking, weight in zip(rankings, weights, strict=True):
+    for ranking, weight in zip(rankings, _checked(weights, len(rankings), k).tolist(), strict=True):
         for rank, id in enumerate(dict.fromkeys(ranking), start=FIRST_RANK):
             parts.setdefault(id, []).append(weight / (k + rank))
     scores = [(id, math.fsum(part)) for id, part in parts.items()]  # fsum: the order of lists changes no sum
@@ -108,8 +107,7 @@ def rrf(ranks: Ints, weights: npt.ArrayLike, *, k: float = RRF_K) -> Floats:
     Raises:
         ConfigError: If the lengths differ, a weight is negative or k <= 0.
     """
-    each = np.asarray(weights, dtype=np.float64)
-    _check(len(ranks), each.tolist(), k)
+    each = _checked(weights, len(ranks), k)
     return np.asarray(each @ np.where(ranks == NOT_RANKED, 0.0, 1.0 / (k + ranks)), dtype=np.float64)
 
 
@@ -145,28 +143,22 @@ def mix(arms: Sequence[Floats], weights: Sequence[float]) -> Floats:
 
 def _shares(weights: npt.ArrayLike, count: int) -> Floats:
     """(count,) weights divided by their sum; raises as `mix`."""
-    given = np.asarray(weights, dtype=np.float64)
-    _check_weights(count, given.tolist())
-    _refuse_all_0(given)
+    given = _checked(weights, count)
+    if not given.any():
+        raise ConfigError(ALL_WEIGHTS_0)
     return np.asarray(given / given.sum(), dtype=np.float64)
 
 
-def _refuse_all_0(weights: Floats) -> None:
-    if not weights.any():
-        raise ConfigError("all fusion weights are 0; at least one arm and one query variation must count")
-
-
-def _check(lists: int, weights: Sequence[float], k: float) -> None:
-    _check_weights(lists, weights)
+def _checked(weights: npt.ArrayLike, count: int, k: float = RRF_K) -> Floats:
+    """(count,) the weights; raises as `weighted_rrf`."""
+    given = np.asarray(weights, dtype=np.float64)
+    if len(given) != count:
+        raise ConfigError(f"{len(given)} weights for {count} lists, arms or query variations; give one for each")
+    if not (given >= 0).all():  # also refuses NaN
+        raise ConfigError(f"fusion weights are {given.tolist()!r}; expected numbers >= 0")
     if not k > 0:
         raise ConfigError(f"rrf k is {k!r}; expected a number > 0")
-
-
-def _check_weights(count: int, weights: Sequence[float]) -> None:
-    if count != len(weights):
-        raise ConfigError(f"{len(weights)} weights for {count} lists, arms or query variations; give one for each")
-    if any(not weight >= 0 for weight in weights):  # also refuses NaN
-        raise ConfigError(f"fusion weights are {list(weights)!r}; expected numbers >= 0")
+    return given
 
 
 def weights_of_variations(count: int, variation_weight: float) -> Floats:
@@ -186,15 +178,10 @@ def falling_ranks(scores: Floats) -> Ints:
     return ranks
 
 
-def arm_ranks(scores: Floats) -> Ints:
-    """(n,) `falling_ranks` of an extra arm's scores; NOT_RANKED where the arm did not find the row (score 0)."""
-    return np.where(scores > 0, falling_ranks(scores), NOT_RANKED)
-
-
 def fuse_pool(
     pool: Pool, config: FusionConfig, evidence: ArmEvidence, *, arm_weights: Mapping[str, float] | None = None
 ) -> tuple[Floats, dict[str, Any]]:
-    """Fuse a pool: the store's two arms by the function in `FUSIONS` that the settings select, then the extra arms.
+    """Fuse a pool: the store's two arms by the method that the settings name, then the extra arms.
 
     An arm that did not answer has weight 0.
 
@@ -202,35 +189,45 @@ def fuse_pool(
         pool: n candidates, V query variations.
         config: Method, normaliser and weights.
         evidence: From `arm_evidence`.
-        arm_weights: A weight >= 0 for each name in `pool.extra`; None: the pool has no extra arms.
+        arm_weights: A weight >= 0 for each name in `pool.extra`; not read if the pool has no extra arms.
 
     Returns:
         (n,) scores, and facts for the trace. Scores of rrf are >= 0; those of convex are 0..1, the best 1, except that
         without extra arms the normalisers "zscore" and "none" leave them unbounded.
+
+    Raises:
+        ConfigError: If all weights are 0, or an extra arm has none.
     """
-    method = "evidence" if config.method == "convex" and config.adaptive else config.method
-    scores, facts = FUSIONS[method](pool, config, evidence)
+    facts: dict[str, Any] = {"method": config.method}
+    if config.method == "rrf":
+        scores = _by_rrf(pool, config)
+    elif config.adaptive:
+        scores, shares = _by_evidence(pool, config, evidence)
+        facts = {"method": "evidence", "lexical_share": [round(share, 3) for share in shares.tolist()]}
+    else:
+        scores = _by_convex(pool, config)
     if pool.extra:
-        scores = _with_extra_arms(scores, pool, arm_weights or {}, config)
-    return scores, {"method": method, **facts}
+        scores = _with_extra_arms(scores, pool, {} if arm_weights is None else arm_weights, config)
+    return scores, facts
 
 
 def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
     """Weights of the store's lexical and dense arm; 0 for an arm that did not answer."""
-    return config.lexical_weight * (pool.mode != "vector"), config.dense_weight * (pool.mode != "text")
+    lexical = 0.0 if pool.mode == "vector" else config.lexical_weight
+    dense = 0.0 if pool.mode == "text" else config.dense_weight
+    return lexical, dense
 
 
-def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, dict[str, Any]]:
-    """Add up both arms' evidence by the formulas of `ranking.evidence`; `config.normalizer` is not used."""
-    scores, shares = fuse_evidence(
+def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, Floats]:
+    """`fuse_evidence` with the weights of the settings; `config.normalizer` is not used."""
+    return fuse_evidence(
         *evidence,
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
         variation_weights=weights_of_variations(pool.variations, config.variation_weight),
     )
-    return scores, {"lexical_share": [round(float(share), 3) for share in shares]}
 
 
-def _by_convex(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, dict[str, Any]]:
+def _by_convex(pool: Pool, config: FusionConfig) -> Floats:
     """Weighted mean of both arms' normalised scores."""
     arms = [
         _normalized(pool.lexical, config.normalizer, pool.lexical_bound),
@@ -238,24 +235,16 @@ def _by_convex(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple
     ]
     weights = weights_of_variations(pool.variations, config.variation_weight)
     fused = convex(arms, _store_arm_weights(pool, config), weights)
-    return (fused if config.normalizer in ("zscore", "none") else by_best(fused)), {}
+    return fused if config.normalizer in ("zscore", "none") else by_best(fused)
 
 
-def _by_rrf(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, dict[str, Any]]:
+def _by_rrf(pool: Pool, config: FusionConfig) -> Floats:
     """Weighted reciprocal ranks of both arms' lists."""
     variations = weights_of_variations(pool.variations, config.variation_weight)
     weights = np.concatenate([arm * variations for arm in _store_arm_weights(pool, config)])
-    if not pool.extra:
-        _refuse_all_0(weights)
-    return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), {}
-
-
-FUSIONS: Mapping[str, Callable[[Pool, FusionConfig, ArmEvidence], tuple[Floats, dict[str, Any]]]] = {
-    "evidence": _by_evidence,
-    "convex": _by_convex,
-    "rrf": _by_rrf,
-}
-"""(pool, config, evidence) -> (n,) fused scores of the store's two arms, and facts for the trace."""
+    if not pool.extra and not weights.any():
+        raise ConfigError(ALL_WEIGHTS_0)
+    return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k)
 
 
 def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:
@@ -272,8 +261,11 @@ def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], c
     convex: score(row) = m(row) / max m, where m(row) = o * fused(row) / max fused + sum_a w[a] * arm_a(row) / max arm_a
     and o is the sum of the weights of those of the store's arms that answered.
     """
+    if missing := pool.extra.keys() - weights.keys():
+        raise ConfigError(f"no weight for the extra arms {sorted(missing)}; give one for each in arm_weights")
     each = [weights[name] for name in pool.extra]
     if config.method == "rrf":
-        return scores + rrf(np.stack([arm_ranks(arm) for arm in pool.extra.values()]), each, k=config.rrf_k)
+        found = np.stack(list(pool.extra.values()))
+        return scores + rrf(ranked(found, found > 0), each, k=config.rrf_k)
     store_weight = sum(_store_arm_weights(pool, config))
     return by_best(mix([by_best(arm) for arm in (scores, *pool.extra.values())], [store_weight, *each]))

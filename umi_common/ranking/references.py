@@ -8,12 +8,12 @@
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
     final(j) = e(j) + share * min(1, gain(j))
 
-A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. A chunk that
-holds the name and more of what is asked keeps half of the advantage, so that a mere heading does not pass it. i refers
-to j if one of the two texts mentions the name of the other, or both hold a rare term. The more query terms j holds and
-i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms gives no chunk a gain.
-The stage helps if the answer is spread over two chunks and only one of them resembles the query. Measured in
-docs/decisions.md.
+A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. The named chunk
+may be a heading without content. A chunk that mentions its name and holds more query terms therefore gains half as
+much. i refers to j if one of the two texts mentions the name of the other, or both hold a rare term. The more query
+terms j holds and i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms gives
+no chunk a gain. The stage helps if the answer is spread over two chunks and only one of them resembles the query.
+Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def referring(pool: Pool, scores: Floats) -> dict[int, int]:
     if pool.links is None:
         return {}
     gains = scores[pool.links.source] ** POWER * pool.links.weight
-    rising = np.argsort(gains, kind="stable")
+    rising = np.argsort(gains, kind="stable")  # a dict keeps the last source of a target: the strongest
     return dict(zip(pool.links.target[rising].tolist(), pool.links.source[rising].tolist(), strict=True))
 
 
@@ -55,7 +55,7 @@ def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Li
         scores: (n,) of the stages before; below 0 counts as 0.
         named, mentioning: (n,) 0..1, fields of `Pool`; (0,): the query names none.
         links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
-        share: Upper bound of a chunk's gain by its name, and of that by references, as a share of the best score, >= 0.
+        share: >= 0, in units of the best score. The largest gain by a name; the gain by references has the same limit.
     """
     own = np.maximum(scores, 0.0)
     best = float(own.max(initial=0.0))

@@ -1,21 +1,21 @@
-"""Of alike candidates the one that holds more of the query's words, or holds them in its order, comes first.
+"""Put a candidate before an alike one if it holds more of the query's words, or more of them in the query's order.
 
 The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little:
 for "GDP per capita Dominica 2010" the row of 2000 may be first, and for "from London to Paris" the flights back. Among
-the best `COMPARED` candidates, a is put before b if
-
-    held(a) contains held(b) and is larger; or held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and
-    |neighbours(a)| > |neighbours(b)|
-
-and both of this are true:
+the best `COMPARED` candidates, a is put before b if both of these are true:
 
     |words(a) and words(b)| >= `SHARED` * min(|words(a)|, |words(b)|)
     score(a) >= `SCORE` * score(b)
 
-asked(i) is the sequence of the query's words in the text of i, each as often as the text holds it. held(i) is the set
-of them, negations included, other function words not; where the query names a period, being of that period counts as
-one more word. neighbours(i) is the set of pairs of words that follow each other both in asked(i), at most `REACH` words
-apart in the text, and in the query without the words that the text lacks.
+and one of these:
+
+    held(a) contains held(b) and is larger
+    held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
+
+asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
+without function words, but with negations; if the query names a period and i is of it, the period is one more word.
+neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
+and also in the query if the words that the text lacks are left out of it.
 
 The candidates then get the same scores, in falling order. Measured in docs/decisions.md.
 """
@@ -40,13 +40,13 @@ STAGE = "alike"
 COMPARED = 10
 """Best candidates that are compared; with 20 the results are the same."""
 SHARED = 0.5
-"""Smallest share of the shorter text's words that alike texts have in common. Of texts in prose few reach it."""
+"""Alike texts have at least this share of the shorter one's words in common. Two texts of prose rarely do."""
 SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 CHARACTERS_MAX = 20_000
-"""A longer text is alike to none: reading its words would take 1 ms."""
+"""A longer text is compared with no other: reading its words would take 1 ms."""
 PERIOD = " "
 """Stands for the period that the query names, among words."""
 
@@ -80,11 +80,12 @@ def reorder_alike(
         trace: Gets the stage, if it changes the order.
     """
     rows = ranked.order[:COMPARED]
-    asked, scores = words_in(query[:CHARACTERS_MAX]), ranked.scores[rows]
-    texts = [words_of(chunks[id].indexed_text, asked) for id in pool.ids_at(rows)]
+    query_words = words_in(query[:CHARACTERS_MAX])
+    texts = [words_of(chunks[id].indexed_text, query_words) for id in pool.ids_at(rows)]
     if of_period is not None:
         inside = of_period[rows].tolist()
         texts = [own._replace(held=own.held | {PERIOD}) if at else own for own, at in zip(texts, inside, strict=True)]
+    scores = ranked.scores[rows]
     order = fuller_first(texts, scores.tolist())
     if order == sorted(order):
         return ranked
@@ -124,18 +125,17 @@ def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
     order: list[int] = []
     for new in range(len(texts)):
         at = len(order)
-        while at and _passes(texts[new], texts[order[at - 1]], scores[new], scores[order[at - 1]]):
+        while at and _comes_before(texts[new], texts[order[at - 1]], scores[new], scores[order[at - 1]]):
             at -= 1
         order.insert(at, new)
     return order
 
 
-def _passes(new: Words, other: Words, score: float, other_score: float) -> bool:
-    if score < SCORE * other_score or not (new.held > other.held or _in_better_order(new, other)):
+def _comes_before(new: Words, other: Words, score: float, other_score: float) -> bool:
+    """Whether a text comes before another one, by the conditions at the top of this file."""
+    more = new.held > other.held
+    better_order = new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked
+    if score < SCORE * other_score or not (more or better_order):
         return False
     fewer = min(len(new.all), len(other.all))
     return fewer > 0 and len(new.all & other.all) >= SHARED * fewer
-
-
-def _in_better_order(new: Words, other: Words) -> bool:
-    return new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked

@@ -16,7 +16,7 @@ from umi_common.filters import Filter
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.protocols import Store, chunk_passes
 from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, group_of
-from umi_common.ranking.fusion import arm_ranks, falling_ranks
+from umi_common.ranking.fusion import falling_ranks
 from umi_common.ranking.references import referring
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, log_once
@@ -190,6 +190,5 @@ def _answering_arms(pool: Pool) -> Sequence[tuple[str, Floats, Ints]]:
 
 def _of_extra_arm(arm: str, scores: Floats, rows: Ints) -> list[Signal | None]:
     """The extra arm's signal for each row; None where it did not find the row."""
-    ranks = arm_ranks(scores)[rows].tolist()
-    pairs = zip(ranks, scores[rows].tolist(), strict=True)
-    return [Signal(arm, 0, rank, score) if rank else None for rank, score in pairs]
+    pairs = zip(falling_ranks(scores)[rows].tolist(), scores[rows].tolist(), strict=True)
+    return [Signal(arm, 0, rank, score) if score > 0 else None for rank, score in pairs]
