@@ -75,6 +75,14 @@ def test_texts_without_a_time_are_ranked_without_the_stage():
     assert all(STAGE not in hit.stages for hit in hits)
 
 
+def test_a_text_without_a_time_is_not_taken_for_the_first():
+    with HybridStore.open() as store:
+        store.add([phone_of("Anna Miller", age) for age in (0, 1, 2)])
+        store.add([Chunk("no time", "The phone number of Anna Miller is 0117 2203.")])
+        query = "what was the first phone number of Anna Miller?"
+        assert DualRetriever(store).search(query, now=NOW).ids[0] == "Anna Miller 0"
+
+
 def test_a_settings_switch_turns_it_off(numbers):
     off = DualRetriever(numbers, config=UmiConfig().replaced(when={"enabled": False}))
     hits = off.search("current phone number of Anna Miller", now=NOW).hits

@@ -1,19 +1,19 @@
-"""For a query that asks for the latest or the first, of nearly equal candidates the latest or first comes first.
+"""Raise the latest of nearly equal candidates for a query that asks for the latest, or the first if it asks for that.
 
-"Anna's current phone" matches each of the phones that she has named over the years alike. Of the best `CANDIDATES`
-those count whose time is known, whose score is at least `SCORE` and whose BM25 is at least `BM25` times the largest:
+"Anna's current phone" matches equally well each of the phones that she has named over the years.
 
     final(i) = score(i) * (1 + weight * place(i))
 
-place(i) is the rank of the time of i among the times of these candidates, from 0 (the oldest) to 1 (the latest); for
-the first it is the other way round. Measured in docs/decisions.md.
+place(i) is 0 if i is not among the best `CANDIDATES`, its time is unknown, or its score or BM25 is below the share
+`SCORE` or `BM25` of the largest. The other candidates are sorted by their times: place rises in equal steps from 0 (the
+oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from umi_common.pool import Floats, Pool
+from umi_common.pool import Pool
 from umi_common.query.time.order import TimeOrder
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.trace import TraceBuilder
@@ -21,7 +21,7 @@ from umi_common.search.trace import TraceBuilder
 STAGE = "time_order"
 CANDIDATES = 50
 SCORE, BM25 = 0.65, 0.8
-"""Smallest shares of the best candidate's."""
+"""Smallest shares of the largest score and of the largest BM25 of these candidates."""
 
 
 def reorder_by_time(pool: Pool, ranked: RankedPool, asked: TimeOrder, weight: float, trace: TraceBuilder) -> RankedPool:
@@ -37,20 +37,14 @@ def reorder_by_time(pool: Pool, ranked: RankedPool, asked: TimeOrder, weight: fl
     rows = np.sort(ranked.order[:CANDIDATES])
     scores = ranked.scores[rows]
     lexical = pool.lexical[0, rows]
-    equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
-    places = places_of(np.where(equal, pool.age_hours[rows], np.nan))
-    if not places.any():
+    nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
+    ages = pool.age_hours[rows]
+    compared = nearly_equal & ~np.isnan(ages)
+    distinct, rank = np.unique(-ages[compared], return_inverse=True)  # rank 0: the oldest
+    if len(distinct) < 2:
         return ranked
     with trace.stage(STAGE) as facts:
-        facts.update(asked=asked, candidates=int((~np.isnan(pool.age_hours[rows]) & equal).sum()))
-        if asked == "first":
-            places = np.where(equal, 1.0 - places, 0.0)
-        return reorder(ranked, rows, scores * (1.0 + weight * places), STAGE)
-
-
-def places_of(ages: Floats) -> Floats:
-    """(n,) the place in time of each age: 1 for the lowest of the distinct ages, 0 for the highest and for NaN."""
-    distinct = sorted({age for age in ages.tolist() if not np.isnan(age)}, reverse=True)
-    last = max(1, len(distinct) - 1)
-    place = {age: rank / last for rank, age in enumerate(distinct)}
-    return np.array([place.get(age, 0.0) for age in ages.tolist()])
+        facts.update(asked=asked, candidates=int(compared.sum()))
+        places = rank / (len(distinct) - 1)
+        scores[compared] *= 1.0 + weight * (1.0 - places if asked == "first" else places)
+        return reorder(ranked, rows, scores, STAGE)
