@@ -24,7 +24,7 @@ tag; they would appear in the agent's answer."""
 
 
 class Model:
-    """A `Rewriter` around another object; `acomplete` is None where the object has no async method.
+    """A `Rewriter` around another object; `acomplete` is None if the object has no async method.
 
     Args:
         name: Part of the cache's key, so that two models do not share replies.
@@ -44,7 +44,7 @@ class Model:
         self.acomplete = None if acomplete is None else functools.partial(_acomplete_text, acomplete)
 
     def complete(self, prompt: str) -> str:
-        """The reply's text.
+        """The reply's text; blocks until the model has returned it.
 
         Raises:
             InputError: If the model returned something without text.
@@ -112,10 +112,9 @@ def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
 
 
 def _name_of(llm: Any) -> str:
-    kind = llm if inspect.isroutine(llm) else type(llm)
-    base = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', type(llm).__qualname__)}"
-    for attribute in ("name", "model_name", "model", "model_id"):
-        value = getattr(llm, attribute, None)
-        if isinstance(value, str) and value:
-            return f"{base}:{value}"
-    return base
+    """The module and name of a function, or of an object's class; then the name of the model, if the object has one."""
+    named = llm if inspect.isroutine(llm) else type(llm)
+    module, name = getattr(named, "__module__", ""), getattr(named, "__qualname__", type(llm).__qualname__)
+    models = (getattr(llm, attribute, None) for attribute in ("name", "model_name", "model", "model_id"))
+    model = next((model for model in models if isinstance(model, str) and model), None)
+    return f"{module}.{name}" if model is None else f"{module}.{name}:{model}"

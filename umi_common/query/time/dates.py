@@ -64,7 +64,7 @@ def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     rf"{MONTH} (?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s?(?:-|\u2013|to|through)\s?"
     rf"(?P<last>[0-3]?\d)(?:st|nd|rd|th)?{OF_YEAR}?"
 )
-def _dates(match: re.Match[str], now: datetime) -> CalendarPeriod:
+def _range_of_days(match: re.Match[str], now: datetime) -> CalendarPeriod:
     month = month_number(match["month"])
 
     def span(year: int) -> CalendarPeriod:
@@ -90,7 +90,7 @@ def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     rf"(?:between|from) {LONG_MONTH} (?:and|to|until|till|through) "
     rf"(?P<last>{'|'.join(MONTHS)})(?:\s{{0,3}},?\s{{0,3}}{YEAR})?"
 )
-def _months(match: re.Match[str], now: datetime) -> CalendarPeriod:
+def _range_of_months(match: re.Match[str], now: datetime) -> CalendarPeriod:
     first, last = month_number(match["month"]), month_number(match["last"])
 
     def span(year: int) -> CalendarPeriod:
@@ -130,6 +130,7 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)? ?{YEAR}")
 @rule(r"(?P<year>\d{4})-?w(?P<week>\d\d)")
 def _iso_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    # Week 1 is the one with the year's first Thursday, so its Monday may be in December of the year before.
     monday = date.fromisocalendar(year_number(match["year"]), int(match["week"]), 1)
     return spans.days(spans.midnight(now).replace(year=monday.year, month=monday.month, day=monday.day), 7)
 
@@ -149,6 +150,7 @@ def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     digits = re.sub(r"\D", "", match[0])
     if len(digits) == 4:
         return spans.years(now, int(digits), 10)
+    # Two digits: of this century if the decade has begun, else of the last.
     century = 2000 if int(digits) <= now.year % 100 else 1900
     return spans.years(now, century + int(digits), 10)
 
@@ -170,13 +172,14 @@ def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     if match["year"]:
         return spans.season(now, year_number(match["year"]), name)
     if match["which"] is None and match["loose"] is None:
-        return None
-    current = spans.latest(now, lambda year: spans.season(now, year, name))
-    which = 0 if match["which"] is None else WHICH_OFFSET[match["which"].lower()]
-    ended = current.end is not None and current.end <= now
-    year = current.start.year if current.start is not None else now.year
-    if which < 0:
-        return spans.season(now, year if ended else year - 1, name)
+        return None  # "spring" alone may be no season
+    begun = spans.latest(now, lambda year: spans.season(now, year, name))
+    if match["loose"]:
+        return begun
+    start, which = spans.known(begun.start), WHICH_OFFSET[match["which"].lower()]
+    goes_on = spans.known(begun.end) > now
     if which > 0:
-        return spans.season(now, year + 1, name)
-    return current if match["loose"] or not ended else spans.season(now, now.year, name)
+        return spans.season(now, start.year + 1, name)
+    if which < 0:
+        return spans.season(now, start.year - 1 if goes_on else start.year, name)  # the last one that has ended
+    return begun if goes_on else spans.season(now, now.year, name)  # "this summer"

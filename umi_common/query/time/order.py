@@ -19,7 +19,7 @@ TimeOrder = Literal["latest", "first"]
 
 
 def time_order(query: str) -> TimeOrder | None:
-    """Which of several texts on one matter the query asks for; None: any."""
+    """Which of several texts on one matter the query asks for: "latest" if it has words for both; None: any."""
     if _LATEST.search(query):
         return "latest"
     return "first" if _FIRST.search(query) else None
