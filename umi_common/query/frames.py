@@ -1,9 +1,9 @@
 """The query without the English words that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
 
-These words are in no answer. For the lexical arm they are rare words that no right text holds, the query's vector
-moves towards texts that ask and thank, and a lookup of few words is none with them. A frame is a run of frame words at
-the start of the query that ends in one of the ways of `_end_of_frame`, so "what did you say about Rome" and
-"document number of the passport" have none. Measured in docs/decisions.md.
+No answer holds these words. With them, the lexical arm searches for rare words that no right text holds, the query's
+vector moves towards texts that ask and thank, and a lookup of few words is not recognised. The frame of a query is a
+run of words of `FRAME` at its start, up to a word at which `_ends` allows the end. "what did you say about Rome" and
+"document number of the passport" have no frame. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _words(text: str) -> frozenset[str]:
 
 FIND = _words("find know remember")
 EXPLAIN = _words("clarify describe explain locate provide recall summarise summarize")
-"""What only a reader is asked to do: "can you explain", not "can I recall an email"."""
+"""Verbs of a frame only after a word of `READERS`: "can you explain", not "can I recall an email"."""
 SEARCH = _words("look looking search searching")
 GIVE = _words("get give hear help inform learn let read remind see send show tell")
 TEXT = _words(
@@ -34,8 +34,10 @@ SAY = _words(
 )
 MOOD = _words("curious interested question wondering")
 ABOUT = _words("about concerning regarding")
-BEHIND = _words("for if in into of on through to up whether with")
-"""Words that belong to the frame directly behind "information", "interested" or "talks"."""
+LINKS = _words("for if in into of on through to up whether with")
+"""Words that link a word of the frame to the subject: "information on", "interested in", "talks of"."""
+LINKED = SEARCH | TEXT | MOOD
+"""Words that one of `LINKS` may follow."""
 THAT = _words("that where which")
 POLITE = _words("kindly please pls plz")
 GREETING = _words("hello hey hi sorry thank thanks")
@@ -48,83 +50,81 @@ OTHER = _words(
     "need of ok okay one other our out perhaps quick re relevant s so some the there these they this trying ve want "
     "was well were what will wish would your"
 )
-QUESTION = _words("how what when where which who whom whose why")
+QUESTION_WORDS = _words("how what when where which who whom whose why")
 NOT_ASKED = _words("was were what")
-"""With these before, verbs tell what the query is about: "what would you give me"."""
+"""After one of these, verbs are the subject of the query: "what would you give me"."""
 MODAL = _words("can could will would") | POLITE
 ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
-FRAME = ASKING | ABOUT | BEHIND | THAT | POLITE | GREETING | ME | ASKERS | OTHER
+FRAME = ASKING | ABOUT | LINKS | THAT | POLITE | GREETING | ME | ASKERS | OTHER
 CLOSING = POLITE | _words("cheers thank thanks thx")
-BEHIND_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
+"""First words of thanks at the end of a query."""
+IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
 
-_WORD = re.compile(r"[^\W_]+")
+_NO_SUBJECT = FUNCTION_WORDS | PRONOUNS
+_WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
 _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 
 
 def without_frame(query: str) -> str:
-    """The query without its frame and its closing words; the query itself if nothing but function words is left."""
-    words = list(_WORD.finditer(query))
-    texts = [word[0].lower() for word in words]
-    start, end = _end_of_frame(query, words, texts), _start_of_closing(query, words, texts)
-    if not start and end == len(words):
+    """The query without its frame and its closing words; the query itself if only function words would be left."""
+    pieces = _WORD.split(query)  # gap, word, gap, ..., word, gap
+    gaps, words = pieces[::2], [word.lower() for word in pieces[1::2]]
+    start, end = _end_of_frame(words, gaps), _start_of_closing(words, gaps)
+    if (start == 0 and end == len(words)) or _NO_SUBJECT.issuperset(words[start:end]):
         return query
-    if start >= end or is_without_subject(texts[start:end]):
-        return query
-    last = words[end - 1].end()
-    behind = query[last:] if end == len(words) else "?" * ("?" in query[last:])
-    first = words[start - 1].end() if start else 0
-    return query[first:last].lstrip(" ,.!?:;\n\t-") + behind
+    after = gaps[-1]
+    if end < len(words):  # of a closing, only the question mark stays
+        after = "?" if any("?" in gap for gap in gaps[end:]) else ""
+    return "".join(pieces[2 * start : 2 * end]).lstrip(" ,.!?:;\n\t-") + after
 
 
-def _end_of_frame(query: str, words: Sequence[re.Match[str]], texts: Sequence[str]) -> int:
+def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
     """The number of words of the frame at the start of a query; 0: it has none.
 
     Args:
-        query: The query.
-        words: Its words.
-        texts: The same in lower case.
+        words: The query's words in lower case.
+        gaps: The characters before each word, from the end of the word before it; then those after the last.
     """
     end = 0
     seen: set[str] = set()
-    about = False
-    for at, word in enumerate(texts):
-        before = texts[at - 1] if at else ""
-        if _QUOTE.search(query, words[at - 1].end() if at else 0, words[at].start()):
+    complete = False  # the subject follows: after "about", "that mentions" or "information on"
+    for at, (word, gap) in enumerate(zip(words, gaps, strict=False)):
+        before = words[at - 1] if at else ""
+        if _QUOTE.search(gap):
             break
-        if word in QUESTION and ((before in FIND | MOOD | ME and seen & ASKING) or (at and seen & GREETING)):
-            end = at  # tell me | when ...
-        elif at and seen & GREETING and _STOP.search(query, words[at - 1].end(), words[at].start()):
-            end = at  # good morning all, | ...
-        if word not in FRAME or (about and not _continues(word, before)):
+        asks = word in QUESTION_WORDS and before in FIND | MOOD | ME and seen & ASKING  # tell me | when ...
+        if asks or (seen & GREETING and (word in QUESTION_WORDS or _STOP.search(gap))):  # good morning all, | ...
+            end = at
+        if word not in FRAME or (complete and not _continues(word, before)):
             break
-        if about or _ends(word, before, seen, polite=end == at):
+        if complete or _ends(word, before, seen, polite=end == at):
             end = at + 1
-            about = about or word in ABOUT | SAY or (word in BEHIND and before in TEXT | MOOD | SEARCH)
+            complete = complete or word in ABOUT | SAY or (word in LINKS and before in LINKED)
         seen.add(word)
     return end
 
 
 def _continues(word: str, before: str) -> bool:
-    """Whether a word behind "about" or "that talks" is of the frame, too: "talks of | ...", but "about | letters"."""
-    return word in POLITE or (before in SAY and word in ABOUT | BEHIND | THAT)
+    """Whether the frame goes on with a word after "about" or "talks": "talks of | ...", but "about | letters"."""
+    return word in POLITE or (before in SAY and word in ABOUT | LINKS | THAT)
 
 
 def _ends(word: str, before: str, seen: set[str], polite: bool) -> bool:
-    """Whether a frame may end behind a word.
+    """Whether a frame may end after a word.
 
     Args:
         word: The word.
         before: The word before it.
         seen: All words before it.
-        polite: Whether a frame ends before the word.
+        polite: Whether a frame may also end before the word.
     """
-    if polite and (word in POLITE or (before in ME and word in BEHIND | THAT)):
+    if polite and (word in POLITE or (before in ME and word in LINKS | THAT)):
         return True  # please | ...; remind me of | ...
     if word in ABOUT:
         return bool(seen & ASKING)  # what does it say about | ...
-    if word in BEHIND and len(seen) > 1 and before in TEXT | MOOD | SEARCH:
+    if word in LINKS and len(seen) > 1 and before in LINKED:
         return True  # is there information on | ...
     if word in ("if", "whether"):
         return before in FIND | ME  # do you know if | ...
@@ -138,22 +138,18 @@ def _ends(word: str, before: str, seen: set[str], polite: bool) -> bool:
     return bool(seen & asked)  # can you explain | ...
 
 
-def is_without_subject(words: Sequence[str]) -> bool:
-    """Whether words in lower case are function words only."""
-    return (FUNCTION_WORDS | PRONOUNS).issuperset(words)
-
-
-def _start_of_closing(query: str, words: Sequence[re.Match[str]], texts: Sequence[str]) -> int:
+def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
     """The number of words before "please" or thanks at the end of a query; arguments as of `_end_of_frame`.
 
-    Without a comma or the like before them, they may be what is sought: "Japanese word for thank you".
+    Without punctuation before them, they may be what is sought: "Japanese word for thank you". Then only a single word
+    after a word of the subject is a closing: "directions to the pool please".
     """
-    end = len(texts)
-    while end and texts[end - 1] in BEHIND_CLOSING:
-        end -= 1
-    while end < len(texts) and texts[end] not in CLOSING:
-        end += 1
-    if not 0 < end < len(texts) or _PAUSE.search(query, words[end - 1].end(), words[end].start()):
-        return end
-    alone = len(texts) - end == 1 and texts[end] in POLITE | {"thanks", "thx"}
-    return end if alone and texts[end - 1] not in BEHIND | SAY | OTHER | CLOSING else len(texts)
+    start = len(words)
+    while start and words[start - 1] in IN_CLOSING:
+        start -= 1
+    while start < len(words) and words[start] not in CLOSING:
+        start += 1
+    if not 0 < start < len(words) or _PAUSE.search(gaps[start]):
+        return start
+    alone = start == len(words) - 1 and words[start] in POLITE | {"thanks", "thx"}
+    return start if alone and words[start - 1] not in LINKS | SAY | OTHER | CLOSING else len(words)

@@ -1,7 +1,7 @@
-"""The questions of a query that holds more than one question alone: two questions, or a mail or code and a question.
+"""The questions of a query that holds several, or one beside other text, such as a mail or code.
 
-Each is searched as a variation of the query, too. Else the words around a question decide what is found, and of two
-questions the one with the rarer words gets all places. Measured in docs/decisions.md.
+Each is searched as a variation of the query, too. Without that, the words around a question decide what is found, and
+of two questions the one with the rarer words gets all places. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from umi_common.query.frames import FRAME, without_frame
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
 
 QUESTIONS_MAX = 3
-"""Largest number of questions that are searched; of a query with more none is, as any of them may be the main one."""
+"""Largest number of questions of a query that are searched. If it has more, none is: any may be the main one."""
 QUESTION_WORDS_MIN = 3
 """Smallest number of words of a question that is searched."""
 WHOLE_SHARE = 0.8
-"""A single question with a larger share of the query's words is the query itself."""
+"""A single question with a larger share of the query's words is not searched apart: it is nearly the whole query."""
 IN_CONVERSATION = frozenset({"you", "we", "i", "your", "my", "this", "that", "it"})
 """A question with one of these needs two content words: "Could we talk on Monday?" asks the reader, not the texts."""
 
@@ -25,9 +25,10 @@ _VERB = (
     r"(?:is|are|was|were|am|do|does|did|can|could|will|would|should|shall|may|might|must|has|have|had"
     r"|(?:is|are|was|were|do|does|did|has|have)n['\u2019]t)\b"
 )
-_QUESTION_WORD = r"(?:(?:by|for|from|in|on|of|to|with) )?(?:who|whom|whose|what|when|where|why|how|which)\b"
+_PREPOSITION = r"(?:(?:by|for|from|in|on|of|to|with) )?"
+_QUESTION_WORD = rf"{_PREPOSITION}(?:who|whom|whose|what|when|where|why|how|which)\b"
 _UNMARKED = re.compile(
-    rf"(?:(?:by|for|from|in|on|of|to|with) )?(?:(?:who|whom|whose|what|which)\b"
+    rf"{_PREPOSITION}(?:(?:who|whom|whose|what|which)\b"
     rf"|(?:when|where|why|how) (?:{_VERB}|(?:to|many|much|long|often)\b))",
     re.IGNORECASE,
 )
@@ -37,7 +38,8 @@ _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 _SENTENCE = re.compile(
     rf"(?<=[?!])\s+|(?<=[^\W_]{{3}}\.)\s+(?=[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
 )
-"""Between two sentences. "Dr. Lee" and "No. 5" are none."""
+"""Between two sentences; not in "Dr. Lee" and "No. 5"."""
+_NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
@@ -46,16 +48,16 @@ _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybo
 
 
 def questions_of(query: str) -> tuple[str, ...]:
-    """The questions of a query without their frames, in its order; none if it is one question or has many.
+    """The questions of a query without their frames, in its order; none if it is one question alone, or has many.
 
     A question is a sentence that ends in a question mark, or, if there is none, one that begins as a question. Lines of
-    code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") are none. Both halves
-    of "when ... and where ...?" are questions.
+    code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do not count. Both
+    halves of "when ... and where ...?" are questions.
     """
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
     questions = _with_subject(filter(_MARKED.search, prose))
-    if not questions and ("?" not in query or len(prose) < len(sentences)):
+    if not questions and ("?" not in query or len(prose) < len(sentences)):  # "?" may be a sign of code
         questions = _with_subject(filter(_UNMARKED.match, prose))
     if len(questions) == 1 and _count(questions[0]) > WHOLE_SHARE * _count(query):
         return ()
@@ -63,7 +65,7 @@ def questions_of(query: str) -> tuple[str, ...]:
 
 
 def _with_subject(sentences: Iterable[str]) -> list[str]:
-    """The distinct questions of these sentences without frames, of those that have a subject."""
+    """The distinct questions that have a subject, without their frames."""
     questions: list[str] = []
     for sentence in sentences:
         halves = _AND.split(sentence)
@@ -73,7 +75,7 @@ def _with_subject(sentences: Iterable[str]) -> list[str]:
 
 def _has_subject(question: str) -> bool:
     words = _WORD.findall(question.lower())
-    content = [word for word in words if len(word) > 1 and word not in FRAME | FUNCTION_WORDS | PRONOUNS]
+    content = [word for word in words if len(word) > 1 and word not in _NO_CONTENT]
     enough = len(content) > 1 or (len(content) == 1 and IN_CONVERSATION.isdisjoint(words))
     return enough and _count(question) >= QUESTION_WORDS_MIN and not _FAVOUR.match(question)
 
