@@ -5,19 +5,24 @@
     w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
     final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
-A text mostly names its subject first ("revision 7 ... replaces revision 5"), so what stands early counts more. Then all
-scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+g is larger near the start, because a text mostly names its subject first ("revision 7 ... replaces revision 5"). Then
+all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
 
 Number pairs: for the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7
 opens at 11". p is a number, which holds a digit and no letter, or a single letter ("Annex B"), together with the word
 or sign beside it, compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself,
 because BM25 does not see the order of its parts.
 
-Lookup: p is a code in a query of few words ("error 502", "UMB-2231"), a phrase in quotation marks, a whole query of
-few words without the function words around it ("what is Harrow v Lindqvist"), or all words of a query of keywords, at
-any place of a text with nearly the best BM25 (g is then 1). Vectors place 502 near 501 and raise texts that lack a
-word, BM25 does not see the order of words, and the stage `neighbours` raises chunks beside the text that holds p. In a
-longer query a code is one detail of several, and the raise would cost more than it gains.
+Lookup: p is one of these:
+
+    a code in a query of few words ("error 502", "UMB-2231")
+    a phrase in quotation marks
+    a whole query of few words, without the function words around it ("what is Harrow v Lindqvist")
+    all words of a query of keywords; g is 1 for a text that holds them anywhere and has nearly the best BM25
+
+Vectors place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and the stage
+`neighbours` raises chunks beside the text that holds p. In a longer query a code is one detail of several, and the
+raise would cost more than it gains.
 """
 
 from __future__ import annotations
@@ -46,13 +51,13 @@ NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
 CANDIDATES = 50
 """Best candidates whose texts are read."""
 HOLDING_SHARE = 0.5
-"""Smallest share of the best candidate's BM25 of a text that may hold all words of the query: 99 in 100 that do have
-it."""
+"""Only texts with at least this share of the best candidate's BM25 are read for all words of the query. Of the texts
+that hold them, 99 in 100 have it."""
 QUOTED_CANDIDATES = 200
-"""The same for a phrase in quotation marks, whose words may all be frequent."""
+"""Best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent."""
 NUMBERS_MAX = 16
-"""Largest number of a query's numbers, of its single letters, of its phrases and of its codes that are searched for,
-first ones first; the time grows with it."""
+"""Only the first ones of a query are searched for: so many numbers, single letters, phrases and codes each. The time
+grows with it."""
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
 DIGITS = re.compile(r"\d+")
@@ -105,7 +110,7 @@ class Lookup(NamedTuple):
     """What a query looks up."""
 
     phrases: list[str]
-    """As `_words` returns them."""
+    """As `_words` returns them; each of at least two words."""
     codes: list[re.Pattern[str]]
     keywords: list[str]
     """The words of a query of keywords; none of another query."""
@@ -118,7 +123,7 @@ class Lookup(NamedTuple):
         Args:
             order: The rows of the pool, best first.
         """
-        if not any(self[:3]):
+        if not (self.phrases or self.codes or self.keywords):
             return 0
         if self.quoted or self.codes:
             return QUOTED_CANDIDATES if self.quoted else CANDIDATES
@@ -160,32 +165,42 @@ def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | N
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
-    """The phrases in quotation marks, or a whole query of few words without quotation, from its first to its last word
-    that is no function word; the codes of a lookup;
-    the words of a query of 2 to `KEYWORDS_MAX` words without a function word.
-
-    A phrase has at least two words. A code is a word of at least two characters with a digit: one digit mostly counts
-    something.
+    """The phrases, codes and keywords of a query.
 
     Args:
         period: Start and end of the words that name a period; they are no codes.
     """
     phrases = QUOTED.findall(query)
-    quoted, short = bool(phrases), len(query.split()) <= PHRASE_WORDS_MAX
-    typed = list(dict.fromkeys(words_in(query))) if short else []
-    plain = DIGITS.search(query) is None and all_function_words().isdisjoint(typed)
-    keywords = typed if plain and 1 < len(typed) <= KEYWORDS_MAX else []
-    subject = _without_outer_function_words(query)
-    if not quoted and len(subject.split()) <= PHRASE_WORDS_MAX:
-        phrases = [subject]
-    several = [each for each in map(_words, phrases) if each.count(" ") > 2]
-    others_than_period = f"{query[: period[0]]} {query[period[1] :]}".split()
-    words = dict.fromkeys(re.sub(r"^\W+|\W+$", "", word).lower() for word in others_than_period)
+    quoted = bool(phrases)
+    if not quoted:
+        subject = _without_outer_function_words(query)
+        phrases = [subject] if len(subject.split()) <= PHRASE_WORDS_MAX else []
+    several_words = [each for each in map(_words, phrases) if each.count(" ") > 2]
+    codes = _codes(f"{query[: period[0]]} {query[period[1] :]}")
+    return Lookup(several_words[:NUMBERS_MAX], codes, _keywords(query), quoted)
+
+
+def _keywords(query: str) -> list[str]:
+    """The distinct words of a query of 2 to `KEYWORDS_MAX` of them without function words and digits, else none."""
+    words = list(dict.fromkeys(words_in(query))) if len(query.split()) <= PHRASE_WORDS_MAX else []
+    plain = DIGITS.search(query) is None and all_function_words().isdisjoint(words)
+    return words if plain and 1 < len(words) <= KEYWORDS_MAX else []
+
+
+def _codes(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside.
+
+    A code is a word of at least two characters with a digit: one digit mostly counts something.
+    """
+    words = dict.fromkeys(_bare(word).lower() for word in query.split())
     codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
     others = words.keys() - {"", *codes} - all_function_words()
-    if len(others) > OTHER_WORDS_MAX:
-        codes = []
-    return Lookup(several[:NUMBERS_MAX], [*map(_code_pattern, codes[:NUMBERS_MAX])], keywords, quoted)
+    return [] if len(others) > OTHER_WORDS_MAX else list(map(_code_pattern, codes[:NUMBERS_MAX]))
+
+
+def _bare(word: str) -> str:
+    """A word without the signs around it."""
+    return re.sub(r"^\W+|\W+$", "", word)
 
 
 def _without_outer_function_words(query: str) -> str:
@@ -258,8 +273,7 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     parts: list[str] = []
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
-    stripped = [re.sub(r"^\W+|\W+$", "", part) for part in parts]
-    distinct = list(dict.fromkeys(filter(_is_number, stripped)))[:NUMBERS_MAX]
+    distinct = list(dict.fromkeys(filter(_is_number, map(_bare, parts))))[:NUMBERS_MAX]
     numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
     either = "|".join([*map(re.escape, numbers), *_letters(query)])
     if not either:
