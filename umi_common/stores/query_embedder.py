@@ -302,23 +302,24 @@ def query_vectors(
     milliseconds, load_ms = (time.perf_counter() - begun) * 1e3, embedder.load_ms - loaded_before
     found: list[Vectors | None] = []
     for request, trace, own in zip(requests, traces, vectors, strict=True):
-        if request.strategy == "text":
-            found.append(None)
-            continue
-        trace.facts["embed_ms"] = milliseconds - load_ms
-        if load_ms:
-            trace.facts["load_ms"] = load_ms
-        given = [vector for vector in own if isinstance(vector, np.ndarray)]
-        failure = next((vector for vector in own if isinstance(vector, Exception)), None)
-        if failure is not None:
-            trace.lost("embedder", failure, WITHOUT_SOME if given else WITHOUT_ALL)
-        if not given:
-            found.append(None)
-            continue
-        instead = own[0] if isinstance(own[0], np.ndarray) else np.zeros_like(given[0])
-        rows = [vector if isinstance(vector, np.ndarray) else instead for vector in own]
-        found.append(unit_vectors(np.stack(rows)))
+        if request.strategy != "text":
+            trace.facts["embed_ms"] = milliseconds - load_ms
+            if load_ms:
+                trace.facts["load_ms"] = load_ms
+        found.append(None if request.strategy == "text" else _unit_rows(own, trace))
     return found
+
+
+def _unit_rows(vectors: Sequence[QueryVector | None], trace: RecallTrace) -> Vectors | None:
+    """The rows of one request for `query_vectors`; the trace gets the first error."""
+    given = [vector for vector in vectors if isinstance(vector, np.ndarray)]
+    failure = next((vector for vector in vectors if isinstance(vector, Exception)), None)
+    if failure is not None:
+        trace.lost("embedder", failure, WITHOUT_SOME if given else WITHOUT_ALL)
+    if not given:
+        return None
+    instead = vectors[0] if isinstance(vectors[0], np.ndarray) else np.zeros_like(given[0])
+    return unit_vectors(np.stack([vector if isinstance(vector, np.ndarray) else instead for vector in vectors]))
 
 
 async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int) -> list[RecallRequest]:

@@ -87,7 +87,6 @@ class Analyzer:
         self._stems = _Stemmers(self._language)
         self._stop_words = config.stop_words
         self._cached = lru_cache(PIECES_KEPT)(self.terms_of_piece)
-        self._unicode_token: re.Pattern[str] | None = None
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[AnalyzerConfig]]:
         return Analyzer, (self.config,)  # results that refer to `terms` can be copied and pickled
@@ -160,7 +159,7 @@ class Analyzer:
             return () if piece in self._stop_words else (self._stems.stem(piece),)
         if "," in piece:
             piece = spellings.with_decimal_point(piece)
-        tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_pattern().findall(piece)
+        tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
         if len(tokens) == 1:
             return (*self.analyse_token(tokens[0]), *spellings.signs(piece))
         return (*chain.from_iterable(map(self.analyse_token, tokens)), *spellings.signs(piece))
@@ -179,11 +178,10 @@ class Analyzer:
             words = ["" if word in self._stop_words else word for word in words]
         return self._stems.stem_latin(words)
 
-    def _unicode_pattern(self) -> re.Pattern[str]:
-        if self._unicode_token is None:
-            word = rf"[\w{languages.combining_marks()}]"
-            self._unicode_token = re.compile(rf"\w{word}*(?:{_LINK}{word}+|,\d{{3}}\b)*[+#]*|[{_EMOJI}]")
-        return self._unicode_token
+    @cached_property
+    def _unicode_token(self) -> re.Pattern[str]:
+        word = rf"[\w{languages.combining_marks()}]"
+        return re.compile(rf"\w{word}*(?:{_LINK}{word}+|,\d{{3}}\b)*[+#]*|[{_EMOJI}]")
 
     def analyse_token(self, token: str) -> tuple[str, ...]:
         """Terms of one token of the patterns above; uncached."""
