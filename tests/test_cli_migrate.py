@@ -91,7 +91,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(tmp_path):
         ("{folder}", "http://localhost:6333", "names no collection; write http://localhost:6333/COLLECTION"),
         ("{folder}", "qdrant:notes", "qdrant:notes names no collection; write qdrant:notes/COLLECTION"),
         ("qdrant:{tmp}/q/none", "{tmp}/b", "collection 'none' holds no store of umi; check the name"),
-        ("{folder}", "http://127.0.0.1:9/notes", "answers ([Errno 111] Connection refused); see that it runs"),
+        ("{folder}", "http://127.0.0.1:9/notes", "answers ([Errno 111] Connection refused); check that it runs"),
     ],
 )
 def test_an_error_is_one_line_with_its_fix(folder, tmp_path, source, target, said):

@@ -576,6 +576,7 @@ def test_a_service_that_refuses_the_key_is_not_asked_for_each_text_alone():
         (TimeoutError("slow"), False),
         (ConnectionError("refused"), False),
         (DeadlineExceeded("late"), False),
+        (ImportError("no module named model"), False),
         (RuntimeError("rate limit reached"), False),
     ],
 )
@@ -596,3 +597,20 @@ def test_a_question_that_the_model_refuses_is_compared_by_the_vector_of_the_whol
     assert [loss.consequence for loss in result.degraded] == ["searched for some variations with the query's vector"]
     dense = {s.variation: s.score for s in result.hits[0].signals if s.arm == "dense"}
     assert dense[0] == dense[1] != 0.0
+
+
+def test_texts_that_are_embedded_apart_keep_the_time_limit_of_the_search():
+    class Slow(HashEmbedder):
+        calls_max = 1
+
+        def embed_queries(self, texts):
+            if len(texts) > 1:
+                raise ValueError("one of these texts is not allowed")
+            time.sleep(30 * SECONDS)
+            return super().embed_queries(texts)
+
+    embedder = QueryEmbedder(Slow())
+    begun = time.monotonic()
+    made = embedder.embed_each(QUESTIONS, SECONDS, 0)
+    assert time.monotonic() - begun < 10 * SECONDS
+    assert all(isinstance(vector, EmbedderError) for vector in made)

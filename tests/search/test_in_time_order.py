@@ -99,11 +99,31 @@ def test_a_settings_switch_turns_it_off(numbers):
         ("what happened last week", None),
         ("what is her last name", None),
         ("known issues", None),
+        ("How long does the battery last?", None),
+        ("will it last", None),
+        ("when did I last visit Rome", "latest"),
+        ("last four digits of the card", None),
+        ("now that my card is lost", None),
+        ("Right now I wonder: who pays?", None),
+        ("first thing to check", None),
+        ("the first time I met Ann", "first"),
+        ("current account", None),
+        ("from the first report to now", None),
         ("first name of Petrov", None),
     ],
 )
 def test_which_of_several_texts_a_query_asks_for(query, asked):
     assert time_order(query) == asked
+
+
+def test_a_text_without_a_time_and_for_the_latest_a_planned_one_gain_nothing():
+    ages = np.array([9.0, 5.0, np.nan, -1.0, -100.0])
+    pool = Pool.of(list("abcde"), lexical=np.full((1, 5), 10.0), age_hours=ages)
+    ranked = RankedPool(np.arange(5), np.ones(5), {})
+    latest = reorder_by_time(pool, ranked, "latest", 0.5, TraceBuilder(None)).scores
+    assert (latest / latest[2]).tolist() == pytest.approx([1.0, 1.25, 1.0, 1.5, 1.0])
+    first = reorder_by_time(pool, ranked, "first", 0.6, TraceBuilder(None)).scores
+    assert (first / first[2]).tolist() == pytest.approx([1.6, 1.4, 1.0, 1.2, 1.0])
 
 
 @pytest.mark.parametrize(

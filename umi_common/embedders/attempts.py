@@ -126,10 +126,10 @@ def is_rate_limit(error: BaseException) -> bool:
 
 def may_be_of_a_text(error: Exception) -> bool:
     """Whether the failure of a call for several texts may be due to one of them: it is neither temporary nor about the
-    caller's key or the model's name."""
+    time limit, the caller's key, the model's name or its code."""
     about_the_service = any(_status(each) in ABOUT_THE_SERVICE for each in _causes(error))
-    late = isinstance(error, (DeadlineExceeded, TooManyCalls))
-    return not (about_the_service or late or is_rate_limit(error) or _is_temporary(error))
+    never = isinstance(error, (DeadlineExceeded, TooManyCalls, AttributeError, ImportError, MemoryError))
+    return not (about_the_service or never or is_rate_limit(error) or _is_temporary(error))
 
 
 def retry_after(error: BaseException) -> float | None:

@@ -5,8 +5,9 @@
     final(i) = score(i) * (1 + weight * place(i))
 
 place(i) is 0 if i is not among the best `CANDIDATES`, its time is unknown, or its score or BM25 is below the share
-`SCORE` or `BM25` of the largest. The other candidates are sorted by their times: place rises in equal steps from 0 (the
-oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. Measured in docs/decisions.md.
+`SCORE` or `BM25` of the largest, or, where the latest is asked for, its time lies in the future. The other candidates
+are sorted by their times: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the
+query asks for the first. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ STAGE = "time_order"
 CANDIDATES = 50
 SCORE, BM25 = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of these candidates."""
+FUTURE_HOURS = -24.0
+"""Smallest age of what may be the latest: a meeting that is planned is not the last one. Local times may be read as
+UTC, which is up to 14 hours off."""
 
 
 def reorder_by_time(pool: Pool, ranked: RankedPool, asked: TimeOrder, weight: float, trace: TraceBuilder) -> RankedPool:
@@ -39,12 +43,13 @@ def reorder_by_time(pool: Pool, ranked: RankedPool, asked: TimeOrder, weight: fl
     lexical = pool.lexical[0, rows]
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
     ages = pool.age_hours[rows]
-    compared = nearly_equal & ~np.isnan(ages)
-    distinct, rank = np.unique(-ages[compared], return_inverse=True)  # rank 0: the oldest
+    dated = ~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS
+    compared = nearly_equal & dated
+    distinct = sorted(set((-ages[compared]).tolist()))
     if len(distinct) < 2:
         return ranked
     with trace.stage(STAGE) as facts:
         facts.update(asked=asked, candidates=int(compared.sum()))
-        places = rank / (len(distinct) - 1)
+        places = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest
         scores[compared] *= 1.0 + weight * (1.0 - places if asked == "first" else places)
         return reorder(ranked, rows, scores, STAGE)

@@ -120,11 +120,11 @@ class QueryEmbedder:
         known, jobs = self._jobs(texts, dim)
         entered = bool(jobs) and self._breaker.enter()
         if entered:
-            until = self._clock() + seconds
+            until = time.monotonic() + seconds * self._rounds(jobs)
             try:
-                self._run(jobs, seconds)
+                self._run(jobs, seconds, until)
                 jobs += (apart := _apart(jobs))
-                self._run(apart, max(0.0, until - self._clock()))
+                self._run(apart, seconds, until)
             finally:
                 self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
@@ -174,8 +174,16 @@ class QueryEmbedder:
         """Number of rounds of at most `_calls_max` jobs at a time; each round may take the seconds of one search."""
         return math.ceil(len(jobs) / self._calls_max)
 
-    def _run(self, jobs: Sequence[_Job], seconds: float) -> None:
-        """Run the jobs in at most `_calls_max` threads, each job with its retries, and wait for them."""
+    def _run(self, jobs: Sequence[_Job], seconds: float, until: float) -> None:
+        """Run the jobs in at most `_calls_max` threads, each job with its retries, and wait for them.
+
+        Args:
+            seconds: Time limit of each job.
+            until: `time.monotonic()` at which the waiting ends, whether the jobs have ended or not.
+        """
+        seconds = min(seconds, until - time.monotonic())
+        if seconds <= 0.0:
+            return
         waiting = deque(jobs)
 
         def work() -> None:
@@ -190,7 +198,6 @@ class QueryEmbedder:
                 except BaseException as error:  # noqa: BLE001 - no caller in this thread reports it
                     job.outcome = as_exception(error)
 
-        until = time.monotonic() + seconds * self._rounds(jobs)
         threads: list[Future[None]] = []
         for _ in range(min(len(jobs), self._calls_max)):
             try:
