@@ -136,13 +136,7 @@ def context_body(
         beside = partial(chunks_beside, components.store, result.ids, policy, request.where, request.time_range)
         around, lost = value_of((yield (Call(beside),))[0])
     with TraceBuilder(on_stage).stage("assemble") as facts:
-        context = assemble(
-            result.hits,
-            budget=budget,
-            policy=policy,
-            counter=counter,
-            around=around,
-        )
+        context = assemble(result.hits, budget=budget, policy=policy, counter=counter, around=around)
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
     return replace(context, degraded=(*result.degraded, *lost))
 

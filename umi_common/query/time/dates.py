@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
 from umi_common.query.time import spans
@@ -29,6 +30,11 @@ from umi_common.query.time.vocabulary import (
 )
 
 
+def _in_its_year(match: re.Match[str], now: datetime, span: Callable[[int], CalendarPeriod]) -> CalendarPeriod:
+    """The period that `span` gives for the year of the phrase; if it names none, the latest period that has begun."""
+    return span(year_number(match["year"])) if match["year"] else spans.latest(now, span)
+
+
 @rule(r"(?P<year>\d{4})-(?P<month>[01]\d)-(?P<day>[0-3]\d)")
 @rule(r"(?P<year>\d{4})/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)")
 def _iso_date(match: re.Match[str], now: datetime) -> CalendarPeriod:
@@ -47,13 +53,11 @@ def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"(?<!\b\d\s)(?<!\b\d\d\s){BEFORE_DATE}{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
 def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     month, number = month_number(match["month"]), int(match["day"])
-    if match["year"] is not None:
-        return spans.day(now, year_number(match["year"]), month, number)
     # "you may 3 times", "march 5 miles": a verb in lower case before a bare number
     verb = match["month"] in {"may", "march", "mar"} and match.start("month") < match.start("day")
-    if verb and match["ordinal"] is None:
+    if verb and match["ordinal"] is None and match["year"] is None:
         return None
-    return spans.latest(now, lambda year: spans.day(now, year, month, number))
+    return _in_its_year(match, now, lambda year: spans.day(now, year, month, number))
 
 
 @rule(
@@ -71,7 +75,7 @@ def _range_of_days(match: re.Match[str], now: datetime) -> CalendarPeriod:
         first, last = (spans.day(now, year, month, int(match[name])) for name in ("day", "last"))
         return CalendarPeriod(first.start, last.end)
 
-    return span(year_number(match["year"])) if match["year"] else spans.latest(now, span)
+    return _in_its_year(match, now, span)
 
 
 @rule(rf"(?:{PART}[\s-]{{1,3}}(?:of )?)?{MONTH}{OF_YEAR}")
@@ -79,11 +83,7 @@ def _range_of_days(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"(?:{IN}|as of )(?P<part>)(?P<year>){LONG_MONTH}")
 def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number = month_number(match["month"])
-    if match["year"]:
-        found = spans.month(now, year_number(match["year"]), number)
-    else:
-        found = spans.latest(now, lambda year: spans.month(now, year, number))
-    return named_part(found, match["part"])
+    return named_part(_in_its_year(match, now, lambda year: spans.month(now, year, number)), match["part"])
 
 
 @rule(
@@ -124,7 +124,7 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
         start = spans.midnight(now).replace(year=year, month=number, day=1 + 7 * ORDINALS.index(name))
         return spans.days(start, 7)
 
-    return span(year_number(match["year"])) if match["year"] else spans.latest(now, span)
+    return _in_its_year(match, now, span)
 
 
 @rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)? ?{YEAR}")
@@ -161,9 +161,7 @@ def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
 def _quarter(match: re.Match[str], now: datetime) -> CalendarPeriod:
     name = match["quarter"].lower()
     number = int(name) if name.isdigit() else ORDINALS.index(name) + 1
-    if match["year"]:
-        return spans.quarter(now, year_number(match["year"]), number)
-    return spans.latest(now, lambda year: spans.quarter(now, year, number))
+    return _in_its_year(match, now, lambda year: spans.quarter(now, year, number))
 
 
 @rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")

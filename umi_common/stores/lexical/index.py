@@ -487,13 +487,7 @@ def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
     return found
 
 
-def _limits(
-    corpus: Corpus,
-    k: int,
-    allowed: Mask | None,
-    weights: Floats | None,
-    id_of: IdOf,
-) -> SearchLimits:
+def _limits(corpus: Corpus, k: int, allowed: Mask | None, weights: Floats | None, id_of: IdOf) -> SearchLimits:
     if k < 1:
         raise InputError(f"k is {k}; expected at least 1")
     for name, array in (("allowed", allowed), ("weights", weights)):
