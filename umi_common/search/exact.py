@@ -147,8 +147,9 @@ def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs
 
 
 def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> Lookup:
-    """What the query looks up; nothing if the stage is off, if only one arm is searched, or in fusion by ranks: its
-    scores differ so little that this stage alone would decide the order.
+    """What the query looks up; nothing if the stage is off, only one arm is searched, or fusion is by ranks.
+
+    Scores of fusion by ranks differ so little that this stage alone would decide the order.
 
     Args:
         when: The period that the query names, which is no code; None: it names none.
@@ -341,8 +342,9 @@ def with_number_pairs(
 
 
 def _words_if_any(text: str, lookup: Lookup) -> str:
-    """`_words` of the text's beginning; "" if it certainly holds no phrase, and lacks a keyword."""
-    text, wanted = text[:PHRASE_CHARACTERS_MAX], [phrase.split() for phrase in lookup.phrases] or [lookup.keywords]
+    """`_words` of the text's beginning; "" if there are no phrases and keywords, or a quick test excludes them all."""
+    text = text[:PHRASE_CHARACTERS_MAX]
+    wanted = [phrase.split() for phrase in lookup.phrases] or [lookup.keywords]
     if text.isascii():  # mostly so, and faster than the words
         lower = text.lower()
         if not any(each and all(word in lower for word in each) for each in wanted):
