@@ -614,3 +614,16 @@ def test_texts_that_are_embedded_apart_keep_the_time_limit_of_the_search():
     made = embedder.embed_each(QUESTIONS, SECONDS, 0)
     assert time.monotonic() - begun < 10 * SECONDS
     assert all(isinstance(vector, EmbedderError) for vector in made)
+
+
+def test_texts_that_the_model_refuses_one_and_all_are_each_tried_once_more():
+    class Refusing(HashEmbedder):
+        calls = 0
+
+        def embed_queries(self, texts):
+            self.calls += 1
+            raise ValueError("the model is not loaded")
+
+    model = Refusing()
+    QueryEmbedder(model).embed_each(QUESTIONS[:4], 60.0, 0)
+    assert model.calls == 3 + 4

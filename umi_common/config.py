@@ -185,7 +185,7 @@ class FusionConfig(Frozen):
     rrf_k: Positive = 60.0
     """Rank damping of rrf: an arm adds weight / (rrf_k + rank), rank from 1."""
     variation_weight: float = Field(default=1.0, ge=0.0)
-    """Weight of each variation that the LLM wrote; the original query has 1."""
+    """Weight of each variation that the LLM wrote and of each question of a longer query; the query itself has 1."""
     number_pair_weight: float = Field(default=0.3, ge=0.0)
     """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as the
     query does; 0: off."""

@@ -370,7 +370,7 @@ class SearchResult:
     """Best first; at most `limit`."""
     query: str
     query_variations: tuple[str, ...] = ()
-    """The LLM's variations that were searched with the query; empty without deep search."""
+    """What was searched with the query: the questions of a longer query, then the LLM's variations of it."""
     deep_search_used: bool = False
     mode: str = "hybrid"
     """"hybrid", "text" (lexical arm alone) or "vector" (dense arm alone)."""

@@ -68,6 +68,18 @@ def test_a_later_text_on_another_matter_stays_behind(numbers):
     assert "sauna" not in DualRetriever(numbers).search("current phone number of Anna Miller", now=NOW).ids[:3]
 
 
+@pytest.mark.parametrize("settings", [{}, {"fusion": {"alike": False}}], ids=["defaults", "alike texts not compared"])
+def test_the_latest_of_many_is_the_same_whatever_the_limit(settings):
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(f"{day}", "Report on the Falcon bridge: the work goes on.", event_time=NOW - timedelta(99 - day))
+            for day in range(60, 90)
+        )
+        umi = DualRetriever(store, config=UmiConfig().replaced(**settings))
+        for limit in (1, 4, 20):
+            assert umi.search("latest report on the Falcon bridge", now=NOW, limit=limit).ids[0] == "89"
+
+
 def test_texts_without_a_time_are_ranked_without_the_stage():
     with HybridStore.open() as store:
         store.add([Chunk(f"{n}", f"The phone number of Anna Miller is {number}.") for n, number in enumerate(NUMBERS)])

@@ -111,3 +111,17 @@ def test_the_embedder_of_a_user_gets_the_query_as_it_was_typed():
         store.add([Chunk("a", "The gas meter is behind the blue door.")])
         DualRetriever(store).search("please tell me about the gas meter", now=NOW)
     assert asked == ["please tell me about the gas meter"]
+
+
+def test_a_query_whose_vector_is_given_embeds_no_question():
+    class Silent(HashEmbedder):
+        def embed_queries(self, texts):
+            pytest.fail("the vector was given")
+
+    with HybridStore.open(embedder=Silent()) as store:
+        store.add([Chunk("a", "The gas meter is behind the blue door.")])
+        vector = HashEmbedder().embed_documents(["gas meter"])[0]
+        result = DualRetriever(store).search(
+            MAIL.format(question="Where is the gas meter?"), now=NOW, query_vector=vector
+        )
+    assert (result.query_variations, result.degraded, result.mode) == ((), (), "hybrid")

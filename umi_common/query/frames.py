@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
+from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS, QUESTION_WORDS
 
 
 def _words(text: str) -> frozenset[str]:
@@ -50,7 +50,7 @@ OTHER = _words(
     "need of ok okay one other our out perhaps quick re relevant s so some the there these they this trying ve want "
     "was well were what will wish would your"
 )
-QUESTION_WORDS = _words("how what when where which who whom whose why")
+ASKED_BY = QUESTION_WORDS | _words("which whom whose")
 NOT_ASKED = _words("was were what")
 """After one of these, verbs are the subject of the query: "what would you give me"."""
 MODAL = _words("can could will would") | POLITE
@@ -94,8 +94,8 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
         before = words[at - 1] if at else ""
         if _QUOTE.search(gap):
             break
-        asks = word in QUESTION_WORDS and before in FIND | MOOD | ME and seen & ASKING  # tell me | when ...
-        if asks or (seen & GREETING and (word in QUESTION_WORDS or _STOP.search(gap))):  # good morning all, | ...
+        asks = word in ASKED_BY and before in FIND | MOOD | ME and seen & ASKING  # tell me | when ...
+        if asks or (seen & GREETING and (word in ASKED_BY or _STOP.search(gap))):  # good morning all, | ...
             end = at
         if word not in FRAME or (complete and not _continues(word, before)):
             break

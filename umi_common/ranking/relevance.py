@@ -71,7 +71,7 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
         pool: n candidates, V query variations.
         scores: (n,) final scores; at most 0 counts as no relevance.
         evidence: From `arm_evidence`.
-        variation_weight: Weight of each LLM variation; the original query has 1.
+        variation_weight: `FusionConfig.variation_weight`; the query itself has 1.
 
     Returns:
         None: not known, because only the lexical arm answered and the store gives no bound of its BM25.

@@ -23,7 +23,7 @@ from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
 from umi_common.runtime.losses import log_once
-from umi_common.search import alike
+from umi_common.search import alike, in_time_order
 from umi_common.search.exact import (
     CANDIDATES,
     Lookup,
@@ -33,7 +33,6 @@ from umi_common.search.exact import (
     reorder_by_number_pairs,
 )
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
-from umi_common.search.in_time_order import reorder_by_time
 from umi_common.search.late_interaction import reorder_by_late_interaction
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
@@ -98,7 +97,14 @@ def _rank_and_fetch(
         pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
     compares = config.fusion.alike and request.strategy == "hybrid"
     looked_up = lookup.candidates(pool, ranked.order)
-    read = max(CANDIDATES if pairs else 0, looked_up, alike.COMPARED if compares else 0)
+    orders = config.when.enabled and config.when.order_boost > 0 and request.strategy == "hybrid"
+    asked = time_order(request.searched) if orders else None
+    read = max(
+        CANDIDATES if pairs else 0,
+        looked_up,
+        alike.COMPARED if compares else 0,
+        in_time_order.CANDIDATES if asked else 0,
+    )
     wanted = _candidates_wanted(components, request, read=read, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     if pairs is not None and chunks:
@@ -110,9 +116,8 @@ def _rank_and_fetch(
     if compares and chunks:
         of_period = None if boost is None else boost.lifted(pool)
         ranked = alike.reorder_alike(request.searched, pool, ranked, chunks, of_period, trace)
-    asked = time_order(request.searched) if config.when.enabled and config.when.order_boost and compares else None
     if asked is not None and chunks:
-        ranked = reorder_by_time(pool, ranked, asked, config.when.order_boost, trace)
+        ranked = in_time_order.reorder_by_time(pool, ranked, asked, config.when.order_boost, trace)
     return chunks, ranked
 
 

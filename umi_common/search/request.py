@@ -92,7 +92,8 @@ class SearchRequest:
     searched: str
     """The query without words that only ask for a text; one arm alone searches the query as it is."""
     questions: tuple[str, ...]
-    """The questions of a longer query, which are searched as its variations; see `questions_of`."""
+    """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
+    gave the query's vector: their own would have to be embedded."""
     limit: int
     deep_search: bool
     time_range: TimeRange | None
@@ -143,7 +144,7 @@ class SearchRequest:
         return cls(
             query=text,
             searched=searched,
-            questions=questions_of(searched) if strategy == "hybrid" else (),
+            questions=questions_of(searched) if strategy == "hybrid" and vector is None else (),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import EmbedderConfig
-from umi_common.embedders.attempts import Attempts, attempts, may_be_of_a_text
+from umi_common.embedders.attempts import UNKNOWN_ATTEMPTS, Attempts, attempts, may_be_of_a_text
 from umi_common.embedders.cache import LruCache
 from umi_common.embedders.default import PackagedModel
 from umi_common.embedders.documents import batches_of
@@ -285,7 +285,8 @@ class QueryEmbedder:
 def _apart(jobs: Sequence[_Job]) -> list[_Job]:
     """A job for each text of the jobs that failed, if the model may have refused one of their texts alone."""
     failed = [job for job in jobs if isinstance(job.outcome, Exception) and len(job.texts) > 1]
-    return [_Job([text]) for job in failed if may_be_of_a_text(job.outcome) for text in job.texts]
+    texts = [text for job in failed if may_be_of_a_text(job.outcome) for text in job.texts]
+    return [_Job([text], Attempts(failures=UNKNOWN_ATTEMPTS - 1)) for text in texts]  # retried only if temporary
 
 
 def query_vectors(
