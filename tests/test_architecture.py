@@ -65,7 +65,7 @@ FRAMEWORKS = ("langchain", "llama_index")
 
 
 def room_of(module: str) -> str:
-    """umi_common.stores.dense.index -> "stores/dense": the longest name that stands in FLOORS."""
+    """umi_common.stores.dense.cosines -> "stores/dense": the longest name that stands in FLOORS."""
     parts = module.split(".")[1:]
     known = {room for floor in FLOORS for room in floor}
     rooms = ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]

@@ -84,6 +84,7 @@ async def test_an_agent_searches_packs_and_explains_and_cannot_write(store):
             ({"query": "key", "filter": {"user": {"$like": "a"}}}, "unknown operator '$like'"),
             ({"query": "key", "start": "soon"}, "no ISO date"),
             ({"query": "key", "limit": 500}, "limit"),
+            ({"query": "key", "where": {"user": "ann"}}, "where"),
         ]:
             text, answer = await call(session, "search", **arguments)
             assert answer.is_error and says in text
@@ -126,6 +127,7 @@ async def test_a_writable_server_remembers_within_its_filter_alone(tmp_path):
         assert not answer.is_error and await found(session, "who is the dentist?") == [id]
         text, answer = await call(session, "add", text="Bob owes 10 Euro.", metadata={"user": "bob"})
         assert answer.is_error and "outside" in text
+        assert "set 'user' to another value" in text
         text, answer = await call(session, "add", text="x", time="soon")
         assert answer.is_error and "time 'soon' is no ISO date" in text
     with HybridStore.open(where) as store:

@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import psutil
@@ -136,6 +137,35 @@ def test_search_as_json_has_everything_of_a_hit(store):
     assert hit["metadata"]["speaker"] == "Mira"
     assert hit["event_time"] == "2024-06-11T19:15:00+00:00"
     assert hit["signals"][0]["arm"] == "lexical"
+    assert found["answerable"] is True and 0.1 < hit["relevance"] <= 1
+
+
+def test_nested_metadata_is_shown_as_the_record_has_it(tmp_path):
+    record = {"text": "the boiler leaks", "metadata": {"house": {"floor": 2}, "tags": ["a", "b"]}}
+    (tmp_path / "notes.jsonl").write_text(json.dumps(record))
+    run("index", tmp_path / "notes.jsonl", "--store", tmp_path / "store")
+    shown = ("explain", "boiler", "--store", tmp_path / "store", "--json", "--html", tmp_path / "why.html")
+    (hit,) = json.loads(run(*shown).output)["hits"]
+    assert hit["metadata"] == {**record["metadata"], "file": "notes.jsonl"}
+    page = (tmp_path / "why.html").read_text()
+    assert "{&#x27;floor&#x27;: 2}" in page and "umi_" not in page
+
+
+def test_today_is_the_day_of_the_computers_time_zone(tmp_path):
+    now = datetime.now(timezone.utc)
+    ahead = now.hour >= 10  # the date in the zone differs from that in UTC at any hour
+    zone = timezone(timedelta(hours=14 if ahead else -12))
+    for date in (now.date(), now.astimezone(zone).date()):
+        (tmp_path / f"{date} walk.md").write_text("We took a walk with the dog.")
+    umi("index", tmp_path, "--store", tmp_path / "store")
+    command = ("search", "where did we walk today?", "--store", tmp_path / "store", "--json")
+    found = json.loads(umi(*command, env={**os.environ, "TZ": "ABC-14" if ahead else "ABC+12"}).stdout)
+    assert f"{now.astimezone(zone).date()} walk.md" in found["hits"][0]["source"]
+
+
+def test_search_as_json_says_that_nothing_is_likely_to_answer(store):
+    found = json.loads(run("search", "quantum chromodynamics", "--store", store, "--json").output)
+    assert found["answerable"] is False and all(hit["relevance"] < 0.1 for hit in found["hits"])
 
 
 @pytest.mark.parametrize("condition", ["speaker=Jonas", '{"speaker": {"$in": ["Jonas"]}}'])

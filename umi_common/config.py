@@ -66,7 +66,7 @@ class LexicalConfig(Frozen):
     """How much a chunk's length lowers its score: 0 not at all, 1 in full."""
     delta: float = Field(default=0.5, ge=0.0, le=10.0)
     """For "l" and "plus" only: added to the term frequency part. rank_bm25 uses 0.5 for L and 1.0 for Plus."""
-    epsilon: float = Field(default=0.25, ge=0.0, le=1.0)
+    epsilon: Share = 0.25
     """For "okapi" only: a negative idf is replaced by this share of the mean idf."""
     function_word_weight: Share = 0.5
     """Weight of a query's function words ("what", "is", "the"); every other word has weight 1. At 1 all are equal."""
@@ -95,13 +95,13 @@ class EmbedderConfig(Frozen):
     for a model that embeds several per call."""
     batch_texts: int = Field(default=256, ge=1, le=100_000)
     """Largest number of documents in one call."""
-    batch_bytes: int = Field(default=300_000, ge=1)
+    batch_bytes: OneOrMore = 300_000
     """Largest size in UTF-8 bytes of the documents in one call: under 100,000 tokens of most tokenizers. A longer
     document is sent in a call of its own."""
     document_calls: int = Field(default=4, ge=1, le=100)
     """Largest number of calls for documents at the same time. Calls are made one at a time unless the model waits for a
     service during most of a call."""
-    retry_seconds: float = Field(default=60.0, ge=0.0)
+    retry_seconds: NotNegative = 60.0
     """Seconds from the first call for a batch of documents to the last retry after rate limits, timeouts and failures
     of the service. Queries are retried within `recall.embedder_timeout_seconds`."""
     cached_queries: Count = 4_096
@@ -139,7 +139,7 @@ class RewriteConfig(Frozen):
     """Also write the LLM's replies to a file in the store's directory, where the next process finds them."""
     cache_size: Count = 1_024
     """Replies kept in memory; the least recently used is dropped first. 0: no cache."""
-    breaker_failures: int = Field(default=5, ge=1)
+    breaker_failures: OneOrMore = 5
     """Failures in a row after which the LLM is not called for `breaker_seconds`."""
     breaker_seconds: Positive = 30.0
     """Seconds without a call to the LLM after `breaker_failures`; then one call tests whether it works again."""
@@ -176,23 +176,26 @@ class FusionConfig(Frozen):
     """convex: weighted mean of the arms' scores. rrf: weighted reciprocal ranks, whatever the scores."""
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
     """How convex brings scores to one scale if not `adaptive`: see `umi_common.ranking.evidence`."""
-    lexical_weight: float = Field(default=0.45, ge=0.0)
+    lexical_weight: NotNegative = 0.45
     """Weight of the lexical arm. Only the ratio of the two weights matters, except beside extra arms and in rrf."""
-    dense_weight: float = Field(default=0.55, ge=0.0)
+    dense_weight: NotNegative = 0.55
     """Weight of the dense arm."""
     adaptive: bool = True
     """convex adds up each arm's evidence instead of its normalised scores; `normalizer` is then not used."""
     rrf_k: Positive = 60.0
     """Rank damping of rrf: an arm adds weight / (rrf_k + rank), rank from 1."""
-    variation_weight: float = Field(default=1.0, ge=0.0)
+    variation_weight: NotNegative = 1.0
     """Weight of each variation that the LLM wrote and of each question of a longer query; the query itself has 1."""
-    number_pair_weight: float = Field(default=0.3, ge=0.0)
+    number_pair_weight: NotNegative = 0.3
     """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as the
     query does; 0: off."""
-    lookup_weight: float = Field(default=1.0, ge=0.0)
+    lookup_weight: NotNegative = 1.0
     """Largest gain, as a share of its score, of a chunk that holds the number or code of a query of few words, such as
     "error 502", a phrase in quotation marks, a query of at most eight words as a whole, or all words of a query of
     keywords; 0: off. Not used in rrf."""
+    word_run_weight: NotNegative = 0.5
+    """Gain, as a share of its score, of a chunk that holds the words of the query as they stand there, such as a
+    quotation or an error message; runs of some of them gain less; 0: off. Not used in rrf."""
     alike: bool = True
     """Of alike chunks, such as rows of a table, put the one first that holds more of the query, or in its order."""
 
@@ -205,7 +208,7 @@ class NeighboursConfig(Frozen):
     """Factor on the gain from the chunk before. Larger than `following`, because answers follow questions."""
     following: NotNegative = 0.3
     """Factor on the gain from the chunk after."""
-    source: float = Field(default=0.5, ge=0.0)
+    source: NotNegative = 0.5
     """Factor on the gain from the whole source, by how well it matches the query."""
     adaptive: bool = True
     """Reduce the gains, down to 0, where adjacent chunks or chunks of one source are hardly more alike than others."""
@@ -223,7 +226,7 @@ class ReferencesConfig(Frozen):
     """A chunk gains if the query names it, or if a good candidate refers to it and lacks query terms that it holds."""
 
     enabled: bool = True
-    share: float = Field(default=0.7, ge=0.0, le=1.0)
+    share: Share = 0.7
     """Largest gain of a chunk, as a share of the best score."""
 
 
@@ -245,7 +248,7 @@ class LateInteractionConfig(Frozen):
     enabled: bool = True
     pool: int = Field(default=50, ge=1, le=1_000)
     """Best candidates that are compared."""
-    weight: float = Field(default=0.16, ge=0.0)
+    weight: NotNegative = 0.16
     """A short candidate whose match is z standard deviations above the mean gains weight * z^2, as a share of its
     score."""
     adaptive: bool = True
@@ -331,11 +334,11 @@ def check_format(owner: str, format: str, header: str, citation: str) -> None:
 class AssemblyConfig(Frozen):
     """Defaults of `TokenBudget` and `AssemblyPolicy`, for calls that give none; the two document the fields."""
 
-    max_total: int = Field(default=4_096, ge=1)
+    max_total: OneOrMore = 4_096
     """Largest number of tokens of the whole text."""
-    per_source_max: int = Field(default=2_048, ge=1)
+    per_source_max: OneOrMore = 2_048
     """Largest number of tokens of one source."""
-    per_chunk_max: int = Field(default=1_024, ge=1)
+    per_chunk_max: OneOrMore = 1_024
     """Largest number of tokens of one chunk."""
     order: Literal["score", "source", "chronological", "edges-first"] = "score"
     format: str = "plain"

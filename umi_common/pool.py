@@ -34,6 +34,22 @@ changes the length by up to 6e-8."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Background:
+    """Mean and standard deviation of the cosines of V queries over the corpus, or over a sample of it."""
+
+    mean: Floats
+    """(V,)"""
+    deviation: Floats
+    """(V,) >= 0."""
+    count: int
+    """Number of chunks in the sample; 0: nothing is known."""
+
+    def pool_fields(self, which: slice = slice(None)) -> dict[str, Any]:
+        """The fields of a `Pool` for some of the queries."""
+        return {"dense_mean": self.mean[which], "dense_deviation": self.deviation[which], "dense_count": self.count}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Links:
     """E references between rows of a pool or of a store. The source of each is a candidate, its target a chunk with
     query terms that the candidate lacks.
@@ -221,17 +237,15 @@ class Pool:
         """The pool that a recall of some of the variations alone would have returned.
 
         Args:
-            which: The variations.
             best: Chunks up to this rank in an arm add their neighbours.
             around: Neighbours on each side of such a chunk, in its source.
             ids: Chunks that are in the pool whether an arm found them or not.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[which] for name in (*PER_VARIATION, *PER_VARIATION_AND_ROW)}
         own = replace(self, **arrays)
-        ranks = np.concatenate([own.lexical_rank, own.dense_rank])
-        found = (ranks != NOT_RANKED).any(axis=0)
+        found = np.any(own.lexical_rank != NOT_RANKED, axis=0) | np.any(own.dense_rank != NOT_RANKED, axis=0)
         if around:
-            found |= self._beside(((ranks != NOT_RANKED) & (ranks <= best)).any(axis=0), around)
+            found |= self._beside(own.ranked_within(best), around)
         if ids:
             found |= np.array([id in ids for id in self.ids], dtype=np.bool_)
         return own.rows(np.flatnonzero(found))

@@ -36,7 +36,6 @@ class Embedder(Protocol):
     An embedder may also offer
 
         aembed_queries  `embed_queries` as a coroutine function, which async searches then await
-        symmetric       True: a query is embedded as a document with the same text would be
         in_place        True: it computes in this process within a millisecond, so that a search calls it in its own
                         thread, without time limit, retries and cache
         calls_max       Largest number of `embed_queries` calls at a time, for a model that computes in this process. If

@@ -32,6 +32,7 @@ from umi_common.runtime.workers import Workers
 from umi_common.search.extra_arms import Arm, ExtraArms, listed_arms
 from umi_common.search.pipeline import context_body, search_body
 from umi_common.search.recall import Components
+from umi_common.search.reorder.rerank import Reranking, as_reranker
 from umi_common.search.request import (
     SearchOptions,
     SearchRequest,
@@ -39,7 +40,6 @@ from umi_common.search.request import (
     refuse_unknown_options,
     refuse_unlisted,
 )
-from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.telemetry import log
 from umi_common.types import SearchResult, TimeRange, utc_now
@@ -391,7 +391,6 @@ def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) 
 
     Args:
         store: May have settings of its own, `store.config`.
-        config: The settings.
         stated: Names of the stages that the caller set.
 
     Raises:

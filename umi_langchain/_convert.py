@@ -50,8 +50,6 @@ def to_chunks(
     index.
 
     Args:
-        documents: Any number.
-        keys: Metadata keys of source, position and time.
         following: Source -> the position after its last document; updated. A document without a position in its
             metadata gets this one. None: such a document has no position.
         search_text: As in `searched_text`.
@@ -110,7 +108,6 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
     """The text that is indexed for a document; results show the document's own text. None: its own text is indexed.
 
     Args:
-        document: Text and metadata.
         search_text: A template of metadata keys, such as "{title}: {text}", in which a missing key gives ""; or a
             list of metadata keys, whose values come before the text, one per line; None: the text alone.
 
@@ -275,7 +272,6 @@ def to_scored_documents(
 
     Args:
         hits: Best first.
-        keys: As in `to_document`.
         score_key: None: no score.
         with_reasons: Also put a list of the reasons why it was found into `metadata["umi_reasons"]`.
     """

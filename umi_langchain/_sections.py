@@ -10,7 +10,7 @@ from umi_common.context.budget import AssemblyPolicy
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of
 from umi_common.context.stitch import stitched
 from umi_common.filters import Filter
-from umi_common.frameworks.records import PlaceKeys, to_metadata
+from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.protocols import Store, chunk_passes
 from umi_common.runtime.losses import log_bug, log_once, warn_once
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
@@ -36,7 +36,6 @@ def with_sections(
 
     Args:
         result: Best first.
-        store: Holds the chunks.
         key: Metadata key whose value the chunks of a section share; a hit without it stays as it is.
         where, window: Filter and time range of the search; a section holds only chunks that pass both.
 
@@ -106,7 +105,7 @@ def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
 
 def _value(chunk: Chunk, key: str) -> Any:
     """The value in the metadata as the document had it, nested values included."""
-    return to_metadata(chunk, PlaceKeys(None, None, None)).get(key) if key in chunk.metadata else None
+    return to_metadata(chunk, METADATA_ALONE).get(key) if key in chunk.metadata else None
 
 
 def _joined(found: Chunk, section: list[Chunk]) -> Chunk:

@@ -34,14 +34,7 @@ from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Strategy, Where
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import (
-    Window,
-    checked_limit,
-    checked_relevance,
-    end_of,
-    narrowed,
-    refuse_unknown_options,
-)
+from umi_common.search.request import Window, checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
@@ -181,7 +174,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """Store documents and search them.
 
         Documents replace all documents of the same sources that the directory holds, so that an edited file is found by
-        its new text only. To add documents to a source, use `add_documents`.
+        its new text only. With a `filter`, only documents that pass it are replaced: those of other users stay. To add
+        documents to a source, use `add_documents`.
 
         Args:
             documents: In reading order. Ids are kept; a document without one gets a hash of its text and metadata.
@@ -193,7 +187,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             docs: Another name of `documents`.
             search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
                 "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
-            mirror: Also remove every document from the directory that is not among the documents given.
+            mirror: Also remove every document from the directory that is not among the documents given; with a
+                `filter`, of those that pass it.
             on_invalid: "skip" leaves out documents that cannot be stored, blank ones for example; `skipped` lists them.
             **options: Fields of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; `arms`,
                 further retrievers and vector stores whose documents are fused in (see `as_arm`); `read_only=True`, to
@@ -203,7 +198,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             InvalidChunk, DuplicateId: Names the document. Nothing is stored.
             ConfigError: If an option is unknown or out of range.
         """
-
         if documents is None:
             raise InvalidChunk("documents is None; expected a list of LangChain Documents")
         given = [*documents, *docs]
@@ -215,7 +209,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             warn_of_unknown_keys(given, search_text)
             origin = partial(document_origin, keys=retriever.keys)
             gone = [(each.id, each.source) for each in skipped]
-            add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, everything=mirror)
+            within = asked_filter(retriever.filter)
+            add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, within=within, everything=mirror)
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
@@ -354,7 +349,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`invoke` for each input, aligned; `max_concurrency` inputs at a time share an embedding call and a recall.
 
         Args:
-            inputs: Any number.
             config: One for all inputs, or one for each; every input has its own run.
             return_exceptions: Return the exception of an input in place of its documents; False: raise the first one.
             **options: As in `invoke`, the same for all inputs.
@@ -406,7 +400,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """The documents that `invoke` returns for a result.
 
         Args:
-            result: Of a search.
             asked: The options of that search, from `core_options`.
         """
         return self.documents(self.sections(result, asked))

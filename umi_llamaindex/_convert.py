@@ -82,7 +82,6 @@ def to_chunks(
 
     Args:
         nodes: Text nodes in reading order.
-        keys: Metadata keys of source, position and time.
         following: Source -> the position after its last node; updated. None: a node without a position gets none.
         skipped: Nodes that cannot be stored, and those with the id of another one before them, are added here and left
             out; None: the former raise, the latter are returned.

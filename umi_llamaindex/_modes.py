@@ -31,7 +31,6 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
     The query text of a blank query is "".
 
     Args:
-        query: A query to a vector store.
         extras: Further arguments, of EXTRAS. `where` is a filter that must pass, too.
 
     Raises:

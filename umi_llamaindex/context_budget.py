@@ -21,6 +21,7 @@ from umi_common.frameworks.records import CheckedFields, edges_first, time_in
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, is_blank, node_text, to_node
+from umi_llamaindex.events import NamedInTraces
 
 IDS_KEY = "umi_ids"
 """Metadata key for the ids of all nodes that were joined into one."""
@@ -28,7 +29,7 @@ ROUNDS = 8
 """Largest number of attempts to fit texts and metadata by shorter texts; then metadata is hidden from the LLM."""
 
 
-class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
+class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, the last node may be cut.
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the
@@ -63,11 +64,6 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
             fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
         super().__init__(**fields)
         self.where = copy.deepcopy(self.where)  # the caller may change the dict for the next user
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Name of the class in LlamaIndex's traces."""
-        return cls.__name__
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None

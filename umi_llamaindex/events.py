@@ -11,7 +11,16 @@ from llama_index.core.instrumentation.events import BaseEvent
 from umi_common.types import SearchResult
 
 
-class UmiStageEvent(BaseEvent):
+class NamedInTraces:
+    """A component that LlamaIndex's traces show under the name of its class."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name of the class in LlamaIndex's traces."""
+        return cls.__name__
+
+
+class UmiStageEvent(NamedInTraces, BaseEvent):
     """A stage of a search. It holds no text of the query.
 
     The events of a search are sent when it has ended, in the order of its stages. So an event's own time is not that of
@@ -25,23 +34,13 @@ class UmiStageEvent(BaseEvent):
     facts: dict[str, Any]
     """Facts of the stage, as in `result.trace`."""
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Name of the class in LlamaIndex's traces."""
-        return "UmiStageEvent"
 
-
-class UmiDegradationEvent(BaseEvent):
+class UmiDegradationEvent(NamedInTraces, BaseEvent):
     """A part of a search failed, and the result was computed without it; see `umi_common.types.Degradation`."""
 
     part: str
     reason: str
     consequence: str
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Name of the class in LlamaIndex's traces."""
-        return "UmiDegradationEvent"
 
 
 def send_events(dispatcher: Dispatcher, result: SearchResult) -> None:

@@ -20,18 +20,14 @@ from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesF
 from umi_common.pool import Floats
 from umi_llamaindex._candidates import positions_of, scores_of, vectors_of
 from umi_llamaindex._convert import node_text
+from umi_llamaindex.events import NamedInTraces
 from umi_llamaindex.query import UmiQuery
 
 
-class _Stage(CheckedFields, BaseNodePostprocessor):
+class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     """A postprocessor that selects, orders or scores nodes."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Name of the class in LlamaIndex's traces."""
-        return cls.__name__
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -112,7 +108,7 @@ class UmiMMR(MmrFields, _Stage):
         return self.chosen(scores, vectors_of(nodes, self.embed_model, self.store))
 
 
-class UmiPostprocessor(CheckedFields, BaseNodePostprocessor):
+class UmiPostprocessor(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     """Applies several postprocessors in order:
 
     UmiPostprocessor(steps=[UmiDecay(half_life_hours=720), UmiNearDuplicates(), UmiMMR(top_n=5)])
@@ -122,11 +118,6 @@ class UmiPostprocessor(CheckedFields, BaseNodePostprocessor):
 
     steps: list[BaseNodePostprocessor]
     """Postprocessors of umi or of others."""
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Name of the class in LlamaIndex's traces."""
-        return cls.__name__
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None

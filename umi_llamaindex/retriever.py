@@ -70,8 +70,6 @@ dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 REWRITE_PROMPT = "rewrite"
 """Name of the LLM's prompt among the retriever's prompts."""
 UNUSED_STRINGS = "custom_embedding_strs of a query could not be embedded (%s); its text is searched. Logged once."
-CONTEXT_HITS = 50
-"""Hits that are candidates for a context, if the query names no limit."""
 CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
 """Options of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
 
@@ -164,7 +162,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
         """Store nodes, and make a retriever over the store.
 
         In a directory, the nodes replace stored nodes of the same files or documents, so an edited file is found with
-        its new text. To add nodes to a document, use `UmiVectorStore.add`.
+        its new text; with `filters`, only nodes that pass them are replaced: those of other users stay. To add nodes to
+        a document, use `UmiVectorStore.add`.
 
         Args:
             nodes: Text nodes in reading order. Ids are kept. Embeddings are used if `embed_model` is given. Index nodes
@@ -174,7 +173,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 current `Settings.llm` at each call.
             persist_dir: Directory of the store; nodes that it holds already are not embedded again. None: in memory.
             similarity_top_k: Largest number of nodes of a result, 1..100; None: the constructor's default, 10.
-            mirror: Also remove from the directory all nodes that are not given.
+            mirror: Also remove from the directory all nodes that are not given; with `filters`, of those that pass.
             on_invalid: "skip": nodes that cannot be stored, for example blank ones, are left out; `skipped` lists them.
             source_key: Metadata key of a node's source; None: its source node, else metadata["source"].
             position_key: Metadata key of its position in the source; nodes without it get the order of `nodes`.
@@ -202,7 +201,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
             origin = partial(node_origin, source_key=source_key)
             unstored = [nodes[each.place] for each in skipped]
             gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]
-            add_mirrored(store, chunks, origin, left_out=gone, everything=mirror)
+            within = retriever._scope.where
+            add_mirrored(store, chunks, origin, left_out=gone, within=within, everything=mirror)
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
@@ -402,8 +402,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
             remaining = [row for row in remaining if row not in group]
 
     def _context_options(self, bundle: QueryBundle) -> dict[str, Any]:
-        limit = bundle.limit if isinstance(bundle, UmiQuery) else None
-        return {**self._options(bundle), "limit": CONTEXT_HITS if limit is None else limit}
+        options = self._options(bundle)
+        if not isinstance(bundle, UmiQuery) or bundle.limit is None:
+            del options["limit"]  # the default of `DualRetriever.get_context`, not that of `retrieve`
+        return options
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
         """Options of `DualRetriever.search`: the query's, and the retriever's where the query has none."""

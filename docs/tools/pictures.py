@@ -18,10 +18,10 @@ from svg import Drawing
 
 from umi_common import Chunk, HybridStore, UmiConfig
 from umi_common.config import RoutingConfig
-from umi_common.pool import NOT_RANKED, Pool
+from umi_common.pool import NOT_RANKED, Background, Pool
 from umi_common.protocols import Probe
 from umi_common.query.routing import EVIDENCE_WEIGHTS, Decision, weigh_evidence
-from umi_common.ranking.evidence import Background, dense_evidence
+from umi_common.ranking.evidence import dense_evidence
 from umi_common.ranking.neighbours import shares_of
 from umi_common.search.rank import rank
 from umi_common.search.trace import TraceBuilder

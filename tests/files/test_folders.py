@@ -259,6 +259,20 @@ def test_a_path_that_is_not_there_is_named(store, tmp_path):
         index(store, [tmp_path / "nothing"])
 
 
+def test_what_was_indexed_from_a_path_that_is_gone_is_removed_if_asked_for(store, folder, tmp_path):
+    (folder / "records.jsonl").write_text('{"id": "r1", "text": "the roof"}')
+    index(store, [folder])
+    moved = folder.rename(tmp_path / "moved")
+    with pytest.raises(FileUnreadable, match="remove_missing=True"):
+        index(store, [folder, moved])
+    report = index(store, [folder, moved], remove_missing=True)
+    assert (report.files, report.removed, report.problems) == (3, 3, [])
+    assert store.ids() == ["moved/a.md#0", "moved/deep/b.txt#0", "r1"]
+    assert index(store, [moved / "a.md", folder], remove_missing=True).removed == 0
+    with pytest.raises(FileUnreadable, match="does not exist"):
+        index(store, ["~nobody-of-this-name/notes"], remove_missing=True)
+
+
 @pytest.mark.parametrize("paths", [None, 5, b"docs", "", [None], [""]])
 def test_what_is_no_path_is_refused_and_an_empty_one_is_not_the_current_directory(store, folder, monkeypatch, paths):
     monkeypatch.chdir(folder)

@@ -235,6 +235,12 @@ def test_a_chunk_from_elsewhere_shows_its_source_and_time():
     assert to_document(chunk, KEYS).metadata == {"source": "chat", "timestamp": "2024-05-01T00:00:00+00:00"}
 
 
+@pytest.mark.parametrize("value", ["no JSON", "3", "[1]", 7])
+def test_a_chunk_with_another_value_under_the_key_of_nested_metadata_shows_it(value):
+    chunk = Chunk("c", "text", metadata={"_umi_json": value})
+    assert to_document(chunk, KEYS).metadata == {"_umi_json": value}
+
+
 def test_an_empty_document_does_not_abort_the_copy_of_a_vector_store_and_is_named(embeddings, caplog, tmp_path):
     chroma = Chroma("with_a_blank_page", embeddings, persist_directory=str(tmp_path / "chroma"))
     chroma.add_documents([Document(id=id, page_content=text) for id, text in (("a", "One."), ("blank", " "))])

@@ -57,6 +57,17 @@ def test_mirror_also_removes_files_that_are_gone(start):
     assert start(both[:1], mirror=True) == {"One."}
 
 
+@pytest.mark.parametrize("mirror", [False, True])
+def test_a_users_notes_do_not_replace_those_of_another_user_that_have_the_same_name(start, mirror):
+    def notes(user: str, *texts: str) -> list[Document]:
+        return [Document(page_content=text, metadata={"source": "notes.md", "user": user}) for text in texts]
+
+    start(notes("ann", "Ann's fee is 3 euros."), filter={"user": "ann"})
+    start(notes("bob", "Bob's fee is 4 euros."), filter={"user": "bob"}, mirror=mirror)
+    kept = start(notes("bob", "Bob's fee is 5 euros."), filter={"user": "bob"}, mirror=mirror)
+    assert kept == {"Ann's fee is 3 euros.", "Bob's fee is 5 euros."}
+
+
 def test_mirror_does_not_empty_a_store_because_a_loader_found_nothing(start):
     start([page("One.")])
     with pytest.raises(InputError, match="mirror=True with nothing to store would empty"):

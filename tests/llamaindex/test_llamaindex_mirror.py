@@ -43,6 +43,17 @@ def test_a_splitters_new_ids_do_not_grow_the_store_at_each_start(start, embed_mo
     assert embed_model.documents == sizes[0]
 
 
+@pytest.mark.parametrize("mirror", [False, True])
+def test_a_users_notes_do_not_replace_those_of_another_user_that_have_the_same_name(start, mirror):
+    def notes(user: str, text: str) -> list[Document]:
+        return [Document(text=text, doc_id="notes.md", metadata={"user": user})]
+
+    start(notes("ann", "Ann's fee is 3 euros."), filters={"user": "ann"})
+    start(notes("bob", "Bob's fee is 4 euros."), filters={"user": "bob"}, mirror=mirror)
+    kept = start(notes("bob", "Bob's fee is 5 euros."), filters={"user": "bob"}, mirror=mirror)
+    assert kept == ["Ann's fee is 3 euros.", "Bob's fee is 5 euros."]
+
+
 def test_an_edited_file_answers_with_its_new_text_though_readers_make_new_ids(start, tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()

@@ -173,7 +173,7 @@ def test_the_fragment_for_a_notebook_shows_arms_losses_and_what_was_left_out():
 def test_the_frame_of_a_result_without_hits_has_the_columns_that_code_reads():
     frame = SearchResult((), "nothing like it").to_frame()
     assert len(frame) == 0
-    assert list(frame["id"]) == list(frame["text"]) == []
+    assert list(frame["id"]) == list(frame["relevance"]) == list(frame["text"]) == []
 
 
 def test_the_text_for_a_terminal_cannot_steer_it():

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from umi_common.errors import ConfigError
-from umi_common.pool import Pool
+from umi_common.pool import Background, Pool
 from umi_common.ranking.evidence import (
     MISSING_MAX,
-    Background,
     arm_evidence,
     background_of,
     dense_evidence,

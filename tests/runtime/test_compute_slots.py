@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from umi_common.runtime.limits import SLOT_WAIT_SECONDS, ComputeSlots
+from umi_common.runtime.calls import SLOT_WAIT_SECONDS, ComputeSlots
 
 
 def in_threads(work, count):

@@ -10,8 +10,7 @@ import pytest
 
 from umi_common.errors import StoreClosed
 from umi_common.runtime import workers
-from umi_common.runtime.calls import Call, CallFailure, adrive
-from umi_common.runtime.limits import GROUP_MAX
+from umi_common.runtime.calls import GROUP_MAX, Call, CallFailure, adrive
 from umi_common.runtime.workers import Workers
 
 

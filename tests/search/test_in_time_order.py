@@ -10,8 +10,8 @@ import pytest
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.pool import Pool
 from umi_common.query.time.order import time_order
-from umi_common.search.in_time_order import reorder_by_time
 from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.in_time_order import reorder_by_time
 from umi_common.search.trace import TraceBuilder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

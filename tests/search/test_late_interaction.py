@@ -16,7 +16,7 @@ from pytest import approx
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders.default import default_embedder
 from umi_common.ranking.neighbours import order_share
-from umi_common.search.late_interaction import (
+from umi_common.search.reorder.late_interaction import (
     COMPARED_CHARACTERS_MAX,
     max_similarity,
     token_vectors,

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.query.questions import WRITTEN_WORDS_MAX
 from umi_common.sim import HashEmbedder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -26,6 +27,10 @@ def total(prices):
     return sum(price.amount for price in prices)
 ```
 {question}"""
+
+LOG = "\n".join(f"3 March 2023 {hour}:30 worker {hour} checked valve {hour + 2} of the ferry" for hour in range(8, 22))
+EXACT = {"recall period", "read dates", "number_pairs"}
+"""Stages for the dates and numbers that a query names."""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +56,29 @@ def test_the_answer_to_a_question_in_a_longer_text_comes_first(umi, around):
     assert first(umi, around.format(question="How many cars does the ferry at Leven carry?")).startswith(
         "The ferry at Leven"
     )
+
+
+def stages(umi, query):
+    return {stage.name for stage in umi.search(query, now=NOW).trace.stages}
+
+
+def test_the_dates_and_numbers_of_pasted_text_are_not_looked_up(umi):
+    assert {"recall period", "read dates", "number_pairs"} <= stages(umi, LOG.splitlines()[0])
+    assert EXACT.isdisjoint(stages(umi, LOG))
+    assert EXACT.isdisjoint(stages(umi, f"{LOG}\nWhere is the gas meter?"))
+
+
+def test_the_date_of_a_long_mail_is_looked_up(umi):
+    mail = MAIL.format(question=" ".join(["We would like to hear about the boiler and the ferry again."] * 10))
+    assert len(f"{mail} It was on 3 March 2023.".split()) > WRITTEN_WORDS_MAX
+    assert {"recall period", "read dates"} <= stages(umi, f"{mail} It was on 3 March 2023.")
+
+
+def test_the_dates_and_numbers_of_a_question_below_pasted_text_are_looked_up(umi):
+    assert {"recall period", "read dates"} <= stages(umi, f"{LOG}\nWhich ferry sailed on 4 March 2023?")
+    question = "Which office has a boiler with 7 valves?"
+    assert "number_pairs" in stages(umi, f"{LOG}\n{question}")
+    assert first(umi, f"{LOG}\n{question}") == "The heating of the office in Hale has a boiler with 7 valves."
 
 
 def test_of_two_questions_both_answers_are_among_the_first_four(umi):

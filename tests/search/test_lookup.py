@@ -10,8 +10,8 @@ from unicodedata import normalize
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.exact import LOOKUP as STAGE
-from umi_common.search.exact import looked_up
+from umi_common.search.reorder.exact import LOOKUP as STAGE
+from umi_common.search.reorder.exact import looked_up
 from umi_common.sim import HashEmbedder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -125,7 +125,7 @@ def test_a_search_by_one_arm_or_by_ranks_does_not_use_it(handbook):
 def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
     with DualRetriever(handbook) as umi:
         facts = umi.search("INV-2025-1109", now=NOW).trace[STAGE].facts
-    assert facts == {"candidates": len(HANDBOOK), "phrases": 1, "codes": 1, "keywords": 0, "held": 1}
+    assert facts == {"candidates": len(HANDBOOK), "phrases": 1, "codes": 1, "names": 0, "keywords": 0, "held": 1}
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,28 @@ def test_a_text_holds_a_code_as_a_whole_whatever_signs_join_its_parts(code, hold
     assert not any(pattern.search(f"see {text}, please") for text in other)
 
 
-@pytest.mark.parametrize("query", ["1" * 9_999, "1." * 4_999, "a1 " * 3_333, "1_" * 4_999 + "1", "__ 7"])
+LONG_NAME = "a" * 30 + "_" * 30 + "a" * 30 + "@"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "1" * 9_999,
+        "1." * 4_999,
+        "a1 " * 3_333,
+        "1_" * 4_999 + "1",
+        "__ 7",
+        "ab_" * 3_000 + "@",
+        "aB" * 4_000,
+        LONG_NAME,
+    ],
+)
 def test_any_query_is_read_and_searched_for_in_a_moment(query):
     began = time.thread_time()
-    for code in looked_up(query).codes:
-        code.search("1." * 10_000)
+    lookup = looked_up(query)
+    for pattern in [*lookup.codes, *lookup.names]:
+        pattern.search("1." * 10_000)
+        pattern.search("ab_" * 10_000)
     assert time.thread_time() - began < 1.0
 
 
@@ -283,6 +300,144 @@ def test_of_keywords_a_text_that_holds_all_comes_before_those_that_lack_one():
 )
 def test_keywords_are_two_to_six_words_without_function_words_and_digits(query, keywords):
     assert looked_up(query).keywords == keywords
+
+
+OPTIONS = {
+    "tag": {
+        "-s": "make a GPG-signed tag",
+        "-l": "list tag names",
+        "-f": "replace the tag if it exists",
+        "-d": "delete",
+    },
+    "branch": {
+        "-m": "move or rename",
+        "-l": "list branch names",
+        "-f": "force creation",
+        "-d": "delete",
+        "-D": "delete it",
+    },
+    "am": {"-s": "add a sign-off", "-k": "keep the subject as it is", "-q": "be quiet", "-i": "interactive"},
+    "log": {"-s": "show no diff", "-L": "trace a range of lines", "-q": "be quiet", "-p": "show patches"},
+}
+METHODS = ["hosts", "subnets", "supernet", "overlaps", "exploded", "compressed"]
+DOCS = {
+    "os.path.join": "os.path.join(a, *p) joins components of a path with the separator of the system.",
+    "os.path.split": "os.path.split(p) splits a path into its head and its tail.",
+    "time.process_time": "time.process_time() returns the seconds that the processor has worked, without sleep.",
+    "inspect.bind": "inspect.bind(args) raises a TypeError for an unexpected keyword argument that it got.",
+    "inspect.call": "inspect.call(args) raises a TypeError if an argument was not expected.",
+    "readMemory": "readMemory copies the bytes of a device.",
+    **{
+        f"ipaddress.{kind}.{method}": f"ipaddress.{kind}.{method}() is the {method} of the network of that address."
+        for kind in ("IPv4Network", "IPv6Network")
+        for method in METHODS
+    },
+}
+INSTRUMENTS = {
+    "MODIS": "The satellite carries many instruments for land, snow and ice, among them the imager MODIS and a radar.",
+    "RP": "Stem cells of patients lack a protein of the ribosome (RP), which stops the growth of red blood cells.",
+    "GBA": "Of the genes that were found in carriers of the disease, GBA was the most frequent one in old age.",
+}
+OTHERS = [
+    "Report phishing mails to the tax office.",
+    "The modem is switched on by the model's rear button.",
+    "RPC and PR are not the same.",
+    "It takes a long time to stand for an office.",
+    "Gabon and Gambia are in Africa.",
+    "Modi was elected again.",
+    "The repository is private; a rep will call you.",
+    "What is a mode? A way to do something.",
+]
+
+
+@pytest.mark.parametrize("question", ["what does the {} flag of git {} mean?", "git {1} {0}"])
+def test_an_option_is_found_by_its_letter(question):
+    texts = [f"git {verb} {flag}: {what}" for verb, flags in OPTIONS.items() for flag, what in flags.items()]
+    with HybridStore.open() as store:
+        store.add([Chunk(text.split(":")[0], text) for text in texts])
+        umi = DualRetriever(store)
+        asked = [(verb, flag) for verb, flags in OPTIONS.items() for flag in flags]
+        assert [umi.search(question.format(flag, verb)).ids[0] for verb, flag in asked] == [
+            f"git {verb} {flag}" for verb, flag in asked
+        ]
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        (
+            "what is the difference between time.process_time and ipaddress.IPv6Network.hosts?",
+            {"time.process_time", "ipaddress.IPv6Network.hosts"},
+        ),
+        (
+            "TypeError: subnets() got an unexpected keyword argument 'limit'",
+            {"ipaddress.IPv4Network.subnets", "ipaddress.IPv6Network.subnets"},
+        ),
+        ("how do I use os.path.split in a script that reads an address?", {"os.path.split"}),
+        ("why does the device fail in readMemory when it has no bytes?", {"readMemory"}),
+    ],
+)
+def test_the_text_on_each_name_of_a_program_is_among_the_first_four(question, answers):
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text) for name, text in DOCS.items()])
+        assert answers <= set(DualRetriever(store).search(question, limit=4).ids)
+
+
+@pytest.mark.parametrize("question", ["what is {}?", "what does {} stand for?", "{} used for"])
+def test_the_text_that_holds_a_name_of_capitals_comes_first(question):
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text) for name, text in INSTRUMENTS.items()])
+        store.add([Chunk(text, text) for text in OTHERS])
+        umi = DualRetriever(store)
+        assert [umi.search(question.format(name)).ids[0] for name in INSTRUMENTS] == list(INSTRUMENTS)
+
+
+def test_beside_a_name_the_text_that_holds_the_other_words_too_comes_first():
+    tools = ["Node.js", "Vue.js", "ASP.NET", "SQL"]
+    topics = {"limits": "Calls are counted", "export": "Choose a format in the menu", "backup": "Copies are kept"}
+    texts = {
+        f"{tool} {topic}": f"How {topic} works. {text}, as in {tool}."
+        for tool in tools
+        for topic, text in topics.items()
+    }
+    notes = [f"{tool} {n} is stable. Small fixes of {tool} were made." for tool in tools for n in range(4)]
+    with HybridStore.open() as store:
+        store.add([Chunk(id, text) for id, text in [*texts.items(), *zip(notes, notes, strict=True)]])
+        umi = DualRetriever(store)
+        assert [umi.search(f"{id.split()[1]} in {id.split()[0]}").ids[0] for id in texts] == list(texts)
+
+
+@pytest.mark.parametrize("asked", ["(os.path.join)", "see os.path.join.", "`os.path.join(a, b)`", "(in os.path.join)"])
+def test_a_name_is_found_between_signs(asked):
+    (name,) = looked_up(f"why does it fail {asked}").names
+    assert name.search("Joins parts: os.path.join")
+
+
+def test_beside_a_name_function_words_may_stand_between_keywords():
+    assert looked_up("backup in Node.js").keywords == ["backup", "node", "js"]
+    assert looked_up("backup in town").keywords == []
+
+
+def test_a_name_is_found_in_a_file_that_nests_its_parts():
+    (name,) = looked_up("what is the default of cache.ttl?").names
+    assert name.search("cache:\n  ttl: 30") and name.search("CACHE_TTL=30")
+    assert not name.search("cache.ttls") and not name.search("the cache has a ttl")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WHO IS THE CEO",
+        "US GDP growth during the crisis",
+        "write to ann@example.com",
+        "a -dash in a sentence - or -5 degrees",
+        "e.g. the first one",
+        "GitHub or YouTube",
+        "Traceback:\n  in main: app.run()\n  in run: close()\nValueError",
+    ],
+)
+def test_neither_prose_nor_pasted_code_nor_capitals_beside_several_words_hold_names(query):
+    assert looked_up(query).names == []
 
 
 NAMES = (

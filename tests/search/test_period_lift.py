@@ -11,6 +11,7 @@ import pytest
 from umi_common import Chunk, DualRetriever, HybridStore, TimeRange, UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.query.time.stated import states_date_in
+from umi_common.sim import HashEmbedder
 
 NOW = datetime(2024, 6, 12, 12, tzinfo=timezone.utc)
 
@@ -359,3 +360,15 @@ def test_a_log_of_100_000_dated_lines_as_one_chunk_is_read_for_dates_as_fast_as_
 def test_a_moment_in_place_of_a_clock_is_refused_at_once():
     with HybridStore.open() as store, pytest.raises(ConfigError, match="clock is datetime; expected a function"):
         DualRetriever(store, clock=NOW)
+
+
+def test_a_lost_embedder_is_told_also_where_the_query_names_a_period():
+    class Broken(HashEmbedder):
+        def embed_queries(self, texts):
+            raise OSError("no route to host")
+
+    with HybridStore.open(embedder=Broken()) as store:
+        store.add([Chunk("a", "The roof was repaired.", event_time=datetime(2023, 3, 3, tzinfo=timezone.utc))])
+        result = DualRetriever(store).search("when was the roof repaired in March 2023?")
+    assert (result.mode, result.ids) == ("text", ["a"])
+    assert [loss.part for loss in result.degraded] == ["embedder"]

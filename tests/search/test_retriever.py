@@ -279,6 +279,7 @@ def test_a_result_shows_itself_as_text_html_page_and_frame(store, tmp_path):
     assert "<script>" not in result._repr_html_()
     frame = result.to_frame()
     assert list(frame["id"]) == result.ids
+    assert list(frame["relevance"]) == [hit.relevance for hit in result]
     assert json.loads(frame[["rank", "score"]].to_json())
 
 

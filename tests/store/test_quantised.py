@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.pool import Vectors
-from umi_common.stores.dense import index as dense
+from umi_common.stores.dense import cosines as dense
 from umi_common.stores.dense import int8 as quantised
-from umi_common.stores.dense.index import search
+from umi_common.stores.dense.cosines import search
 from umi_common.stores.dense.int8 import Quantised, QuantisedRows
 
 

@@ -12,7 +12,7 @@ from umi_common.filters import parse_filter
 from umi_common.pool import PER_ROW, PER_VARIATION, PER_VARIATION_AND_ROW
 from umi_common.protocols import Probe, RecallRequest
 from umi_common.sim import HashEmbedder
-from umi_common.stores.dense import index as dense
+from umi_common.stores.dense import cosines as dense
 from umi_common.stores.embedded import recall
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, TimeRange

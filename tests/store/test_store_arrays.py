@@ -12,9 +12,9 @@ from small_store import NOW
 
 from umi_common.config import DecayConfig
 from umi_common.pool import unit_vectors
+from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import Growing
-from umi_common.stores.dense.cosines import cosines, cosines_at
-from umi_common.stores.dense.index import search
+from umi_common.stores.dense.cosines import cosines, cosines_at, search
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.rows.rows import RowTable
 from umi_common.types import microseconds
@@ -83,10 +83,11 @@ def test_decay_halves_to_the_floor():
     ]
     rows = RowTable()
     rows.append(heads)
-    factors = rows.snapshot().decay(microseconds(NOW), DecayConfig(half_life_hours=2.0, floor=0.2))
+    request = RecallRequest((), depth=1, now=NOW, decay=DecayConfig(half_life_hours=2.0, floor=0.2))
+    factors = rows.snapshot().decay(request)
     # 0.2 + 0.8 / 2
     assert factors.tolist() == approx([1.0, 0.6, 1.0, 1.0])
-    assert rows.snapshot().decay(microseconds(NOW), DecayConfig()) is None
+    assert rows.snapshot().decay(RecallRequest((), depth=1, now=NOW)) is None
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 12), st.booleans(), st.booleans())

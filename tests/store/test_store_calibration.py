@@ -66,8 +66,8 @@ def assert_same(carried: Calibration, fresh: Calibration, moment, sources) -> No
         moment, vectors, lambda: lengths, sources
     )
     ours, theirs = (each.background(moment, vectors, query) for each in (carried, fresh))
-    assert (ours.chunks, ours.mean.tolist(), ours.deviation.tolist()) == (
-        theirs.chunks,
+    assert (ours.count, ours.mean.tolist(), ours.deviation.tolist()) == (
+        theirs.count,
         theirs.mean.tolist(),
         theirs.deviation.tolist(),
     )

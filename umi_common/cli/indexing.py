@@ -41,6 +41,9 @@ def index(
         str | None,
         typer.Option("--embedder", help="minilm, fastembed:MODEL or sentence-transformers:MODEL; for a new store."),
     ] = None,
+    remove_missing: Annotated[
+        bool, typer.Option("--remove-missing", help="Remove what was indexed from PATHS that no longer exist.")
+    ] = False,
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Read files outside of PATHS through symbolic links.")
     ] = False,
@@ -62,12 +65,13 @@ def index(
     from umi_common.files.walk import checked_roots
     from umi_common.stores.embedded.hybrid import HybridStore
 
-    checked_roots(paths)  # before a store is created
+    checked_roots(paths, remove_missing=remove_missing)  # before a store is created
     settings = None if config is None else UmiConfig.load(config)
     with HybridStore.open(store, embedder=embedder, config=settings) as opened, _interruptible() as asked:
         report = index_files(
             opened,
             paths,
+            remove_missing=remove_missing,
             follow_symlinks=follow_symlinks,
             max_file_bytes=round(max_file_mb * 1e6),
             pdf_seconds=pdf_seconds,

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from math import isfinite
 from pathlib import Path
 from subprocess import list2cmdline
@@ -72,7 +73,7 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
 
 @contextmanager
 def opened_retriever(store: Path, config: Path | None, *, writable: bool = False) -> Iterator[DualRetriever]:
-    """A retriever over a store, with the settings of a file.
+    """A retriever over a store, with the settings of a file. Its "today" is the day in the computer's time zone.
 
     Args:
         writable: Open the store for writing, and create it if there is none.
@@ -86,8 +87,12 @@ def opened_retriever(store: Path, config: Path | None, *, writable: bool = False
     model = settings.embedder.model
     with HybridStore.open(store, embedder=model) if writable else opened(store, embedder=model) as source:
         source.reconfigure(source.config.replaced(embedder=settings.embedder))
-        with DualRetriever(source, config=settings) as umi:
+        with DualRetriever(source, config=settings, clock=_local_now) as umi:
             yield umi
+
+
+def _local_now() -> datetime:
+    return datetime.now().astimezone()
 
 
 def where_of(

@@ -24,6 +24,7 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.explain import one_line, to_text, visible
 from umi_common.filters.tree import shown
+from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.retriever import DualRetriever
 from umi_common.types import Hit, SearchResult
 
@@ -131,6 +132,7 @@ def as_data(result: SearchResult) -> dict[str, Any]:
         "query": result.query,
         "variations": list(result.query_variations),
         "mode": result.mode,
+        "answerable": result.answerable,
         "milliseconds": round(result.trace.milliseconds, 3),
         "hits": [_hit(hit) for hit in result],
         "degraded": [asdict(loss) for loss in result.degraded],
@@ -145,10 +147,11 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "rank": hit.rank,
         "id": chunk.id,
         "score": hit.score,
+        "relevance": hit.relevance,
         "source": chunk.source,
         "position": chunk.position,
         "event_time": None if chunk.event_time is None else chunk.event_time.isoformat(),
-        "metadata": dict(chunk.metadata),
+        "metadata": to_metadata(chunk, METADATA_ALONE),
         "text": chunk.text,
         "signals": [asdict(signal) for signal in hit.signals],
         "ranks": dict(hit.ranks),

@@ -16,20 +16,15 @@ from umi_common.context.budget import TokenBudget
 from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
-from umi_common.frameworks.records import (
-    NOTHING_FOUND,
-    TOOL_DESCRIPTION,
-    to_chunk,
-    to_metadata,
-    tool_time,
-    tool_window,
-)
+from umi_common.filters.tree import comparisons, shown
+from umi_common.frameworks.records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_time, tool_window
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.tools import Tool
 
 HITS_MAX = 50
 """Largest number of hits of one call, since a model reads them all."""
@@ -92,20 +87,16 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     """
     from mcp.server import MCPServer
 
-    server: MCPServer[Any] = MCPServer("umi", instructions=TOOL_DESCRIPTION)
-
     def search_arguments(limit: int | None, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
         where = scope.narrow(asked_filter(filter))
         return {"limit": HITS if limit is None else limit, "where": where, "time_range": tool_window(start, end)}
 
-    @server.tool(description=TOOL_DESCRIPTION)
     async def search(
         query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> dict[str, Any]:
         with _errors_for_the_model():
             return _hits(await umi.asearch(query, **search_arguments(limit, filter, start, end)))
 
-    @server.tool(description="The stored passages that answer a question best, within a token budget, with sources.")
     async def context(
         query: Query, tokens: Tokens = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
@@ -114,16 +105,32 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
             packed = await umi.aget_context(query, budget=budget, **search_arguments(HITS_MAX, filter, start, end))
             return with_losses(packed.text or NOTHING_FOUND, packed.degraded)
 
-    @server.tool(description="How a search ranked the stored texts: every rank, score, stage and time.")
     async def explain(
         query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
             return to_text(await umi.asearch(query, **search_arguments(limit, filter, start, end)), full=True)
 
+    tools = [
+        _tool(search, TOOL_DESCRIPTION),
+        _tool(context, "The stored passages that answer a question best, within a token budget, with sources."),
+        _tool(explain, "How a search ranked the stored texts: every rank, score, stage and time."),
+    ]
     if writable:
-        server.tool(description="Store a text, so that later searches find it; returns its id.")(_adding(umi, scope))
-    return server
+        tools.append(_tool(_adding(umi, scope), "Store a text, so that later searches find it; returns its id."))
+    return MCPServer("umi", instructions=TOOL_DESCRIPTION, tools=tools)
+
+
+def _tool(function: Any, description: str) -> Tool:
+    """A tool that refuses unknown arguments: one may be meant to narrow the search."""
+    from mcp.server.mcpserver.tools import Tool
+
+    tool = Tool.from_function(function, description=description)
+    arguments = tool.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    tool.parameters = arguments.model_json_schema()
+    return tool
 
 
 def _adding(umi: DualRetriever, scope: Scope) -> Any:
@@ -139,8 +146,11 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             tool_time("time", time)  # raises if it is none
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
             chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
-            if not matches(scope.where, chunk.metadata):
-                raise InputError("the metadata is outside the filter of this server; leave it out")
+            if scope.where is not None and not matches(scope.where, chunk.metadata):
+                keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
+                raise InputError(
+                    f"the metadata is outside the filter of this server; set {keys} to another value, or leave it out"
+                )
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
 

@@ -64,11 +64,6 @@ def cited_parts(part: ContextPart) -> list[ContextPart]:
     return [part, *copies]
 
 
-def _other_sources(part: ContextPart) -> list[str]:
-    """The labels of the other sources that hold the part's text."""
-    return list(dict.fromkeys(map(source_label, cited_parts(part))))[1:]
-
-
 class Plain(Format):
     """Header, parts and sources, each from a template. Nothing is escaped, so a hostile text can imitate a citation."""
 
@@ -136,7 +131,8 @@ class Json(Format):
 def _fields(part: ContextPart) -> dict[str, object]:
     """Number and source of a part, and what else is known of it."""
     kind = "" if part.kind == "text" else part.kind
-    others = {"date": part.date, "kind": kind, "trimmed": part.trimmed, "also": _other_sources(part)}
+    other_sources = list(dict.fromkeys(map(source_label, cited_parts(part))))[1:]
+    others = {"date": part.date, "kind": kind, "trimmed": part.trimmed, "also": other_sources}
     known = {name: value for name, value in others.items() if value}
     return {"number": part.number, "source": source_label(part), **known}
 

@@ -185,8 +185,6 @@ def part_from(
     """The part that shows a stretch, with source, kind, reason, score and arm of its best piece.
 
     Args:
-        stretch: Pieces joined to one text.
-        counter: Counts the text's tokens.
         numbers: Number of each source in citations.
         copies: Pieces that are not shown, because the stretch has the same text.
     """

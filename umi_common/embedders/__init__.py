@@ -15,13 +15,7 @@ sparse         learned sparse encoders: weighted terms of texts, and their file
 from __future__ import annotations
 
 from umi_common.embedders.adapters import AbsentEmbedder, CallableEmbedder, as_embedder, declared_dim, identity_of
-from umi_common.embedders.default import (
-    DEFAULT_DIM,
-    DEFAULT_NAME,
-    WordLlamaEmbedder,
-    default_embedder,
-    unit_rows,
-)
+from umi_common.embedders.default import DEFAULT_DIM, DEFAULT_NAME, WordLlamaEmbedder, default_embedder, unit_rows
 
 __all__ = [
     "DEFAULT_DIM",

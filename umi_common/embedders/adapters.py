@@ -60,7 +60,6 @@ class CallableEmbedder:
         one_by_one: Whether a call embeds one query, so that n queries are n calls.
         adocuments: `documents` for event loops.
         aqueries: `queries` for event loops. If `queries` and `aqueries` are None, `adocuments` is used.
-        symmetric: Whether queries and documents are embedded by the same function.
         named: Whether `name` identifies the model, so that vectors may be cached under it in a file. False if it is
             only the name of a class or function.
     """
@@ -75,12 +74,10 @@ class CallableEmbedder:
         one_by_one: bool = False,
         adocuments: AsyncEmbed | None = None,
         aqueries: AsyncEmbed | None = None,
-        symmetric: bool = False,
         named: bool = True,
     ) -> None:
         self.name = name
         self.one_by_one = one_by_one
-        self.symmetric = symmetric
         self.named = named
         own_queries = queries is not None or aqueries is not None
         self._documents, self._adocuments = documents, adocuments
@@ -222,14 +219,8 @@ def declared_dim(embedder: Embedder) -> int | None:
 
 def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder:
     name, named = name_of(_unwrapped(model)[-1])
-    symmetric = getattr(model, "symmetric", False) is True
-    own: dict[str, Any] = {
-        "name": name,
-        "named": named,
-        "symmetric": symmetric,
-        "adocuments": _async_method(model, f"a{documents}"),
-    }
-    if symmetric:
+    own: dict[str, Any] = {"name": name, "named": named, "adocuments": _async_method(model, f"a{documents}")}
+    if getattr(model, "symmetric", False) is True:  # a query is embedded as a document with the same text would be
         return CallableEmbedder(getattr(model, documents, None), **own)
     embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
     return CallableEmbedder(

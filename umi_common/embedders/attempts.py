@@ -70,7 +70,6 @@ def attempts(
         queue: Admits each attempt.
         deadline: Time on `clock`, in seconds. No attempt begins after it.
         clock: Returns monotonic seconds.
-        state: Updated while the attempts run.
         on_retry: Called after each failure that is followed by a further attempt.
 
     Raises:

@@ -66,7 +66,7 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values, none of them None. Copy a view of an array before: else the whole array stays in memory."""
+        """Add values, none of them None. Add a copy of an array view: the view keeps its whole array in memory."""
         values = self._values
         with self._lock:
             for key, value in new.items():

@@ -38,7 +38,6 @@ class PackagedModel(ABC):
 
     name: str
     dim: int
-    symmetric = True
 
     _lock: threading.Lock
 

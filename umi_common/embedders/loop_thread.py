@@ -24,9 +24,6 @@ class LoopThread:
 
     A model's connections belong to the loop that opened them, so all calls of one model share this loop. A later call
     starts a new thread. A forked child starts its own. Thread-safe.
-
-    Args:
-        name: The thread's.
     """
 
     _lock: threading.Lock

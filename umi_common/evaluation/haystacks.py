@@ -79,8 +79,6 @@ def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list
     """The documents of a haystack, in order; "answers" says whether a document holds evidence.
 
     Args:
-        path: The haystack's file.
-        granularity: See `load_haystacks`.
         evidence: Ids of the sessions that hold evidence; used if a document is a session.
     """
     found: list[dict[str, Any]] = []

@@ -35,11 +35,7 @@ def settings_text(settings: BaseModel) -> str:
 
 
 class Stores(Closing):
-    """Builds the store and the vectors of each dataset once, and keeps them until it is closed.
-
-    Args:
-        embedder: See `EmbedderChoice`.
-    """
+    """Builds the store and the vectors of each dataset once, and keeps them until it is closed."""
 
     def __init__(self, embedder: EmbedderChoice = None) -> None:
         self._choice = embedder
@@ -130,7 +126,6 @@ def load_vectors(path: str | Path, dataset: Dataset, *, name: str | None = None)
     """The vectors of a dataset: an npz with arrays `docs` (n, dim) and `queries` (m, dim) in the dataset's order.
 
     Args:
-        path: The npz file.
         dataset: Whose chunks and queries the rows belong to.
         name: Identity of the model; None: the name of the folder that holds the file.
 

@@ -252,7 +252,6 @@ def split_by_group(
     The groups of a set are divided between the two; the queries of the group where a set has only one.
 
     Args:
-        datasets: Any number of sets.
         test_share: Share of a set's groups (or queries) that is held out, between 0 and 1; each side gets at least one.
         seed: Same seed, same split.
 

@@ -90,14 +90,14 @@ def _fragment(title: str, body: str) -> str:
 
 
 def to_frame(result: SearchResult) -> Any:
-    """A pandas DataFrame, one row per hit: rank, id, score, source, event_time, arm ranks and scores, stages, text.
+    """A pandas DataFrame, one row per hit: rank, id, score, relevance, source, event_time, arms, stages, text.
 
     Raises:
         MissingExtra: Without pandas.
     """
     rows = []
     for hit in result:
-        row: dict[str, Any] = {"rank": hit.rank, "id": hit.chunk.id, "score": hit.score}
+        row: dict[str, Any] = {"rank": hit.rank, "id": hit.chunk.id, "score": hit.score, "relevance": hit.relevance}
         row.update(source=hit.chunk.source, event_time=hit.chunk.event_time)
         for signal in hit.signals:
             row[f"{signal.arm}_rank_{signal.variation}"] = signal.rank
@@ -105,5 +105,5 @@ def to_frame(result: SearchResult) -> Any:
         row.update({f"after_{name}": score for name, score in hit.stages.items()})
         row["text"] = hit.chunk.text
         rows.append(row)
-    columns = None if rows else ["rank", "id", "score", "source", "event_time", "text"]
+    columns = None if rows else ["rank", "id", "score", "relevance", "source", "event_time", "text"]
     return optional_module("pandas", "pandas", "notebooks").DataFrame(rows, columns=columns)

@@ -20,6 +20,7 @@ from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import MEASURES, Step, decided, steps
 from umi_common.explain.texts import escaped, place
+from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 
 EXCERPT_CHARACTERS = 600
@@ -127,7 +128,7 @@ def _numbers(hit: Hit) -> str:
     """Metadata, each arm's score and rank for each variation, and the score after each stage."""
     metadata = "".join(
         f"<tr><th scope='row'>{escaped(key)}</th><td>{escaped(str(value))}</td></tr>"
-        for key, value in hit.chunk.metadata.items()
+        for key, value in to_metadata(hit.chunk, METADATA_ALONE).items()
     )
     signals = "".join(_signal(signal) for signal in hit.signals)
     stages = "".join(

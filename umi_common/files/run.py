@@ -31,6 +31,7 @@ def index(
     embedder: Any = None,
     relative_to: str | os.PathLike[str] | None = None,
     part_bytes: int = PART_BYTES,
+    remove_missing: bool = False,
     follow_symlinks: bool = False,
     max_file_bytes: int = MAX_FILE_BYTES,
     pdf_seconds: float = PDF_SECONDS,
@@ -41,7 +42,7 @@ def index(
     """Make a store hold what files and folders hold. Repeated after an interruption, it stores each chunk exactly once.
 
     A problem with one file stops no other: the file is skipped, and the report says why. In a JSONL file only the bad
-    lines are skipped, in a PDF only the bad pages. Folders whose name begins with a dot are left out.
+    lines are skipped, in a PDF only the bad pages. Names that begin with a dot are left out.
 
     The work is done in parts: whole files, or ranges of a JSONL file. A finished part is recorded in the checkpoint and
     skipped by later runs. An interrupted part is repeated as a whole, with the same ids. When all parts of a changed
@@ -59,6 +60,7 @@ def index(
             store; for other stores sources are whole paths. The same in every run.
         part_bytes: Size in bytes of a range of records and of one write; a kill makes the next run repeat this much.
             Finished files stay finished if it changes.
+        remove_missing: Whether `paths` may name what no longer exists; what was indexed from there is then removed.
         follow_symlinks: Whether to read files outside of `paths` through symbolic links. False: such a link is skipped,
             and its chunks are removed if it was indexed.
         max_file_bytes: Larger files are skipped without being read; so is a PDF whose text has more characters, and a
@@ -70,7 +72,8 @@ def index(
 
     Raises:
         InputError: If a path is no path, or empty.
-        FileUnreadable: If a path does not exist. Problems with files inside a folder are in the report.
+        FileUnreadable: If a path does not exist, unless `remove_missing`. Problems with files inside a folder are in
+            the report.
         ConfigError: If the checkpoint belongs to another store, `embedder` is not the store's, or a limit is out of
             range.
         ReindexRequired: If the checkpoint was made with another embedder.
@@ -81,7 +84,7 @@ def index(
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     model = _model(store, embedder)
     home = getattr(store, "path", None)
-    roots = checked_roots(paths)
+    roots = checked_roots(paths, remove_missing=remove_missing)
     base = None if relative_to is None else Path(relative_to).resolve()
     if base is None and home is not None:
         base = home.resolve().parent

@@ -14,7 +14,7 @@ from umi_common.files.readers.chunks import RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
-from umi_common.files.walk import check_inside, files_below, is_gone, is_outside, path_of, source_of
+from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, source_of
 from umi_common.files.work import PartOutcome, remove_chunks, sweep
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
@@ -54,7 +54,6 @@ class IngestSession:
         part_bytes: Size in bytes of a range of records, and of a batch.
         own_checkpoint: Whether the checkpoint is the store's own, and not a file that the caller named.
         follow_symlinks: Whether to read files outside of the roots through symbolic links.
-        limits: Limits under which files are read.
         on_file: Called with (files done, files in all) after each file.
 
     Raises:
@@ -288,7 +287,9 @@ class IngestSession:
             for source in self._checkpoint.sources()
             for path in [path_of(source, self._base)]
             if any(path.is_relative_to(root) for root in self._roots)
-            and (is_gone(path) or (path not in found and not self._follow_symlinks and is_outside(path, self._roots)))
+            and (
+                is_no_file(path) or (path not in found and not self._follow_symlinks and is_outside(path, self._roots))
+            )
         ]
         for start in range(0, len(gone), FILES_AT_ONCE):
             batch = gone[start : start + FILES_AT_ONCE]

@@ -17,12 +17,12 @@ FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "v
 """Names of folders that are not read; nor is any file or folder whose name begins with a dot."""
 
 
-def checked_roots(paths: object) -> list[Path]:
+def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
     """One path or several, absolute, with "~" and symbolic links resolved: a link that the caller names is followed.
 
     Raises:
         InputError: If one is no path, or empty.
-        FileUnreadable: If one does not exist or cannot be accessed.
+        FileUnreadable: If one cannot be accessed or, unless `remove_missing`, does not exist.
     """
     several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes))
     given: list[Any] = list(paths) if several else [paths]  # type: ignore[call-overload]
@@ -32,7 +32,11 @@ def checked_roots(paths: object) -> list[Path]:
         try:
             Path(path).expanduser().stat()
         except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError) as error:
-            raise FileUnreadable(f"{path} does not exist; give files or folders that do") from error
+            if not (remove_missing and isinstance(error, OSError)):
+                raise FileUnreadable(
+                    f"{path} does not exist; give files or folders that do, or remove what was indexed from it with "
+                    "--remove-missing (remove_missing=True)"
+                ) from error
         except OSError as error:
             raise unreadable(Path(path), error) from error
     return [Path(path).expanduser().resolve() for path in given]
@@ -47,14 +51,15 @@ def files_below(
     that begin with a dot, and FOLDERS_LEFT_OUT, are not.
 
     Args:
-        roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending is.
+        roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending is, and one that
+            does not exist is left out.
         store: The store's own folder, which is not read.
         follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
             True: all are followed; a folder is walked once, even if several links or a loop lead to it.
     """
     seen, named = {_identity(store)} if store is not None else set(), set(roots)
     folders = [root for root in roots if root.is_dir()]
-    yield from (root for root in roots if not root.is_dir())
+    yield from (root for root in roots if not is_no_file(root))
     linked: list[Path] = []
     while folders or linked:
         # Links come last, so that a folder that is also reached without a link keeps its own path.
@@ -93,7 +98,7 @@ def is_outside(path: Path, roots: Sequence[Path]) -> bool:
     return not any(real.is_relative_to(root) for root in roots)
 
 
-def is_gone(path: Path) -> bool:
+def is_no_file(path: Path) -> bool:
     """Whether a path does not exist or is a folder. False if it cannot be accessed, since a file may be there."""
     try:
         return stat.S_ISDIR(path.stat().st_mode)

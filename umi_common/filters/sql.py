@@ -38,7 +38,6 @@ def to_sql(where: Filter, column: str = "metadata") -> tuple[str, list[str]]:
     The connection needs `connection.create_function(LOWER, 1, str.lower, deterministic=True)`.
 
     Args:
-        where: The parsed filter.
         column: Column that holds `json.dumps(metadata)`, as "name" or "table.name".
 
     Raises:

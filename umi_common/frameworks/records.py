@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from umi_common.config import UmiConfig, first_fault
 from umi_common.errors import ConfigError, InputError, InvalidChunk
+from umi_common.filters import Filter, matches
 from umi_common.pool import Floats
 from umi_common.runtime.losses import warn_once
 from umi_common.times import read_time
@@ -64,6 +65,10 @@ class PlaceKeys:
     time: str | None = "timestamp"
     """When it happened: a datetime with a zone, a date, a text or a number, as `times.read_time` reads them. Another
     value is metadata only, and a warning of the logger `umi` says so."""
+
+
+METADATA_ALONE = PlaceKeys(None, None, None)
+"""For `to_metadata`: without the chunk's source and time."""
 
 
 def to_chunk(
@@ -126,14 +131,24 @@ def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
     Source and time that a chunk was given without metadata appear under their keys.
     """
     metadata = {key: list(value) if isinstance(value, tuple) else value for key, value in chunk.metadata.items()}
-    nested = metadata.pop(NESTED_KEY, None)
-    if isinstance(nested, str):
-        metadata.update(json.loads(nested))
+    nested = _nested_in(metadata.get(NESTED_KEY))
+    if nested is not None:
+        del metadata[NESTED_KEY]
+        metadata.update(nested)
     if keys.source is not None and chunk.source is not None:
         metadata.setdefault(keys.source, chunk.source)
     if keys.time is not None and chunk.event_time is not None:
         metadata.setdefault(keys.time, chunk.event_time.isoformat())
     return metadata
+
+
+def _nested_in(value: Any) -> dict[str, Any] | None:
+    """The nested values that this module wrote as JSON; None for anything else that a chunk has under the key."""
+    try:
+        nested = json.loads(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return nested if isinstance(nested, dict) else None
 
 
 def content_id(text: str, plain: Mapping[str, Any]) -> str:
@@ -227,6 +242,7 @@ def add_mirrored(
     origin_of: Callable[[Chunk], Hashable | None],
     *,
     left_out: Sequence[tuple[str | None, Hashable | None]] = (),
+    within: Filter | None = None,
     everything: bool = False,
 ) -> None:
     """Add chunks, and remove the stored chunks that have the origin of one of them and are not among them.
@@ -240,6 +256,7 @@ def add_mirrored(
         origin_of: What a chunk was cut from; None: it replaces nothing.
         left_out: (id, origin) of items without text, such as a file that is empty now: stored chunks with such an id or
             origin are removed, too.
+        within: The retriever's own filter: chunks that do not pass it, such as another user's, are not removed.
         everything: Also remove all other stored chunks.
 
     Raises:
@@ -254,7 +271,8 @@ def add_mirrored(
     gone, origins = {id for id, _ in left_out}, origins - {None}
 
     def replaces(chunk: Chunk) -> bool:
-        return everything or chunk.id in gone or origin_of(chunk) in origins
+        affected = everything or chunk.id in gone or origin_of(chunk) in origins
+        return affected and matches(within, chunk.metadata)
 
     with store.replacing:
         _replace(store, chunks, replaces)

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from umi_common.query.frames import FRAME, without_frame
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
 
+WRITTEN_WORDS_MAX, WRITTEN_NUMBERS_MAX = 128, 4
+"""A query of more words and more numbers is mostly pasted text. A long mail names one order and its date."""
 QUESTIONS_MAX = 3
 """Largest number of questions of a query that are searched. If it has more, none is: any may be the main one."""
 QUESTION_WORDS_MIN = 3
@@ -33,6 +35,7 @@ _UNMARKED = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a question without a question mark; "When exhausted, ..." begins a statement."""
+_ASKING = re.compile(rf"{_UNMARKED.pattern}|{_VERB}", re.IGNORECASE)
 _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 """Between two questions of one sentence."""
 _SENTENCE = re.compile(
@@ -62,6 +65,21 @@ def questions_of(query: str) -> tuple[str, ...]:
     if len(questions) == 1 and _count(questions[0]) > WHOLE_SHARE * _count(query):
         return ()
     return tuple(questions) if len(questions) <= QUESTIONS_MAX else ()
+
+
+def is_question(query: str) -> bool:
+    """Whether a query ends in a question mark or begins as a question."""
+    return _MARKED.search(query) is not None or _ASKING.match(query) is not None
+
+
+def is_pasted(query: str) -> bool:
+    """Whether a query is mostly pasted text, such as a log or a page."""
+    words = query.split()
+    return len(words) > WRITTEN_WORDS_MAX and sum(map(_has_digit, words)) > WRITTEN_NUMBERS_MAX
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
 
 
 def _with_subject(sentences: Iterable[str]) -> list[str]:

@@ -72,7 +72,6 @@ class DuplicateFinder:
 
         Args:
             id: Unique. Chunks are added best first.
-            text: The chunk's text.
             vector: (dim,) L2-normalised; if it is all zero or has no dimension, only equal texts are found.
             group: From `group_of`. Near texts of different groups are never duplicates.
         """

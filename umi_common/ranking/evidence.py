@@ -26,13 +26,11 @@ equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import ConfigError
-from umi_common.pool import Floats, Pool
+from umi_common.pool import Background, Floats, Pool
 
 EPSILON = 1e-9
 """A spread or a bound below this counts as 0."""
@@ -53,18 +51,6 @@ PRIOR_DEVIATION = 0.12
 
 ArmEvidence = tuple[Floats, Floats]
 """(V, n) evidence of the lexical and of the dense arm, for V query variations and n candidates."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Background:
-    """Mean and standard deviation of each query's cosines over the corpus, or over some of its chunks."""
-
-    mean: Floats
-    """(V,)"""
-    deviation: Floats
-    """(V,) >= 0."""
-    count: int
-    """Number of these chunks; 0: the prior alone is used."""
 
 
 def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:

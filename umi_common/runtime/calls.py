@@ -1,32 +1,62 @@
-"""The calls that a search makes to stores and models, their outcomes, and the two drivers that make them.
+"""The calls that a search makes to stores and models, the two drivers that make them, and every limit on their threads.
 
 A body is a generator that yields a tuple of `Call`s and is sent their outcomes in the same order. The calls of one
 tuple run at the same time. A call that raises has a `CallFailure` as its outcome, so the body decides how to go on. An
 empty tuple asks for nothing: it lets the event loop run other tasks.
 
 `drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
+
+Every limit on the threads of a search:
+
+    constant            limits                                            of
+    CALL_THREADS_MAX    threads for calls that wait for a service         each retriever and its copies
+    SEARCH_THREADS_MAX  threads in which async searches run               each retriever and its copies
+    GROUP_MAX           searches that one such thread runs as a group     each thread
+    AWAITED_MAX         calls that one search awaits on its event loop    each search
+    LIMITED_CALLS_MAX   calls with a time limit that have not returned    each reranker, rewriter and extra arm
+    SLOT_COUNT          threads that compute at a time                    the process
+
+Elsewhere: `config.embedder` limits the calls of an embedder, a commit of a ledger takes one thread, and a scan of codes
+takes `stores.dense.int8.SCAN_THREADS_MAX`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from umi_common.errors import StoreUnavailable
-from umi_common.runtime.limits import AWAITED_MAX
+from umi_common.runtime.forks import renew_in_child
 
 if TYPE_CHECKING:
     from umi_common.runtime.workers import Workers
 
 T = TypeVar("T")
 
+CALL_THREADS_MAX = 8
+"""Threads. Their calls wait, for example for an LLM, and use no processor time; further calls are queued."""
+SEARCH_THREADS_MAX = max(2, (os.cpu_count() or 1) // 2)
+"""Threads. More would wait for each other at the interpreter lock."""
+GROUP_MAX = 8
+"""Searches. The first that ends waits for the last of its group; a larger group waits longer and is no faster."""
+AWAITED_MAX = 8
+"""Calls. Protects the service from the many calls of one `asearch_many`; further calls are queued."""
+LIMITED_CALLS_MAX = 16
+"""Calls. A call past its time limit keeps its thread until it returns, so a service that hangs holds 16 threads."""
+SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
+"""Threads. If more compute at a time, each takes longer, and no more searches end per second."""
+SLOT_WAIT_SECONDS = 0.25
+"""Seconds. A slot that is held for longer was probably lost, for example by an interrupted notebook cell; then all
+slots are replaced. Slots affect speed only."""
 HEAD_START = 0.0002
 """Seconds by which the first call of a tuple starts after the others. The first is a recall, which keeps the
 interpreter busy; if it started at once, the others, such as a request to an LLM, would start 1 to 2 ms later."""
@@ -145,9 +175,9 @@ def merged_calls(
 
 def _merged(calls: Sequence[Call]) -> Call:
     """A single call unchanged; several calls of one kind as one, whose result is the list of their outcomes."""
-    batches = [call.batch for call in calls if call.batch is not None]
     if len(calls) == 1:
         return calls[0]
+    batches = [call.batch for call in calls if call.batch is not None]
     ends = list(accumulate(len(batch.items) for batch in batches))
 
     def run(items: Sequence[Any]) -> list[CallOutcome]:
@@ -239,7 +269,6 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
 
     Args:
         body: Makes progress on the loop or in a worker, never in both at once.
-        workers: Run blocking calls.
         on_loop: The body itself always runs on the loop, because it calls the user's `on_stage` there.
     """
     try:
@@ -290,3 +319,55 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
     finally:
         for task in tasks:  # after a BaseException of one call the results of the others are not used
             task.cancel()
+
+
+def free_slots(count: int) -> SimpleQueue[None]:
+    """One item for each free slot. A semaphore is written in Python: an interrupt inside it keeps its lock for ever."""
+    free: SimpleQueue[None] = SimpleQueue()
+    for _ in range(count):
+        free.put(None)
+    return free
+
+
+class ComputeSlots:
+    """Limits how many threads compute at a time.
+
+    The interpreter runs one thread at a time. Threads that compute at the same time hand over its lock at each call
+    into NumPy, which makes a search take half as long again. So a search holds a slot while it computes in Python. It
+    holds none while it waits or works outside the interpreter: during an embedder's call or a scan for several
+    searches.
+
+    Args:
+        count: Threads that hold a slot at a time.
+        wait_seconds: Longest wait for a slot.
+    """
+
+    _free: SimpleQueue[None]
+
+    def __init__(self, count: int, wait_seconds: float = SLOT_WAIT_SECONDS) -> None:
+        self._count = count
+        self._wait_seconds = wait_seconds
+        self._renew()
+        renew_in_child(self, ComputeSlots._renew)
+
+    def _renew(self) -> None:
+        self._free = free_slots(self._count)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds a slot inside the `with` block; waits at most `wait_seconds` for it, then replaces all slots."""
+        free = self._free
+        try:
+            free.get(timeout=self._wait_seconds)
+        except Empty:
+            self._renew()
+            free = self._free
+            free.get()
+        try:
+            yield
+        finally:
+            free.put(None)
+
+
+COMPUTE_SLOTS = ComputeSlots(SLOT_COUNT)
+"""The slots of this process. A forked child has its own."""

@@ -16,8 +16,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar
 
+from umi_common.runtime.calls import LIMITED_CALLS_MAX, free_slots
 from umi_common.runtime.forks import renew_in_child
-from umi_common.runtime.limits import LIMITED_CALLS_MAX, free_slots
 
 T = TypeVar("T")
 BreakerState = Literal["closed", "open", "half-open"]

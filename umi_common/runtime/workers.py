@@ -21,9 +21,20 @@ from operator import methodcaller
 from typing import Any
 
 from umi_common.errors import StoreClosed
-from umi_common.runtime.calls import Body, Call, CallOutcome, Finished, blocks, merged_calls, outcome_of
+from umi_common.runtime.calls import (
+    CALL_THREADS_MAX,
+    COMPUTE_SLOTS,
+    GROUP_MAX,
+    SEARCH_THREADS_MAX,
+    Body,
+    Call,
+    CallOutcome,
+    Finished,
+    blocks,
+    merged_calls,
+    outcome_of,
+)
 from umi_common.runtime.forks import renew_in_child
-from umi_common.runtime.limits import CALL_THREADS_MAX, COMPUTE_SLOTS, GROUP_MAX, SEARCH_THREADS_MAX
 
 
 class Workers:

@@ -10,10 +10,6 @@ is a generator (`runtime.calls.Body`).
     sparse_index       postings of a learned sparse encoder, for `SparseArm`
     rank               a pool to an order: fusion, score stages, MMR
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
-    exact              the best candidates reordered by the query's numbers, codes and phrases, found as they stand
-    alike              of alike candidates, the one that holds more of the query's words first
-    in_time_order      of nearly equal candidates, the latest or the first one first, if the query asks for it
-    late_interaction   the best candidates reordered by how well their words match the query's
-    rerank             the best candidates reordered by a cross-encoder
+    reorder/           the best candidates reordered by their texts, stage by stage
     trace              collects the stages of one search with their times and facts
 """

@@ -23,8 +23,11 @@ from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
 from umi_common.runtime.losses import log_once
-from umi_common.search import alike, in_time_order
-from umi_common.search.exact import (
+from umi_common.search.fetch import chunks_beside, fetch, to_hits
+from umi_common.search.rank import RankedPool, diversify, rank
+from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
+from umi_common.search.reorder import alike, in_time_order, word_runs
+from umi_common.search.reorder.exact import (
     CANDIDATES,
     Lookup,
     lookup_in_query,
@@ -32,10 +35,7 @@ from umi_common.search.exact import (
     reorder_by_lookup,
     reorder_by_number_pairs,
 )
-from umi_common.search.fetch import chunks_beside, fetch, to_hits
-from umi_common.search.late_interaction import reorder_by_late_interaction
-from umi_common.search.rank import RankedPool, diversify, rank
-from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
+from umi_common.search.reorder.late_interaction import reorder_by_late_interaction
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.telemetry import observed_context, observed_search
@@ -92,18 +92,20 @@ def _rank_and_fetch(
     boost = None if lifted is None else (yield from _period_boost(components, request, recalled, lifted, trace))
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
-    pairs, share = None, 0.0
+    pairs, runs, share = None, None, 0.0
     if lifted is None or not lifted.nothing_else:  # else the query has no words but those of the period
         pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
+        runs = word_runs.runs_in_query(config.fusion, request)
     compares = config.fusion.alike and request.strategy == "hybrid"
     looked_up = lookup.candidates(pool, ranked.order)
     orders = config.when.enabled and config.when.order_boost > 0 and request.strategy == "hybrid"
-    asked = time_order(request.searched) if orders else None
+    order = time_order(request.asked) if orders else None
     read = max(
         CANDIDATES if pairs else 0,
         looked_up,
+        word_runs.candidates(pool, ranked.order) if runs else 0,
         alike.COMPARED if compares else 0,
-        in_time_order.CANDIDATES if asked else 0,
+        in_time_order.CANDIDATES if order else 0,
     )
     wanted = _candidates_wanted(components, request, read=read, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
@@ -112,12 +114,15 @@ def _rank_and_fetch(
     if share > 0 and chunks:
         ranked = reorder_by_late_interaction(request, pool, ranked, chunks, config.late_interaction, share, trace)
     if looked_up and chunks:
-        ranked = reorder_by_lookup(pool, ranked, chunks, lookup, config.fusion.lookup_weight, trace)
+        ranked = reorder_by_lookup(pool, ranked, chunks, lookup, looked_up, config.fusion.lookup_weight, trace)
+    if runs and chunks:
+        weight = config.fusion.word_run_weight
+        ranked = word_runs.reorder_by_word_runs(runs, pool, ranked, chunks, weight, trace)
     if compares and chunks:
         of_period = None if boost is None else boost.lifted(pool)
         ranked = alike.reorder_alike(request.searched, pool, ranked, chunks, of_period, trace)
-    if asked is not None and chunks:
-        ranked = in_time_order.reorder_by_time(pool, ranked, asked, config.when.order_boost, trace)
+    if order is not None and chunks:
+        ranked = in_time_order.reorder_by_time(pool, ranked, order, config.when.order_boost, trace)
     return chunks, ranked
 
 
@@ -151,7 +156,7 @@ def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder
     if not config.when.enabled or request.time_range is not None:
         return None
     with trace.stage("when") as facts:
-        when = find_time(request.searched, request.now)
+        when = find_time(request.asked, request.now)
         if when is not None:
             facts.update(kind=when.kind, start=_iso(when.range.start), end=_iso(when.range.end))
     return when
@@ -197,7 +202,7 @@ def _candidates_wanted(components: Components, request: SearchRequest, *, read: 
     """Number of rows to fetch: as many as the limit and each stage that reads texts needs.
 
     Args:
-        read: Rows that the stages of `search.exact` and `search.alike` read.
+        read: Rows whose texts or times the stages of `search.reorder` read.
     """
     config = components.config
     return max(

@@ -22,8 +22,8 @@ from umi_common.query.time.written import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug
 from umi_common.search.extra_arms import ArmHits, ExtraArms
+from umi_common.search.reorder.rerank import Reranking
 from umi_common.search.request import SearchRequest
-from umi_common.search.rerank import Reranking
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk, TimeRange
@@ -61,7 +61,8 @@ class Recalled:
 def recall(
     components: Components, request: SearchRequest, trace: TraceBuilder, when: When | None = None
 ) -> Body[Recalled]:
-    """The candidates of the store and of the extra arms for the query, and the best of the period that it names.
+    """The candidates of the store and of the extra arms for the query, and the best of the period that it names,
+    which are sought first.
 
     If routing asks the LLM because of the query alone, the LLM is called at the same time as the store, and the
     candidates for its variations are among the result. Routing by evidence calls `recall_more` afterwards.
@@ -70,7 +71,12 @@ def recall(
         SearchUnavailable: If no arm of the store answers.
     """
     decision = _decide_beforehand(components, request)
-    fast = _ask_store(components, request, _probes(request), request.strategy)
+    of_period: tuple[str, ...] = ()
+    period: Pool | None = None
+    if when is not None:
+        of_period, period = yield from _recall_period(components, request, when, trace)
+    probes = _probes(request, (), None if period is None else period.query_vectors, of_period)
+    fast = _ask_store(components, request, probes, _strategy_after(period, request))
     arms = components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
     with trace.stage("recall") as facts:
@@ -82,9 +88,8 @@ def recall(
         arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
-    recalled = Recalled(pool, arm_hits=arm_hits)
-    if when is not None:
-        recalled = yield from _with_period(components, request, recalled, when, trace)
+    lost = () if period is None else period.degraded
+    recalled = Recalled(replace(pool, degraded=(*lost, *pool.degraded)), arm_hits=arm_hits, of_period=of_period)
     if decision.deep:
         recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
     if not decides_by_evidence(components, request):
@@ -116,50 +121,32 @@ def recall_more(
     return recalled if wider is recalled else (yield from _join_arms(components, request, wider, trace))
 
 
-def _with_period(
-    components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
-) -> Body[Recalled]:
-    """The candidates with the best `limit` of each arm among the chunks of a period, and of those that state its day or
-    month in other words than the query.
-
-    In a long memory a period may have none of the store's candidates: "what did I say yesterday" has few words, and
-    "12 March 2023" shares one with "2023-03-12".
-    """
-    pool, limited = recalled.pool, replace(request, time_range=_with_dates(when.range, request.now))
-    words = written(when.range) if request.strategy != "vector" else ""
-    with trace.stage("recall period") as facts:
-        probes, strategy = _probes_again(request, recalled, ()), _strategy_after(pool, request)
-        found = [(yield from _recall_period(components, limited, probes, strategy, trace))]
-        if words:
-            start, end = when.span
-            probe = Probe(f"{request.searched[:start]} {request.searched[end:]} {words}")
-            found.append((yield from _recall_period(components, request, [probe], "text", trace)))
-        inside = [each for each in found if each is not None]
-        best = {id for each in inside for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
-        missing = best.difference(pool.ids)
-        facts.update(candidates=len(best), missing=len(missing))
-        with_ids = replace(recalled, of_period=tuple(sorted(best)))
-        if not missing:
-            return with_ids
-        probes = _probes_again(request, with_ids, ())
-        wider = yield from _recall_period(components, request, probes, strategy, trace)
-    if wider is None:
-        return recalled
-    return replace(with_ids, pool=replace(wider, degraded=(*pool.degraded, *wider.degraded)))
-
-
 def _recall_period(
-    components: Components, request: SearchRequest, probes: Sequence[Probe], strategy: Strategy, trace: TraceBuilder
-) -> Body[Pool | None]:
-    """The pool of a further recall, for the period that the query names; None, with a degradation, if the store
-    fails."""
-    (outcome,) = yield (_ask_store(components, request, probes, strategy),)
-    if isinstance(outcome, CallFailure):
-        log_bug("period", outcome.error)
-        reason = type(outcome.error).__name__
-        trace.degrade("period", reason, "raised chunks of the period among the other candidates only")
-        return None
-    return _pool_of(outcome, request)
+    components: Components, request: SearchRequest, when: When, trace: TraceBuilder
+) -> Body[tuple[tuple[str, ...], Pool | None]]:
+    """The ids of the best `limit` chunks of each arm in a period, and of those that state its day or month in other
+    words than the query; and the pool of the former, None if the store fails.
+
+    In a long memory a period may have none of the candidates for the query: "what did I say yesterday" has few words,
+    and "12 March 2023" shares one with "2023-03-12".
+    """
+    limited = replace(request, time_range=_with_dates(when.range, request.now))
+    calls = [_ask_store(components, limited, _probes(request), request.strategy, best_of_each=request.limit)]
+    if request.strategy != "vector" and (words := written(when.range)):
+        start, end = when.span
+        probe = Probe(f"{request.asked[:start]} {request.asked[end:]} {words}")
+        calls.append(_ask_store(components, request, [probe], "text", best_of_each=request.limit))
+    with trace.stage("recall period") as facts:
+        outcomes = yield tuple(calls)
+        for outcome in outcomes:
+            if isinstance(outcome, CallFailure):
+                log_bug("period", outcome.error)
+                reason = type(outcome.error).__name__
+                trace.degrade("period", reason, "raised chunks of the period among the other candidates only")
+        pools = [None if isinstance(each, CallFailure) else _pool_of(each, request) for each in outcomes]
+        best = {id for each in pools if each for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
+        facts.update(candidates=len(best))
+    return tuple(sorted(best)), pools[0]
 
 
 def _with_dates(period: TimeRange, now: datetime) -> TimeRange:
@@ -275,26 +262,37 @@ def _decide_beforehand(components: Components, request: SearchRequest) -> Decisi
     return Decision(mode == "always", (f"mode {mode}",))
 
 
-def _strategy_after(pool: Pool, request: SearchRequest) -> Strategy:
-    """The strategy of a search's later recalls: an embedder that failed in the first one is not called again."""
-    return "text" if pool.mode == "text" else request.strategy
+def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:
+    """The strategy of a search's recalls after that of a pool: an embedder that failed is not called again."""
+    return "text" if pool is not None and pool.mode == "text" else request.strategy
 
 
-def _ask_store(components: Components, request: SearchRequest, probes: Sequence[Probe], strategy: Strategy) -> Call:
-    """The store's pool for these probes; calls of searches that wait at the same time are made as one."""
-    config = components.config
+def _ask_store(
+    components: Components,
+    request: SearchRequest,
+    probes: Sequence[Probe],
+    strategy: Strategy,
+    best_of_each: int | None = None,
+) -> Call:
+    """The store's pool for these probes; calls of searches that wait at the same time are made as one.
+
+    Args:
+        best_of_each: Number of candidates of each arm, which come without the chunks around and those that they name;
+            None: as configured.
+    """
+    config, whole = components.config, best_of_each is None
     recall_request = RecallRequest(
         probes,
-        depth=max(config.recall.depth, request.limit),
+        depth=best_of_each or max(config.recall.depth, request.limit),
         now=request.now,
         where=request.where,
         window=request.time_range,
         lexical=config.lexical,
         decay=config.decay,
-        around=config.recall.around if config.neighbours.enabled else 0,
+        around=config.recall.around if config.neighbours.enabled and whole else 0,
         strategy=strategy,
         embedder_timeout_seconds=config.recall.embedder_timeout_seconds,
-        references=config.references.enabled,
+        references=config.references.enabled and whole,
     )
     store = components.store
     prepare = getattr(store, "aembed", None)

@@ -24,7 +24,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
 from umi_common.query.frames import without_frame
-from umi_common.query.questions import questions_of
+from umi_common.query.questions import is_pasted, questions_of
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
@@ -91,6 +91,12 @@ class SearchRequest:
     query: str
     searched: str
     """The query without words that only ask for a text; one arm alone searches the query as it is."""
+    asked: str
+    """The part of `searched` that may name numbers, codes, titles and times: all of it, or, if it is mostly pasted
+    text, the questions alone. The numbers of such text would take long and mean little."""
+    verbatim: str
+    """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
+    quotations beside a question are not sought."""
     questions: tuple[str, ...]
     """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
     gave the query's vector: their own would have to be embedded."""
@@ -141,10 +147,14 @@ class SearchRequest:
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
         text = "" if by_vector_alone else checked_query(query)
         searched = without_frame(text) if strategy == "hybrid" else text
+        questions = questions_of(searched)
+        asked = "" if is_pasted(searched) else searched
         return cls(
             query=text,
             searched=searched,
-            questions=questions_of(searched) if strategy == "hybrid" and vector is None else (),
+            asked=asked or " ".join(questions),
+            verbatim=" ".join(questions) or asked,
+            questions=questions if strategy == "hybrid" and vector is None else (),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),

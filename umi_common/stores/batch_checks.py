@@ -1,4 +1,4 @@
-"""What all stores share: the chunks of an `add`, valid or reported, and their vectors; checks of further arguments."""
+"""What all stores share: chunks and vectors of an `add`, checked and embedded; checks of other arguments."""
 
 from __future__ import annotations
 

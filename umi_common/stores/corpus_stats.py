@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.pool import NO_SOURCE, Floats, Ints, Vectors
+from umi_common.pool import NO_SOURCE, Background, Floats, Ints, Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.rows.rows import MISSING, Rows
@@ -53,25 +53,6 @@ COLUMNS = WEIGHT_PRODUCTS.stop
     PRODUCTS          by lag: products of the weighted deviations of a pair, less the value expected by chance
     WEIGHT_PRODUCTS   by lag: products of the weights of a pair
 """
-
-
-class CosineBackground(NamedTuple):
-    """Mean and standard deviation of the cosines of V queries over a sample of the corpus."""
-
-    mean: Floats
-    """(V,)"""
-    deviation: Floats
-    """(V,)"""
-    chunks: int
-    """Size of the sample."""
-
-    def pool_fields(self, which: slice = slice(None)) -> dict[str, Any]:
-        """The fields of a `Pool` for some of the queries."""
-        return {
-            "dense_mean": self.mean[which],
-            "dense_deviation": self.deviation[which],
-            "dense_count": self.chunks,
-        }
 
 
 IdChecksums = npt.NDArray[np.uint32]
@@ -171,7 +152,6 @@ class Calibration:
 
         Args:
             rows: A snapshot that holds the rows of that time, and perhaps later ones.
-            saved: The arrays by name.
         """
         made = cls(saved["id checksums"])
         drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
@@ -203,11 +183,10 @@ class Calibration:
 
     def background(
         self, rows: Rows, vectors: Vectors, queries: Vectors, all_cosines: Vectors | None = None
-    ) -> CosineBackground:
+    ) -> Background:
         """Mean and deviation of the cosines of V unit queries over a sample of the living chunks.
 
         Args:
-            rows: A snapshot.
             vectors: (n, dim) unit rows.
             queries: (V, dim) unit rows.
             all_cosines: (V, n) cosines of the queries with all rows; None: they are not known.
@@ -226,7 +205,6 @@ class Calibration:
         """succession, succession_pairs, unity, unity_chunks, company; empty where no source has two chunks.
 
         Args:
-            rows: A snapshot.
             vectors: (n, dim) unit rows; rows of zeros are left out.
             lengths: Returns the (n,) numbers of terms; called once for a snapshot.
             sources: Names by code.
@@ -287,15 +265,15 @@ class Calibration:
         self._chosen = chosen
 
 
-def cosine_background(cosines: Vectors) -> CosineBackground:
+def cosine_background(cosines: Vectors) -> Background:
     """The background of V queries from their cosines (V, n) with the n sampled chunks."""
     count = cosines.shape[1]
     if not count:
-        return CosineBackground(np.zeros(len(cosines)), np.zeros(len(cosines)), 0)
+        return Background(np.zeros(len(cosines)), np.zeros(len(cosines)), 0)
     deviations = cosines.astype(np.float64, order="C")
     mean = deviations.sum(axis=1) / count
     deviations -= mean[:, np.newaxis]
-    return CosineBackground(mean, np.sqrt(np.einsum("ij,ij->i", deviations, deviations) / count), count)
+    return Background(mean, np.sqrt(np.einsum("ij,ij->i", deviations, deviations) / count), count)
 
 
 def _touched(before: Rows | None, now: Rows) -> frozenset[int]:

@@ -25,8 +25,9 @@ weight in the query, which is below 1 for a function word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,7 +179,7 @@ class Names:
                 continue
             for length in lengths_of[terms[at]]:
                 name = tuple(terms[at : at + length])
-                if rows := living(self.rows(name)):
+                if (rows := self._rows.get(name)) and (rows := living(rows)):
                     found[name] = rows
                     stop = at + length
                     break
@@ -220,15 +221,18 @@ class References:
 
     def named_by(self, text: str) -> Named:
         """What the query, with this text, names."""
+        found: dict[Name, list[int]] = {}
+        for terms in self.index.terms_in_order(text) if self.names else ():
+            found |= self.names.mentioned(terms, self.index.living)
+        weights = {name: weight for name, rows in found.items() if (weight := self._weight(name, len(rows)))}
+        holding = {name: self._holding_all(_codes_of(name) or name) for name in weights}
+        held = self._weight_held(chain.from_iterable([*found[name], *rows] for name, rows in holding.items()))
         named: dict[int, float] = {}
         mentioning: dict[int, float] = {}
-        for terms in self.index.terms_in_order(text) if self.names else ():
-            for name, rows in self.names.mentioned(terms, self.index.living).items():
-                if weight := self._weight(name, len(rows)):
-                    named.update((row, weight) for row in rows if self.allowed[row])
-                    codes = tuple(term for term in name if any(map(str.isdigit, term)))
-                    more = self._holding_more(rows, self._holding_all(codes or name))
-                    mentioning.update((row, weight) for row in more if self.allowed[row])
+        for name, weight in weights.items():
+            named.update((row, weight) for row in found[name] if self.allowed[row])
+            most = max(held[row] for row in found[name])
+            mentioning.update((row, weight) for row in holding[name] if held[row] > most and self.allowed[row])
         return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
@@ -320,13 +324,11 @@ class References:
         none = np.zeros(int(other.sum()))
         return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none, none])
 
-    def _holding_more(self, rows: Sequence[int], others: Sequence[int]) -> list[int]:
-        """Those of the other rows whose terms of the query weigh more than those of each of `rows`."""
-        both = distinct(np.array([*rows, *others], dtype=np.int64))
-        held = self.index.held(self.query.terms, both, self.config)
-        weight = dict(zip(both.tolist(), self._term_weights() @ held, strict=True))
-        most = max(weight[row] for row in rows)
-        return [row for row in others if weight[row] > most]
+    def _weight_held(self, rows: Iterable[int]) -> dict[int, float]:
+        """The sum of the weights of the query's terms that each row holds."""
+        distinct_rows = distinct(np.fromiter(rows, np.int64))
+        held = self.index.held(self.query.terms, distinct_rows, self.config)
+        return dict(zip(distinct_rows.tolist(), (self._term_weights() @ held).tolist(), strict=True))
 
     def _term_weights(self) -> Floats:
         """(T,) idf of each term of the query times its weight in it."""
@@ -368,3 +370,8 @@ def _largest(*tables: Floats) -> Floats:
     new[1:] = (table[:2, 1:] != table[:2, :-1]).any(axis=0)
     largest = np.maximum.reduceat(table[2:], np.flatnonzero(new), axis=1)
     return np.concatenate([table[:2, new], largest])
+
+
+def _codes_of(name: Name) -> Name:
+    """The terms of a name that hold a digit."""
+    return tuple(term for term in name if any(map(str.isdigit, term)))

@@ -76,7 +76,6 @@ class TextSearch:
         Empty and None if references are not asked for, if there are none, or if looking for them fails.
 
         Args:
-            names_of: Returns the names of the rows.
             lexical, dense: Both arms' rankings for each probe; None, and an empty one: the arm did not answer.
             terms_of: Returns the terms of each row's text, in order.
             rare: As in `References`.
@@ -116,7 +115,6 @@ class TextSearch:
         """The fields of a pool of these rows from the lexical index; the lengths alone if its arm did not answer.
 
         Args:
-            lexical: Its rankings.
             alone: Whether the dense arm did not answer.
 
         Raises:

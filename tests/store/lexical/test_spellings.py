@@ -103,3 +103,13 @@ def test_other_scripts_keep_their_marks():
     assert without_accents("किताब") == "किताब"
     assert without_accents("ёлка") == "ёлка"
     assert without_accents("plain") == "plain"
+
+
+def test_of_a_long_query_the_rarest_word_is_sought_in_other_spellings():
+    letters = "bcdfghjklm"
+    common = [f"{one}a{other}o" for one in letters for other in letters[:7]]
+    with HybridStore.open() as store:
+        store.add([Chunk(str(n), " ".join(common)) for n in range(5)])
+        store.add([Chunk("bin", "Der Mülleimer steht hinter dem Haus und wird am Montag von der Stadt geleert.")])
+        found = store.search_lexical(" ".join([*common, "Muelleimer"]), k=10)
+    assert "bin" in [id for id, _ in found]

@@ -12,12 +12,7 @@ from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
-from umi_common.context.tokens.encodings import (
-    EncodingUnavailable,
-    cached_encoding,
-    downloaded_encoding,
-    encoding_name,
-)
+from umi_common.context.tokens.encodings import EncodingUnavailable, cached_encoding, downloaded_encoding, encoding_name
 from umi_common.embedders.cache import LruCache
 from umi_common.embedders.default import embedded_tokenizer
 from umi_common.errors import ConfigError, UmiError

@@ -43,6 +43,7 @@ def ingest_on_ray(
     each_writes: bool = False,
     relative_to: str | os.PathLike[str] | None = None,
     part_bytes: int = PART_BYTES,
+    remove_missing: bool = False,
     follow_symlinks: bool = False,
     max_file_bytes: int = MAX_FILE_BYTES,
     pdf_seconds: float = PDF_SECONDS,
@@ -64,7 +65,8 @@ def ingest_on_ray(
         each_writes: True: every worker opens the store and writes to it, for a server (Qdrant). False: one process
             writes for all, for a store in a directory.
         relative_to: Folder that sources, and so ids, are relative to; None: sources are whole paths.
-        part_bytes, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: See `umi_common.files.index`.
+        part_bytes, remove_missing, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: See
+            `umi_common.files.index`.
 
     Raises:
         MissingExtra: Without Ray.
@@ -76,7 +78,7 @@ def ingest_on_ray(
     if workers is not None and workers < 1:
         raise ConfigError(f"workers={workers}; expected at least 1, or None for one worker per core")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
-    roots = checked_roots(paths)
+    roots = checked_roots(paths, remove_missing=remove_missing)
     base = None if relative_to is None else Path(relative_to).resolve()
     model = open_embedder().name
     with _ray(workers) as ray, _sink(ray, open_store, model, each_writes=each_writes) as (store, shared):

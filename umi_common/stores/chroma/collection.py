@@ -43,7 +43,6 @@ def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, emb
     Args:
         name: Of the collection.
         vectors: (n, dim) the stored vector of each chunk.
-        advice: What the caller can do.
 
     Raises:
         ReindexRequired: As described.

@@ -34,7 +34,6 @@ class Follower:
     """Updates a side index after writes to its collection. Thread-safe.
 
     Args:
-        collection: The collection.
         side: Its index; changed only under `lock`.
         seconds: Seconds between two comparisons of records.
     """
@@ -165,7 +164,6 @@ class Follower:
         """Read some records, and update the index with those that differ. Returns whether it changed.
 
         Args:
-            ids: Records to read.
             gone: Further records to remove from the index.
             every: Update the index with all of them: a new vector alone changes neither text nor metadata.
         """

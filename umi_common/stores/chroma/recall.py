@@ -21,7 +21,7 @@ from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.rows.rows import UNKNOWN, Mask
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
-from umi_common.types import TimeRange, microseconds
+from umi_common.types import TimeRange
 
 FEW = 1_000
 """Largest number of allowed rows whose vectors are all read and compared; exact, and faster than asking Chroma."""
@@ -106,7 +106,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     begun, snapshot, side = time.perf_counter(), store.side.snapshot, store.side
     rows = snapshot.rows
     allowed = allowed_rows(store, snapshot, request.where, request.window)
-    weights = rows.decay(microseconds(request.now), request.decay)
+    weights = rows.decay(request)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, weights)
     lexical = search.ranked()
 

@@ -3,7 +3,7 @@
 The text is the document. Metadata that Chroma holds is its metadata. The rest is JSON under the key `_umi`, which a
 record has only if it is needed: metadata that Chroma cannot hold (None, mixed lists, some keys), the search text, and
 source, position and time where the record's metadata does not say the same. Fractions are in both: a server may lose
-their last bit. What another program writes to text and metadata later is taken, not the older value under `_umi`.
+their last bit. If another program changes text or metadata later, its values count, not the older ones under `_umi`.
 """
 
 from __future__ import annotations

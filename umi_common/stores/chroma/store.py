@@ -13,13 +13,7 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import (
-    ConfigError,
-    InputError,
-    InvalidChunk,
-    SearchUnavailable,
-    StoreUnavailable,
-)
+from umi_common.errors import ConfigError, InputError, InvalidChunk, SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
@@ -28,12 +22,7 @@ from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids, ids_to_delete
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import (
-    IndexedCollection,
-    allowed_rows,
-    recall_pool,
-    statistics,
-)
+from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
 from umi_common.stores.chroma.records import (
     ReadRecord,
     chunk_of_record,

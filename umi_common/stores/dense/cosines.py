@@ -1,15 +1,29 @@
-"""Cosines of unit vectors. Each depends on its pair of vectors only, to the last bit, not on other rows.
+"""Exact nearest neighbours by cosine: one pass over the stored vectors, or over their codes where there are many.
 
-BLAS is not used: its threads would compete with those of other searches, and its results depend on where a row lies.
+Ties fall to the smaller id. Each cosine depends on its pair of vectors only, to the last bit, not on other rows. BLAS
+is not used: its threads would compete with those of other searches, and its results depend on where a row lies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
 import numpy as np
 import simsimd
 
-from umi_common.pool import Floats, Ints, Vectors
+from umi_common.pool import Floats, Ints, Vectors, weighted
+from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
+from umi_common.stores.rows.rows import Mask
 
+QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
+"""Fewest rows for which the codes are read first: for one query, and for several, which share one pass over the floats.
+With fewer rows, the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
+EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
+"""Score of a row that may not be found, and a score below that of every other row."""
+FEW = 8
+"""If at most one in this many rows is allowed, their vectors are copied first."""
 GATHERED_AT_ONCE = 128
 """Vectors copied together; as many stay in a core's cache while all queries are compared with them."""
 
@@ -29,3 +43,166 @@ def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
         some = slice(start, start + GATHERED_AT_ONCE)
         scores[:, some] = cosines(matrix.take(rows[some], axis=0), queries)
     return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseHits:
+    """Rows, best first, and their cosines after decay; ties by the smaller id."""
+
+    rows: Ints
+    scores: Floats
+    cosines: Floats
+    """Aligned with rows, before decay."""
+    all_cosines: Vectors | None = None
+    """(n,) cosines of all rows, if the search computed them exactly; None: it did not."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+
+
+def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
+    """Scores of V unit queries with all rows of the matrix, approximated by codes where that is faster."""
+    by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
+    if quantised is not None and by_codes:
+        return quantised.of(matrix).scan(queries)
+    return Scan(cosines(matrix, queries))
+
+
+def search(
+    matrix: Vectors,
+    queries: Vectors,
+    *,
+    k: int,
+    allowed: Mask | None,
+    weights: Floats | None,
+    ids: Sequence[str],
+    quantised: QuantisedRows | None = None,
+    scan: Scan | None = None,
+) -> list[DenseHits]:
+    """For each of V unit queries the best k rows by decayed cosine, best first.
+
+    Args:
+        matrix: (n, dim) unit rows.
+        queries: (V, dim) unit rows; a row of zeros finds nothing.
+        k: Largest number of rows in a result.
+        allowed: (n,) rows that may be found, none of them zeros; None: all.
+        weights: (n,) in (0, 1]; None: 1.
+        ids: By row, for ties.
+        quantised: The codes of the matrix, used if it has many rows; None: never.
+        scan: Result of `scan_of` for these arguments; None: it is computed.
+    """
+    if not len(matrix):
+        return [NO_HITS for _ in queries]
+    selection = _Selection(matrix, k, allowed, weights, ids)
+    few, known = selection.few(), [None] * len(queries)
+    if few is not None:
+        found = [(few, scores) for scores in cosines_at(matrix, few, queries)]
+    else:
+        scan = scan or scan_of(matrix, queries, quantised)
+        found = selection.near_the_best(queries, scan)
+        if scan.bounds is None:
+            known = list(scan.scores)
+    return [
+        selection.ranked(rows, scores, each) if query.any() else NO_HITS
+        for query, (rows, scores), each in zip(queries, found, known, strict=True)
+    ]
+
+
+def score(
+    matrix: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits], indices: Sequence[Ints]
+) -> Floats:
+    """(V, n) cosines of V unit queries with n of the matrix's rows.
+
+    Args:
+        matrix: Unit rows, by row number.
+        queries: (V, dim) unit rows.
+        rows: n rows, in any order; all hits of `searched` are among them.
+        searched: Results of `search` for the same queries, whose cosines are used again.
+        indices: For each result, the indices of its rows in `rows`.
+    """
+    known = [hits.all_cosines for hits in searched if hits.all_cosines is not None]
+    if len(known) == len(queries):
+        return np.array([each.take(rows) for each in known], dtype=np.float64)
+    times = np.zeros(len(rows), dtype=np.int64)
+    for each in indices:
+        times[each] += 1
+    scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
+    scores[:, left] = cosines_at(matrix, rows[left], queries)
+    for own, hits, each in zip(scores, searched, indices, strict=True):
+        own[each] = hits.cosines
+    return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Selection:
+    """The arguments of `search` that select and order rows."""
+
+    matrix: Vectors
+    k: int
+    allowed: Mask | None
+    weights: Floats | None
+    ids: Sequence[str]
+
+    def few(self) -> Ints | None:
+        """The allowed rows, if they are so few that copying their vectors is faster; else None."""
+        if self.allowed is None or int(self.allowed.sum()) * FEW > len(self.allowed):
+            return None
+        return np.flatnonzero(self.allowed)
+
+    def best(self, scores: Floats | Vectors, bound: ErrorBound | None = None) -> Ints:
+        """Rows that may be among the best k by decayed score, rising, ties included.
+
+        Args:
+            scores: Of all rows.
+            bound: How far each score may lie from the cosine; None: it is the cosine.
+        """
+        ranked = self._ranking_scores(scores)
+        if bound is None:
+            return np.flatnonzero(ranked >= self._kth(ranked))
+        # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection.
+        rows = np.flatnonzero(ranked >= max(self._kth(ranked) - 2 * bound.largest, LOWEST_ALLOWED))
+        left, errors = ranked[rows], bound.at(rows)
+        return rows[left + errors >= self._kth(left - errors)]
+
+    def _kth(self, scores: Floats | Vectors) -> float:
+        """The k-th largest score of an allowed row; LOWEST_ALLOWED if there are fewer."""
+        if len(scores) <= self.k:
+            return LOWEST_ALLOWED
+        return max(float(np.partition(scores, len(scores) - self.k)[len(scores) - self.k]), LOWEST_ALLOWED)
+
+    def _ranking_scores(self, scores: Floats | Vectors) -> Floats | Vectors:
+        """Decayed scores, EXCLUDED where a row is not allowed."""
+        scores = weighted(scores, self.weights)
+        return scores if self.allowed is None else np.where(self.allowed, scores, EXCLUDED)
+
+    def near_the_best(self, queries: Vectors, scan: Scan) -> list[tuple[Ints, Floats]]:
+        """For each query the rows that may be among the best k, and their cosines."""
+        found = []
+        for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
+            rows = self.best(scores, bound)
+            exact = scores[rows].astype(np.float64) if bound is None else cosines_at(self.matrix, rows, query[None])[0]
+            found.append((rows, exact))
+        return found
+
+    def ranked(self, rows: Ints, scores: Floats, all_cosines: Vectors | None) -> DenseHits:
+        """The best k of `rows` by their decayed cosines; ties to the smaller id."""
+        ranking_scores = weighted(scores, None if self.weights is None else self.weights[rows])
+        order = np.argsort(-ranking_scores)
+        falling = ranking_scores[order]
+        for first, last in _runs(falling, self.k):
+            order[first:last] = sorted(order[first:last].tolist(), key=lambda index: self.ids[int(rows[index])])
+        best = order[: self.k]
+        return DenseHits(rows[best], falling[: self.k], scores[best], all_cosines)
+
+
+def _runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
+    """(first, last + 1) of each run of equal values that begins among the first k."""
+    equal = (falling[1:] == falling[:-1]).nonzero()[0]
+    if len(equal):
+        breaks = (np.diff(equal) > 1).nonzero()[0]
+        firsts = equal[np.append(0, breaks + 1)].tolist()
+        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
+        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)

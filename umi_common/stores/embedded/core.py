@@ -24,7 +24,7 @@ from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, Store
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.runtime.limits import COMPUTE_SLOTS
+from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import (
     AddReport,
     OnInvalid,
@@ -58,9 +58,7 @@ class Indexes:
     """Rows, vectors, both search arms and metadata columns of one open store.
 
     Args:
-        ledger: Source of all data.
         directory: Where the arrays are saved for the next opening; None: nowhere.
-        analyzer: Settings of the analyzer.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:

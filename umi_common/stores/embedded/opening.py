@@ -53,7 +53,6 @@ class CoreHandle:
 
     Args:
         shared: The entry of the directory in `_shared`; None: no other handle uses the core.
-        path: Its key in `_shared`.
     """
 
     def __init__(self, core: Core, shared: _Shared | None = None, path: str = "") -> None:
@@ -148,8 +147,8 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
 def _refuse_other_dimension(core: Core) -> None:
     """Raise ReindexRequired if the store holds vectors of another dimension than the embedder's.
 
-    A model that is identified by its class or function only embeds a word for this: its dimension may have changed. If
-    it fails, nothing is raised.
+    A model known by the name of its class or function alone embeds one word for this: its dimension may have changed.
+    If it fails, nothing is raised.
     """
     if core.dim is None:
         return

@@ -18,10 +18,10 @@ from umi_common.filters import Filter
 from umi_common.filters.tree import shown
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
-from umi_common.runtime.limits import COMPUTE_SLOTS
+from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.runtime.losses import warn_once
-from umi_common.stores.dense import index as dense_index
-from umi_common.stores.dense.index import DenseHits
+from umi_common.stores.dense import cosines as dense_search
+from umi_common.stores.dense.cosines import DenseHits
 from umi_common.stores.dense.int8 import Scan
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
@@ -30,7 +30,6 @@ from umi_common.stores.query_embedder import query_vectors, with_error
 from umi_common.stores.references import Named
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
-from umi_common.types import microseconds
 
 SHARED_SCORES_MAX = 4_000_000
 """Largest number of scores, 4 bytes each, of one scan for several searches; with more, each search scans alone."""
@@ -75,7 +74,7 @@ def _scans_and_backgrounds(
         return scans, backgrounds
     scan = None
     if len(slices) > 1 and len(joined) * len(snapshot.rows) <= SHARED_SCORES_MAX:
-        scan = dense_index.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
+        scan = dense_search.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
     known = None if scan is None or scan.bounds is not None else scan.scores
     background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
     for index, own in slices.items():
@@ -109,7 +108,7 @@ def _search(
     allowed = row_data.mask(snapshot, request.where, request.window)
     if request.where is not None and allowed is not None and rows.living and not allowed.any():
         _warn_unknown_keys(snapshot, request.where)
-    weights = rows.decay(microseconds(request.now), request.decay)
+    weights = rows.decay(request)
     search = TextSearch(request, trace, snapshot.lexical, rows, row_data.table, allowed, weights)
     lexical = search.ranked() if snapshot.lexical_fault is None else None
     if snapshot.lexical_fault is not None and request.strategy != "vector":
@@ -128,7 +127,7 @@ def _search(
     fields = search.scored(lexical, chosen, alone=dense is None)
     if queries is not None and dense is not None:
         indices = search.indices(found, chosen)
-        cosines = dense_index.score(snapshot.vectors, queries, chosen, searched=dense, indices=indices)
+        cosines = dense_search.score(snapshot.vectors, queries, chosen, searched=dense, indices=indices)
         fields |= {"dense": cosines, "dense_rank": search.ranks(indices, chosen), "query_vectors": queries}
     fields |= {"vectors": snapshot.vectors.take(chosen, axis=0), "version": rows.seq[chosen], **corpus_fields}
     return search.pool(chosen, named, links, **fields)
@@ -146,7 +145,7 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, sea
     allowed = search.allowed
     if snapshot.present is not None:
         allowed = snapshot.present if allowed is None else snapshot.present & allowed
-    return dense_index.search(
+    return dense_search.search(
         snapshot.vectors,
         queries,
         k=search.request.depth,

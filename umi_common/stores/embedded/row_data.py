@@ -87,9 +87,7 @@ class RowData:
     """Rows, vectors, metadata and postings. One writer at a time; readers use a `StoreSnapshot`.
 
     Args:
-        ledger: Source of all data.
         directory: Where the arrays are saved; None: they are not saved.
-        analyzer: Text to terms.
         fresh: Number the rows again and index every text, even if there are saved arrays.
     """
 

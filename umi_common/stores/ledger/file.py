@@ -155,7 +155,6 @@ def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
     """Open a read-only connection in the process that writes.
 
     Args:
-        path: Of the file.
         location: Of the file that the writing connection opened.
 
     Raises:

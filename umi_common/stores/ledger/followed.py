@@ -67,7 +67,6 @@ class FollowedFile:
     """Connections to a file that other processes change. Thread-safe.
 
     Args:
-        path: The file.
         prepare: Called with each new connection; must read from it, so that SQLite opens the log if there is one.
     """
 
@@ -78,7 +77,8 @@ class FollowedFile:
         self._location = Location(path)
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        """Entered by itself: an interrupt inside a condition's own `__enter__`, in Python, would keep it for ever."""
+        """Acquired directly, not through `_changed`: the `__enter__` of a condition is written in Python, and an
+        interrupt inside it would leave the lock held for ever."""
         self._changed = threading.Condition(self._lock)
         self._idle: list[sqlite3.Connection] = []
         self._in_use: dict[sqlite3.Connection, int] = {}
@@ -195,7 +195,7 @@ class FollowedFile:
                 watch = self._connected(files.options)
                 break
             except (StoreReadOnly, sqlite3.Error, OSError) as error:
-                if time.monotonic() > deadline or not _passing(error):
+                if time.monotonic() > deadline or not _may_pass(error):
                     raise _explained(error, self._path) from error
             time.sleep(RETRY_SECONDS)
         self._watch, self._files = watch, files
@@ -275,13 +275,13 @@ def _refuse_unfinished(path: Path, files: _Files) -> None:
         )
 
 
-def _passing(error: Exception) -> bool:
+def _may_pass(error: Exception) -> bool:
     """Whether a writer that is opening or closing the store can cause this error."""
     return not isinstance(error, sqlite3.Error) or unwritable(error) or "unable to open" in str(error)
 
 
 def _explained(error: Exception, path: Path) -> Exception:
-    if isinstance(error, sqlite3.Error) and _passing(error):
+    if isinstance(error, sqlite3.Error) and _may_pass(error):
         return StoreReadOnly(
             f"{path} cannot be read ({error}); check the permissions of it, {path.name}-wal and {path.name}-shm, or "
             "open the store once for writing"

@@ -359,12 +359,7 @@ class Ledger:
 
     def session(self) -> str:
         """Name of the last session that wrote; "" if there was none."""
-
-        def read() -> str:
-            with self.reading() as connection:
-                return next(iter(sessions_of(connection)), "")
-
-        return self.retry_read(read)
+        return next(iter(str(self.meta().get("session", "")).split()), "")
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""

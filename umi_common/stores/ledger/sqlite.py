@@ -104,7 +104,7 @@ def commit(connection: sqlite3.Connection, meanwhile: Callable[[], object] | Non
     """Commit, and call `meanwhile` in another thread at the same time: SQLite does not hold the interpreter lock.
 
     The calling thread commits, so that after an interrupt no COMMIT is still to come.
-    An error of `meanwhile` is not raised: it prepares work that is done again, and then raises, if it fails.
+    An error of `meanwhile` is not raised: it prepares work, which the caller does again and whose error it then gets.
     """
     if meanwhile is None:
         connection.execute("COMMIT")

@@ -7,12 +7,14 @@ newly built from the live rows, to the bit, whatever was added, removed, merged 
 from __future__ import annotations
 
 import copy
+import heapq
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +28,7 @@ from umi_common.stores.arrays import distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
-from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
+from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX, QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import NO_CODE, Corpus
 from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, differ, word_forms
 from umi_common.stores.lexical.segment import Codes, running
@@ -288,7 +290,8 @@ class LexicalIndex:
 
         The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
         terms of one word in all languages, with and without accents, count as one term: the weight of each replaces its
-        idf by that of the sum of their df. Other forms of an English word get `FORM_WEIGHT` of its weight.
+        idf by that of the sum of their df. Other forms of an English word get `FORM_WEIGHT` of its weight. Of a long
+        query the `QUERY_TERMS_MAX` terms that tell most are sought in the other languages.
         """
         analyzers = self._analyzers()
         language = self.analyzer.language_of(query)
@@ -300,11 +303,12 @@ class LexicalIndex:
         if plain and all(self.frequencies(list(weights))):
             return weights
         idf = self._snapshot.scorer(config).scorer.weighting.idf
-        combined: dict[str, float] = {}
-        same = _in_other_languages(query, first, analyzers)
-        count_of = self._counts(each for others in same.values() for each in others)
+        telling = self._telling_most(weights, idf)
+        same = _in_other_languages(query, first, analyzers, telling)
+        combined = {term: weight for term, weight in weights.items() if term not in same}
+        count_of = self._counts(chain(*same.values(), forms))
         unknown = {term: others for term, others in same.items() if term not in forms}
-        uncertain = self._add_spellings(query, unknown, count_of) if len(same) <= SPELLED_TERMS_MAX else set()
+        uncertain = self._add_spellings(query, unknown, count_of) if len(weights) <= SPELLED_TERMS_MAX else set()
         for term, others in same.items():
             df = {each: count for each in others if (count := count_of[each])}
             whole = idf(min(sum(df.values()), len(self))) if df else 0.0
@@ -318,6 +322,14 @@ class LexicalIndex:
             found = self._weights_of_forms(weights.get(term, 0.0), count_of.get(term, 0), others, idf)
             combined.update((each, weight) for each, weight in found.items() if each not in combined)
         return {term: each for term, each in combined.items() if each}
+
+    def _telling_most(self, weights: Mapping[str, float], idf: Callable[[int], float]) -> Collection[str]:
+        """The `QUERY_TERMS_MAX` terms of the largest weight * idf; a term that no row holds counts as one that one
+        row holds."""
+        if len(weights) <= QUERY_TERMS_MAX:
+            return weights
+        tells = {term: weights[term] * idf(max(df, 1)) for term, df in self._counts(weights).items()}
+        return set(heapq.nlargest(QUERY_TERMS_MAX, tells, key=tells.__getitem__))
 
     def _weights_of_forms(
         self, weight: float, count: int, others: Sequence[str], idf: Callable[[int], float]
@@ -457,18 +469,23 @@ class LexicalIndex:
         return wrong
 
 
-def _in_other_languages(query: str, first: Analyzer, analyzers: Sequence[Analyzer]) -> dict[str, list[str]]:
-    """Term of the query under the first analyzer -> the distinct terms of the same word under all of them, also if it
-    is written with umlauts."""
+def _in_other_languages(
+    query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
+) -> dict[str, list[str]]:
+    """Wanted term of the query under the first analyzer -> the distinct terms of the same word under all of them, also
+    if it is written with umlauts."""
     found: dict[str, dict[str, None]] = {}
-    split = pieces(query)
+    words = list(dict.fromkeys(pieces(query)))
+    of_words = zip(words, first.terms_of_pieces(words), strict=True)
+    split = [word for word, terms in of_words if any(term in wanted for term in terms)]
     in_each = [each.terms_of_pieces(split) for each in (first, *analyzers)]
     if (umlauts := list(map(with_umlauts, split))) != split:
         in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
     for terms, *others in zip(*in_each, strict=True):
         aligned = [other for other in others if len(other) == len(terms)]
         for term, *same in zip(terms, *aligned, strict=True):
-            found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
+            if term in wanted:
+                found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
     return {term: list(same) for term, same in found.items()}
 
 

@@ -106,9 +106,7 @@ class CandidateScorer:
     Args:
         variations: Terms of the V variations, with their weights.
         peaks: Index of each term -> its peak; a term that no chunk has is left out.
-        saturation: Parameters of the stored values.
         config: Variant and parameters of BM25.
-        statistics: Statistics of the collection.
     """
 
     variations: Sequence[TermWeights]

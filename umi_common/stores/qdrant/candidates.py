@@ -27,11 +27,8 @@ class CandidateRows:
     """n candidates that pass filter and time range, sorted by id.
 
     Args:
-        candidates: The candidates.
-        request: The search.
         queries: (V, dim) unit rows, a row of zeros finds nothing; None: the dense arm was not asked.
         scorer: BM25 of the query variations.
-        statistics: Of the collection.
         following: id -> the id directly after it in its source, for the ids where that is known.
     """
 

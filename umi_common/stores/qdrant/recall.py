@@ -68,11 +68,7 @@ def recall_many(
     """The candidates of each search; see `protocols.Store`. Searches that differ only in their probes share a batch.
 
     Args:
-        collection: The collection to search.
-        cached: Its statistics.
         queries: For each search (V, dim) unit rows; None: it has no vectors.
-        requests: The searches.
-        traces: One for each search.
 
     Raises:
         SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.

@@ -16,8 +16,6 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.config import DecayConfig
-from umi_common.decay import decay_factors, rate_of
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.arrays import Growing, distinct
@@ -181,11 +179,11 @@ class Rows:
             inside &= self.time < microseconds(window.end)
         return inside
 
-    def decay(self, now: int, config: DecayConfig) -> Floats | None:
-        """(n,) `decay_factors` at `now`; None: decay is off."""
-        if config.half_life_hours is None:
+    def decay(self, request: RecallRequest) -> Floats | None:
+        """(n,) factors of decay; None: decay is off."""
+        if request.decay.half_life_hours is None:
             return None
-        return decay_factors(self.age_hours(now), rate=rate_of(config.half_life_hours), floor=config.floor)
+        return request.decay_weights(self.age_hours(microseconds(request.now)))
 
 
 class RowTable:

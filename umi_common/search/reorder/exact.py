@@ -5,8 +5,9 @@
     w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
     final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
-g is larger near the start, because a text mostly names its subject first ("revision 7 ... replaces revision 5"). Then
-all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+g of a name is 1. Else g is larger near the start, because a text mostly names its subject first ("revision 7 ...
+replaces revision 5"). Then all scores are multiplied by one factor, so that the largest is as large as before. Measured
+in docs/decisions.md.
 
 Number pairs: for the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7
 opens at 11". p is a number, which holds a digit and no letter, or a single letter ("Annex B"), together with the word
@@ -16,9 +17,12 @@ because BM25 does not see the order of its parts.
 Lookup: p is one of these:
 
     a code in a query of few words ("error 502", "UMB-2231")
+    a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
+    capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
     a phrase in quotation marks
     a whole query of few words, without the function words around it ("what is Harrow v Lindqvist")
-    all words of a query of keywords; g is 1 for a text that holds them anywhere and has nearly the best BM25
+    all words of a query of keywords, or beside a name; g is 1 for a text that holds them anywhere and has nearly the
+    best BM25
 
 Vectors place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and the stage
 `neighbours` raises chunks beside the text that holds p. In a longer query a code is one detail of several, and the
@@ -36,7 +40,7 @@ from unicodedata import normalize
 import numpy as np
 
 from umi_common.config import FusionConfig
-from umi_common.pool import Floats, Ints, Pool
+from umi_common.pool import Bools, Floats, Ints, Pool
 from umi_common.query.time.find import When
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.recall import Components
@@ -76,7 +80,7 @@ OTHER_WORDS_MAX = 2
 PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole."""
 KEYWORDS_MAX = 6
-"""Largest number of words of a query of keywords, which has no function words."""
+"""Largest number of words of a query of keywords, which has no function words unless it has a name."""
 KEYWORDS_SHARE = 0.95
 """Smallest share of the best candidate's BM25 of a text that holds all keywords: long lists hold any words."""
 ENDING = 3
@@ -86,6 +90,25 @@ PHRASE_CHARACTERS_MAX = 100_000
 QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
 """A phrase in quotation marks."""
 WHOLE_WORD = re.compile(r"[^\W_]+")
+OPTION = re.compile(r"-[A-Za-z]|--[A-Za-z][\w-]*")
+"""An option of a command."""
+PROGRAM_NAME = re.compile(
+    r"_*[A-Za-z]\w+(?:(?:\.|::|->)_*[A-Za-z]\w+)+(?:\(\))?"
+    r"|[A-Za-z]+\d*(?:_[A-Za-z\d]+)+(?:\(\))?"
+    r"|[a-z]{2,}(?:[A-Z][a-z]+)+(?:\(\))?"
+    r"|[A-Za-z]\w{2,}\(\)"
+)
+"""os.path.join, max_tokens, maxTokens, or close()."""
+NAMED_CHARACTERS_MAX = 20_000
+"""Characters at the beginning of a text in which names are sought, which takes some 0.2 ms for each name."""
+NAME_LENGTH = 100
+"""Characters of a word that are read for a name."""
+CAPITALS = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
+"""A name of capital letters alone, perhaps with the s of a plural."""
+MEANING = frozenset(
+    {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
+)
+"""Words that ask what a name of capitals stands for."""
 PART_OF_A_CODE = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters, or one of digits."""
 
@@ -112,6 +135,8 @@ class Lookup(NamedTuple):
     phrases: list[str]
     """As `_words` returns them; each of at least two words."""
     codes: list[re.Pattern[str]]
+    names: list[re.Pattern[str]]
+    """Names of programs and of capital letters."""
     keywords: list[str]
     """The words of a query of keywords; none of another query."""
     quoted: bool
@@ -123,16 +148,14 @@ class Lookup(NamedTuple):
         Args:
             order: The rows of the pool, best first.
         """
-        if not (self.phrases or self.codes or self.keywords):
+        if not (self.phrases or self.codes or self.names or self.keywords):
             return 0
-        if self.quoted or self.codes:
+        if self.quoted or self.codes or self.names:
             return QUOTED_CANDIDATES if self.quoted else CANDIDATES
-        lexical = pool.lexical[0]
-        may_hold = lexical[order[:CANDIDATES]] >= HOLDING_SHARE * lexical.max(initial=0.0)
-        return int(may_hold.nonzero()[0].max(initial=-1)) + 1
+        return up_to_last(near_best(pool.lexical[:1], order[:CANDIDATES], HOLDING_SHARE))
 
 
-NOTHING = Lookup([], [], [], quoted=False)
+NOTHING = Lookup([], [], [], [], quoted=False)
 """Of a query that looks nothing up."""
 
 
@@ -143,7 +166,7 @@ def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs
     terms_of: TermsOf | None = getattr(components.store, "terms_of", None)
     if not components.config.fusion.number_pair_weight or request.strategy != "hybrid" or terms_of is None:
         return None
-    return query_pairs(request.searched, terms_of)
+    return query_pairs(request.asked, terms_of)
 
 
 def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> Lookup:
@@ -158,18 +181,20 @@ def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | N
         return NOTHING
     if when is not None and when.nothing_else:
         return NOTHING
-    lookup = looked_up(request.searched, (0, 0) if when is None else when.span)
-    if lookup.quoted or request.searched == request.query:
+    lookup = looked_up(request.asked, (0, 0) if when is None else when.span, request.verbatim)
+    framed = request.asked == request.searched != request.query
+    if lookup.quoted or not framed:
         return lookup
     typed = looked_up(request.query).phrases  # "Show me the money" may be a title
     return lookup._replace(phrases=list(dict.fromkeys([*lookup.phrases, *typed])))
 
 
-def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
+def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None = None) -> Lookup:
     """The phrases, codes and keywords of a query.
 
     Args:
         period: Start and end of the words that name a period; they are no codes.
+        verbatim: The part that is searched for names of programs and names of capitals, if it is one line; None: all.
     """
     phrases = QUOTED.findall(query)
     quoted = bool(phrases)
@@ -177,15 +202,25 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
         subject = _without_outer_function_words(query)
         phrases = [subject] if len(subject.split()) <= PHRASE_WORDS_MAX else []
     several_words = [each for each in map(_words, phrases) if each.count(" ") > 2]
-    codes = _codes(f"{query[: period[0]]} {query[period[1] :]}")
-    return Lookup(several_words[:NUMBERS_MAX], codes, _keywords(query), quoted)
+    timeless = f"{query[: period[0]]} {query[period[1] :]}"
+    verbatim = query if verbatim is None else verbatim
+    pasted = "\n" in verbatim.strip()
+    codes = _codes(timeless)
+    names = [] if pasted else [*_program_names(verbatim), *_capitals(verbatim)]
+    names = [name for name in names if name not in codes]
+    return Lookup(several_words[:NUMBERS_MAX], codes, names, _keywords(query, among_function_words=bool(names)), quoted)
 
 
-def _keywords(query: str) -> list[str]:
-    """The distinct words of a query of 2 to `KEYWORDS_MAX` of them without function words and digits, else none."""
+def _keywords(query: str, *, among_function_words: bool) -> list[str]:
+    """The distinct words of a query of 2 to `KEYWORDS_MAX` of them without function words and digits, else none.
+
+    Args:
+        among_function_words: Whether function words may stand between them.
+    """
     words = list(dict.fromkeys(words_in(query))) if len(query.split()) <= PHRASE_WORDS_MAX else []
-    plain = DIGITS.search(query) is None and all_function_words().isdisjoint(words)
-    return words if plain and 1 < len(words) <= KEYWORDS_MAX else []
+    content = [word for word in words if word not in all_function_words()]
+    plain = DIGITS.search(query) is None and (among_function_words or content == words)
+    return content if plain and 1 < len(content) <= KEYWORDS_MAX else []
 
 
 def _codes(query: str) -> list[re.Pattern[str]]:
@@ -197,6 +232,39 @@ def _codes(query: str) -> list[re.Pattern[str]]:
     codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
     others = words.keys() - {"", *codes} - all_function_words()
     return [] if len(others) > OTHER_WORDS_MAX else list(map(_code_pattern, codes[:NUMBERS_MAX]))
+
+
+def _program_names(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the query's options, calls, and names of several parts; "-x" and "-X" are two options."""
+    words = [word[:NAME_LENGTH] for word in query.split()]
+    options = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words if OPTION.fullmatch(word)]
+    names = [word.removesuffix("()") for word in map(_without_signs, words) if PROGRAM_NAME.fullmatch(word)]
+    return list(dict.fromkeys([*options, *(_name_pattern(name.lower()) for name in names)]))[:NUMBERS_MAX]
+
+
+def _name_pattern(name: str) -> re.Pattern[str]:
+    """A pattern of a name of a program, also with other signs or white space between its parts: "cache.ttl" finds
+    "cache:", and "ttl" in the next line."""
+    pattern = r"[\W_]{0,8}".join(map(re.escape, PART_OF_A_CODE.findall(name)))
+    return re.compile(rf"(?<![^\W_]){pattern}(?![^\W_])", re.IGNORECASE)
+
+
+def _without_signs(word: str) -> str:
+    """A word without the punctuation and brackets around it, and without arguments of a call."""
+    word = word.strip("'\"`,.;:!?").removeprefix("(")
+    if word.count("(") < word.count(")"):
+        word = word.removesuffix(")")
+    return re.sub(r"\([^)].*$", "", word)
+
+
+def _capitals(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the runs of capitals in a query with at most one other word, function words aside; they are no part
+    of longer words, and in small letters another word."""
+    found = list(dict.fromkeys(CAPITALS.findall(query)))
+    others = set(words_in(CAPITALS.sub(" ", query))) - all_function_words() - MEANING
+    if len(others) > 1 or query.isupper():
+        return []
+    return [re.compile(rf"(?<![^\W_]){re.escape(letters)}s?(?![^\W_])") for letters in found[:NUMBERS_MAX]]
 
 
 def _bare(word: str) -> str:
@@ -243,26 +311,32 @@ def reorder_by_lookup(
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
     lookup: Lookup,
+    read: int,
     weight: float,
     trace: TraceBuilder,
 ) -> RankedPool:
-    """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, and `FusionConfig.lookup_weight`; unchanged
-    if no candidate holds any of it."""
-    rows = np.sort(ranked.order[: QUOTED_CANDIDATES if lookup.quoted else CANDIDATES])
+    """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, for the first `read` rows, with
+    `FusionConfig.lookup_weight`; unchanged if no candidate holds any of it."""
+    rows = np.sort(ranked.order[:read])
     with trace.stage(LOOKUP) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
         words = [_words_if_any(text, lookup) for text in texts]
         phrases = [[_phrase_in(own, phrase) for phrase in lookup.phrases] for own in words]
         codes = [[_code_in(text, code) for code in lookup.codes] for text in texts]
+        names = [
+            [float(name.search(text, 0, NAMED_CHARACTERS_MAX) is not None) for name in lookup.names] for text in texts
+        ]
         g = np.hstack([phrases, codes])
         if lookup.keywords and not g.any():
-            near_best = pool.lexical[0, rows] >= KEYWORDS_SHARE * pool.lexical[0].max()
-            g = np.array([[_all_in(own, lookup.keywords)] for own in words]) * near_best[:, None]
+            near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
+            g = np.array([[_all_in(own, lookup.keywords)] for own in words]) * near[:, None]
+        g = np.hstack([g, names])
         held = int(g.any(axis=1).sum())
         facts.update(
             candidates=len(rows),
             phrases=len(lookup.phrases),
             codes=len(lookup.codes),
+            names=len(lookup.names),
             keywords=len(lookup.keywords),
             held=held,
         )
@@ -365,13 +439,36 @@ def _all_in(words: str, keywords: Sequence[str]) -> float:
 
 def _words(text: str) -> str:
     """The words of a text in lower case, with one space before, between and after them."""
-    return f" {' '.join(words_in(text))} "
+    return spaced(words_in(text))
+
+
+def spaced(words: Sequence[str]) -> str:
+    """Words with one space before, between and after them, so that "art" is not found in "party"."""
+    return f" {' '.join(words)} "
 
 
 def words_in(text: str) -> list[str]:
     """The words of a text in order, in lower case, Latin ones without accents."""
     words = WHOLE_WORD.findall(normalize("NFC", text).lower())
     return words if text.isascii() else list(map(without_accents, words))
+
+
+def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:
+    """(k,) whether each row has at least a share of the best candidate's BM25, for one of the queries.
+
+    Args:
+        lexical: (V, n) BM25 of n candidates, for each of V queries.
+        rows: (k,) candidates.
+        share: 0..1.
+    """
+    best = lexical.max(axis=1, keepdims=True, initial=0.0)
+    near: Bools = (lexical[:, rows] >= share * best).any(axis=0)
+    return near
+
+
+def up_to_last(mask: Bools) -> int:
+    """Number of entries up to the last that is True; 0 if none is."""
+    return int(mask.nonzero()[0].max(initial=-1)) + 1
 
 
 def _code_in(text: str, code: re.Pattern[str]) -> float:

@@ -1,0 +1,12 @@
+"""Stages that reorder the best candidates of one search by their texts.
+
+In: a `RankedPool`, and the chunks of its first rows. Out: a `RankedPool` whose first rows may stand in another order.
+`search.pipeline` calls them in this order:
+
+    exact              by the query's numbers, codes, names and phrases, found as they stand: two stages
+    late_interaction   by how well the tokens of the text match the query's; before the second stage of `exact`
+    word_runs          by the runs of the query's words that they hold
+    alike              of alike candidates, the one that holds more of the query's words first
+    in_time_order      of nearly equal candidates, the latest or the first one first, if the query asks for it
+    rerank             by a cross-encoder or another model of the user's
+"""

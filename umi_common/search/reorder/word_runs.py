@@ -1,0 +1,136 @@
+"""Raise the candidates that hold runs of the query's words as they stand there: a quotation, an error message.
+
+    r(i) = words in the runs of the query's words that candidate i holds, in the query's order / words of the query;
+           0 if these are fewer than `HELD_MIN` words and not all, or less than `SHARE_MIN`
+    s = the share of candidates with r(i) = 0
+    final(i) = score(i) * (1 + weight * s * r(i)) if s > `OTHERS_MIN`, else score(i)
+
+A run counts if it has at least `RUN_WORDS_MIN` words that are not function words alone. Between two runs, words may
+differ: a quotation from memory, the values in an error message. If the query is a question, the questions of a text
+are left out: they hold its words, and not its answer. Scores below 0 stay. Then all scores are multiplied by one
+factor, so that the largest is as large as before. BM25 does not see the order of words. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from umi_common.config import FusionConfig
+from umi_common.pool import Ints, Pool
+from umi_common.query.questions import is_question
+from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.reorder.exact import near_best, spaced, up_to_last, words_in
+from umi_common.search.request import SearchRequest
+from umi_common.search.trace import TraceBuilder
+from umi_common.stores.lexical.languages import all_function_words
+from umi_common.types import Chunk
+
+STAGE = "word_runs"
+CANDIDATES = 20
+"""Best candidates whose texts are read."""
+HOLDING_SHARE = 0.4
+"""Texts with a smaller share of the best candidate's BM25 are not read."""
+RUN_WORDS_MIN = 3
+"""Words of the shortest run that counts."""
+HELD_MIN = 5
+"""Fewer words of a short query are its lesser part: "in the attic" of "flow in the attic"."""
+SHARE_MIN = 0.4
+"""A smaller share of the query's words is a coincidence."""
+OTHERS_MIN = 0.5
+"""If more of the candidates hold runs, these are phrases of the whole collection and tell nothing."""
+SENTENCE_END = re.compile(r"(?<=[.!?\n])")
+CHARACTERS_MAX, QUERY_WORDS_MAX = 5_000, 128
+"""Characters at the beginning of a text, and words at the beginning of a query, that are read."""
+PAIRS_MAX = 20_000
+"""Largest number of pairs of equal words, one of the query and one of a text; of more, such as those of a table with a
+few words, comparing would take 10 ms, and runs tell nothing."""
+
+
+def runs_in_query(config: FusionConfig, request: SearchRequest) -> WordRuns | None:
+    """What finds the query's runs; None if it has none, the stage is off, one arm alone is asked, or fusion is by
+    ranks."""
+    if not config.word_run_weight or config.method == "rrf" or request.strategy != "hybrid":
+        return None
+    runs = WordRuns(request.verbatim)
+    return runs if runs.shortest else None
+
+
+def candidates(pool: Pool, order: Ints) -> int:
+    """Best candidates whose texts are read: up to the last that may hold enough of the query.
+
+    Args:
+        order: The rows of the pool, best first.
+    """
+    return up_to_last(near_best(pool.lexical, order[:CANDIDATES], HOLDING_SHARE))
+
+
+def reorder_by_word_runs(
+    runs: WordRuns, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], weight: float, trace: TraceBuilder
+) -> RankedPool:
+    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file.
+
+    Args:
+        runs: Of the query.
+        pool: The candidates.
+        ranked: Their order so far.
+        chunks: Chunk of each ranked row, by id.
+        weight: >= 0, `FusionConfig.word_run_weight`.
+        trace: Gets the stage, if it changes scores.
+    """
+    rows = np.sort(ranked.order[:CANDIDATES])
+    may_hold = near_best(pool.lexical, rows, HOLDING_SHARE).tolist()
+    read = zip(pool.ids_at(rows), may_hold, strict=True)
+    r = np.array([runs.share_in(chunks[id].indexed_text) if may else 0.0 for id, may in read])
+    held = int((r > 0).sum())
+    others = 1 - held / min(len(pool), CANDIDATES)
+    if not held or others <= OTHERS_MIN:
+        return ranked
+    with trace.stage(STAGE) as facts:
+        facts.update(candidates=len(rows), held=held)
+        scores = ranked.scores[rows]
+        return reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * others * r, STAGE)
+
+
+class WordRuns:
+    """Finds runs of a query's words in texts. Not thread-safe."""
+
+    def __init__(self, query: str) -> None:
+        self.words = words_in(query)[:QUERY_WORDS_MAX]
+        runs = [self.words[at : at + RUN_WORDS_MIN] for at in range(len(self.words) - RUN_WORDS_MIN + 1)]
+        self.shortest = [spaced(run) for run in runs if _tells(run)]
+        """The shortest runs that count."""
+        self._asks = is_question(query)
+        self._matcher = SequenceMatcher(autojunk=False)
+        self._matcher.set_seq2(self.words)
+
+    def share_in(self, text: str) -> float:
+        """r of a text, 0..1."""
+        text = text[:CHARACTERS_MAX]
+        words = words_in(_without_questions(text) if self._asks else text)
+        joined = spaced(words)
+        if not any(run in joined for run in self.shortest):
+            return 0.0
+        places: dict[str, list[int]] = self._matcher.b2j  # type: ignore[attr-defined]
+        if sum(len(places.get(word, ())) for word in words) > PAIRS_MAX:
+            return 0.0
+        self._matcher.set_seq1(words)
+        held = sum(size for _, at, size in self._matcher.get_matching_blocks() if self._counts(at, size))
+        share = held / len(self.words)
+        return share if share >= SHARE_MIN and (held >= HELD_MIN or share == 1) else 0.0
+
+    def _counts(self, at: int, size: int) -> bool:
+        return size >= RUN_WORDS_MIN and _tells(self.words[at : at + size])
+
+
+def _without_questions(text: str) -> str:
+    if "?" not in text:
+        return text
+    return " ".join(sentence for sentence in SENTENCE_END.split(text) if not sentence.endswith("?"))
+
+
+def _tells(words: list[str]) -> bool:
+    return not all_function_words().issuperset(words)
