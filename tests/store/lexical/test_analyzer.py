@@ -163,10 +163,15 @@ def test_threads_share_one_analyzer():
     assert not faults
 
 
-def test_ten_thousand_short_texts_take_well_under_a_second():
-    texts = [f"Text {i}: we met at the café on {i % 28}.05., and talked about word{i % 5_000}" for i in range(10_000)]
-    fresh = Analyzer(AnalyzerConfig())
-    began = time.process_time()
-    for text in texts:
-        fresh.terms(text)
-    assert time.process_time() - began < 1.0
+def test_short_texts_are_analyzed_nearly_as_fast_as_the_same_words_in_long_texts():
+    short = [f"Text {i}: we met at the café on {i % 28}.05., and talked about word{i % 5_000}" for i in range(5_000)]
+    long = ["\n".join(short[start : start + 100]) for start in range(0, len(short), 100)]
+
+    def seconds(texts: list[str]) -> float:
+        fresh, begun = Analyzer(AnalyzerConfig()), time.thread_time()
+        for text in texts:
+            fresh.terms(text)
+        return time.thread_time() - begun
+
+    ratios = [seconds(short) / seconds(long) for _ in range(3)]
+    assert min(ratios) < 6  # 2.3 on a quiet machine
