@@ -117,8 +117,8 @@ class Pool:
     version: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(n,) version of each chunk that was scored, for `Store.get_versions`; 0: not known; (0,): the store has none."""
     named: Floats = field(default_factory=lambda: np.zeros(0))
-    """(n,) 0..1, how surely the original query names the chunk by its heading; (0,): it names none, or the store does
-    not look for names."""
+    """(n,) 0..1, how surely the query, or its questions, name the chunk by its heading; (0,): none is named, or the
+    store does not look for names."""
     mentioning: Floats = field(default_factory=lambda: np.zeros(0))
     """(n,) 0..1, the weight in `named` of another chunk whose name this one holds, with more of the query's terms; (0,)
     as for `named`."""
@@ -127,8 +127,11 @@ class Pool:
     extra: Mapping[str, Floats] = field(default_factory=dict)
     """Scores of each extra arm by its name, (n,) for the original query: > 0, or 0 for chunks that it did not find."""
     links: Links | None = None
-    """References of the best candidates for the original query; None: there are none, or the store does not look for
-    them."""
+    """References of the best candidates for the query, or for its questions; None: there are none, or the store does
+    not look for them."""
+    query_weight: float = 1.0
+    """Weight of the query in fusion, where each variation has `FusionConfig.variation_weight`; below 1: it is text
+    around questions, which are among its variations."""
     calibration: Mapping[str, float] = field(default_factory=dict)
     """Numbers about the corpus, taken at indexing time without labels; empty: none yet."""
     degraded: tuple[Degradation, ...] = ()

@@ -97,6 +97,9 @@ class Probe:
     typed: str | None = None
     """What an embedder other than umi's own gets in place of `text`, as it may keep vectors by what is typed; None:
     `text`."""
+    references: bool = False
+    """Look for the chunks that this text and its best candidates name or refer to (`Pool.named`, `Pool.links`); they
+    join the pool. A store may ignore it."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
@@ -130,8 +133,6 @@ class RecallRequest:
     """Chunks before and after each of the best, in its source, that join the pool."""
     strategy: Strategy = "hybrid"
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
-    references: bool = False
-    """Look for chunks that the best candidates refer to (`Pool.links`); they join the pool. A store may ignore it."""
 
     def run(self, store: Store) -> Pool:
         """Call `store.recall`, without the options of LATER_OPTIONS that it does not have. Raises as `Store.recall`."""
@@ -159,8 +160,12 @@ class RecallRequest:
         """The ids that the probes name."""
         return [id for probe in self.probes for id in probe.ids]
 
+    def referring(self) -> list[int]:
+        """Indices of the probes whose references are sought."""
+        return [at for at, probe in enumerate(self.probes) if probe.references]
 
-LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds", "references"})
+
+LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
 """Options that were added later, so that a store's `recall` may lack them. The search cuts the pool to the arm of the
 strategy itself."""
 

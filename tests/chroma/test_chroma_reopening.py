@@ -197,7 +197,7 @@ def test_a_passage_leads_to_the_one_that_it_names_and_does_after_reopening_too(p
             found = umi.search("Where was the author of the play Brand born?", now=NOW, limit=2)
             assert set(found.ids) == {"40", "41"} and not found.degraded
             assert (
-                store.recall([Probe("author of the play Brand born")], depth=20, references=True, now=NOW).links
+                store.recall([Probe("author of the play Brand born", references=True)], depth=20, now=NOW).links
                 is not None
             )
 

@@ -58,6 +58,53 @@ def test_the_answer_to_a_question_in_a_longer_text_comes_first(umi, around):
     )
 
 
+SHOPS = [
+    "The bakery sells rye bread, poppy cakes and almond pastry from six in the morning.",
+    "The smith mends gates, railings and iron stoves, and shoes horses on Fridays.",
+    "The tailor shortens trousers, replaces zips and sews curtains within a week.",
+    "The florist binds wreaths, delivers tulips and waters graves in dry summers.",
+]
+FISHMONGER = "Fresh mackerel, smoked herring and dressed crab are at the stall beside the harbour wall."
+
+
+def test_other_texts_quoted_around_a_question_do_not_take_its_answers_place():
+    with HybridStore.open() as store:
+        store.add([Chunk(text, text) for text in (*SHOPS, FISHMONGER, *LETTERS)])
+        mail = f"Hi all, {' '.join(SHOPS)}\nWho has herring, crab and other fish for dinner?\nThanks, Ann"
+        assert first(DualRetriever(store), mail) == FISHMONGER
+
+
+def test_of_a_mail_with_a_question_of_common_words_the_mail_decides(umi):
+    assert "Esk" in first(
+        umi, "Hi, the boiler in Esk leaks, and nobody is there who could help. What can we do about it?"
+    )
+
+
+def test_a_question_about_the_text_before_it_does_not_take_its_answers_place():
+    forms = [f"Is the claim of {town} supported by evidence? This form asks whether it is." for town in TOWNS]
+    tea = "In 40 men of 70 years, three cups of green tea a day lowered the systolic pressure by 4 points."
+    with HybridStore.open() as store:
+        store.add([Chunk(text, text) for text in (*forms, tea, *LETTERS)])
+        assert first(DualRetriever(store), "Green tea lowers the pressure. Is this claim supported by evidence?") == tea
+
+
+def test_a_sentence_before_a_question_says_what_it_is_about(umi):
+    assert "Esk" in first(umi, "We are at the ferry of Esk. How many cars does it carry?")
+
+
+def test_what_the_answer_of_a_question_refers_to_is_found_below_other_text():
+    chunks = [
+        Chunk("ferry", "Dorn Ferry\nThe Dorn Ferry crosses the windy firth. It belongs to Kestrel Lines."),
+        Chunk("lines", "Kestrel Lines\nKestrel Lines has its seat in the town of Hale."),
+        *(Chunk(text, text) for text in (*SHOPS, *LETTERS)),
+    ]
+    with HybridStore.open() as store:
+        store.add(chunks)
+        query = f"{' '.join(SHOPS)}\nWhat is the seat of the owner of the boat that crosses the windy firth?"
+        hits = DualRetriever(store).search(query, now=NOW).hits
+    assert next(hit.through for hit in hits if hit.chunk.id == "lines") == "ferry"
+
+
 def stages(umi, query):
     return {stage.name for stage in umi.search(query, now=NOW).trace.stages}
 

@@ -20,6 +20,8 @@ QUESTION_WORDS_MIN = 3
 """Smallest number of words of a question that is searched."""
 WHOLE_SHARE = 0.8
 """A single question with a larger share of the query's words is not searched apart: it is nearly the whole query."""
+REFERRING = frozenset({"this", "these", "such"})
+"""A question with one of these is about the prose around it and says little alone: "Is this claim supported?"."""
 IN_CONVERSATION = frozenset({"you", "we", "i", "your", "my", "this", "that", "it"})
 """A question with one of these needs two content words: "Could we talk on Monday?" asks the reader, not the texts."""
 
@@ -54,17 +56,25 @@ def questions_of(query: str) -> tuple[str, ...]:
     """The questions of a query without their frames, in its order; none if it is one question alone, or has many.
 
     A question is a sentence that ends in a question mark, or, if there is none, one that begins as a question. Lines of
-    code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do not count. Both
-    halves of "when ... and where ...?" are questions.
+    code, favours ("could you have a look?"), questions without a subject ("Can you clarify?") and those that refer to
+    other prose ("Is this true?") do not count. Both halves of "when ... and where ...?" are questions.
     """
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
     questions = _with_subject(filter(_MARKED.search, prose))
     if not questions and ("?" not in query or len(prose) < len(sentences)):  # "?" may be a sign of code
         questions = _with_subject(filter(_UNMARKED.match, prose))
+    if len(prose) == len(sentences):
+        questions = [question for question in questions if REFERRING.isdisjoint(_WORD.findall(question.lower()))]
     if len(questions) == 1 and _count(questions[0]) > WHOLE_SHARE * _count(query):
         return ()
     return tuple(questions) if len(questions) <= QUESTIONS_MAX else ()
+
+
+def words_around(query: str, questions: Iterable[str]) -> float:
+    """Words of a query outside its questions per word of these; 0 if they are nearly the whole query, or none."""
+    asking, words = sum(map(_count, questions)), _count(query)
+    return (words - asking) / asking if 0 < asking <= WHOLE_SHARE * words else 0.0
 
 
 def is_question(query: str) -> bool:

@@ -161,9 +161,9 @@ def _checked(weights: npt.ArrayLike, count: int, k: float = RRF_K) -> Floats:
     return given
 
 
-def weights_of_variations(count: int, variation_weight: float) -> Floats:
-    """(count,) weights of the query variations: 1 for the original query, `variation_weight` for each other."""
-    return np.array([1.0, *[variation_weight] * (count - 1)])
+def weights_of_variations(pool: Pool, variation_weight: float) -> Floats:
+    """(V,) weights of the query variations: the pool's for the original query, `variation_weight` for each other."""
+    return np.array([pool.query_weight, *[variation_weight] * (pool.variations - 1)])
 
 
 def best_first(scores: Floats) -> Ints:
@@ -223,7 +223,7 @@ def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tup
     return fuse_evidence(
         *evidence,
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
-        variation_weights=weights_of_variations(pool.variations, config.variation_weight),
+        variation_weights=weights_of_variations(pool, config.variation_weight),
     )
 
 
@@ -233,14 +233,14 @@ def _by_convex(pool: Pool, config: FusionConfig) -> Floats:
         _normalized(pool.lexical, config.normalizer, pool.lexical_bound),
         _normalized(pool.dense, config.normalizer),
     ]
-    weights = weights_of_variations(pool.variations, config.variation_weight)
+    weights = weights_of_variations(pool, config.variation_weight)
     fused = convex(arms, _store_arm_weights(pool, config), weights)
     return fused if config.normalizer in ("zscore", "none") else by_best(fused)
 
 
 def _by_rrf(pool: Pool, config: FusionConfig) -> Floats:
     """Weighted reciprocal ranks of both arms' lists."""
-    variations = weights_of_variations(pool.variations, config.variation_weight)
+    variations = weights_of_variations(pool, config.variation_weight)
     weights = np.concatenate([arm * variations for arm in _store_arm_weights(pool, config)])
     if not pool.extra and not weights.any():
         raise ConfigError(ALL_WEIGHTS_0)

@@ -81,7 +81,7 @@ FULL_SHARES = Shares(1.0, 1.0)
 def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, object]) -> Floats:
     """(n,) scores with the gain of `spread`; the shares go into `facts`."""
     own = settings.neighbours
-    weights = weights_of_variations(pool.variations, settings.fusion.variation_weight)
+    weights = weights_of_variations(pool, settings.fusion.variation_weight)
     by_source = weights / weights.sum() @ pool.source_lexical
     shares = FULL_SHARES
     if own.adaptive:

@@ -71,7 +71,7 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
         pool: n candidates, V query variations.
         scores: (n,) final scores; at most 0 counts as no relevance.
         evidence: From `arm_evidence`.
-        variation_weight: `FusionConfig.variation_weight`; the query itself has 1.
+        variation_weight: `FusionConfig.variation_weight`; the query itself has `Pool.query_weight`.
 
     Returns:
         None: not known, because only the lexical arm answered and the store gives no bound of its BM25.
@@ -81,7 +81,7 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
         return None
     if best <= 0.0:
         return np.zeros_like(scores)
-    weights = weights_of_variations(pool.variations, variation_weight)
+    weights = weights_of_variations(pool, variation_weight)
     lift, spread, covered, most_evidence = _features(pool, mode, evidence) @ (weights / weights.sum())
     fitted = COEFFICIENTS[mode]
     known = _sigmoid(fitted.known @ np.array([lift, spread, covered, 1.0]))

@@ -28,6 +28,13 @@ from umi_common.search.trace import TraceBuilder
 from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk, TimeRange
 
+TELLING_BOUND = 6.0
+"""Largest BM25 that a text could reach for a question, above which the question counts more than the text around it:
+two rare words have more, and a question of common words, such as "what are the next steps?", has less."""
+CONTEXT_WORDS = 2.0
+"""Words around a question per word of it up to which they are its context and count as much as it does: "I just bought
+a flat. Can I deduct the interest?"."""
+
 
 @dataclass(frozen=True, slots=True)
 class Components:
@@ -75,7 +82,8 @@ def recall(
     period: Pool | None = None
     if when is not None:
         of_period, period = yield from _recall_period(components, request, when, trace)
-    probes = _probes(request, (), None if period is None else period.query_vectors, of_period)
+    known = [] if period is None else [*[None] * _first_asking(request), *period.query_vectors]
+    probes = _probes(components, request, (), known, of_period)
     fast = _ask_store(components, request, probes, _strategy_after(period, request))
     arms = components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
@@ -131,7 +139,8 @@ def _recall_period(
     and "12 March 2023" shares one with "2023-03-12".
     """
     limited = replace(request, time_range=_with_dates(when.range, request.now))
-    calls = [_ask_store(components, limited, _probes(request), request.strategy, best_of_each=request.limit)]
+    probes = [replace(probe, references=False) for probe in _probes(components, request)[_first_asking(request) :]]
+    calls = [_ask_store(components, limited, probes, request.strategy, best_of_each=request.limit)]
     if request.strategy != "vector" and (words := written(when.range)):
         start, end = when.span
         probe = Probe(f"{request.asked[:start]} {request.asked[end:]} {words}")
@@ -167,7 +176,7 @@ def _with_variations(
     if not rewrites.variations:
         return recalled
     pool = recalled.pool
-    probes = _probes(request, rewrites.variations, pool.query_vectors, recalled.of_period)
+    probes = _probes(components, request, rewrites.variations, pool.query_vectors, recalled.of_period)
     with trace.stage("recall variations") as facts:
         (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
         if isinstance(outcome, CallFailure):
@@ -205,7 +214,8 @@ def _with_arm_hits(
     """
     pool = recalled.pool
     with trace.stage("join arms") as facts:
-        probes = _probes_again(request, recalled, tuple(missing))
+        ids = (*recalled.of_period, *missing)
+        probes = _probes(components, request, recalled.variations, pool.query_vectors, ids)
         recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
         outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
         if isinstance(outcome, CallFailure):
@@ -226,28 +236,35 @@ def _with_arm_hits(
     return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)
 
 
-def _probes_again(request: SearchRequest, recalled: Recalled, ids: tuple[str, ...]) -> list[Probe]:
-    """The probes of an earlier recall, with the vectors in its pool; its ids and these are in the first probe."""
-    return _probes(request, recalled.variations, recalled.pool.query_vectors, (*recalled.of_period, *ids))
-
-
 def _probes(
+    components: Components,
     request: SearchRequest,
     variations: Sequence[str] = (),
-    vectors: Vectors | None = None,
+    vectors: Sequence[Vectors | None] | Vectors = (),
     ids: tuple[str, ...] = (),
 ) -> list[Probe]:
     """A probe for the query, for each of its questions and for each of the LLM's variations.
 
+    References are those of the questions, if there is other text around them, else of the query; pasted text has none.
+
     Args:
         variations: The LLM's.
-        vectors: (V, dim) of the first V of them; None or V = 0: not known.
+        vectors: (dim,) of each of the first of them; an entry None, or of length 0: not known.
         ids: As in `Probe`, of the first.
     """
-    texts = (request.searched, *request.questions, *variations)
-    known = [request.query_vector] if vectors is None or not vectors.size else list(vectors)
-    (text, vector), *others = zip_longest(texts, known)
-    return [Probe(text, vector, ids, request.query), *(Probe(*other) for other in others)]
+    known = [vector if vector is not None and len(vector) else None for vector in vectors] or [request.query_vector]
+    refer = components.config.references.enabled
+    whole = refer and request.words_around <= CONTEXT_WORDS and request.asked == request.searched
+    probes = [Probe(request.searched, ids=ids, typed=request.query, references=whole)]
+    apart = refer and request.words_around > CONTEXT_WORDS
+    probes += [Probe(question, references=apart) for question in request.questions]
+    probes += [Probe(variation) for variation in variations]
+    return [replace(probe, vector=vector) for probe, vector in zip_longest(probes, known)]
+
+
+def _first_asking(request: SearchRequest) -> int:
+    """Index of the first probe that may name a period: 1 for pasted text, whose questions alone may."""
+    return 1 if request.questions and request.asked != request.searched else 0
 
 
 def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:
@@ -292,7 +309,6 @@ def _ask_store(
         around=config.recall.around if config.neighbours.enabled and whole else 0,
         strategy=strategy,
         embedder_timeout_seconds=config.recall.embedder_timeout_seconds,
-        references=config.references.enabled and whole,
     )
     store = components.store
     prepare = getattr(store, "aembed", None)
@@ -323,6 +339,17 @@ def _ask_llm(components: Components, request: SearchRequest) -> Call:
 
 
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
-    """The pool of a finished call, cut to the arm of the strategy; raises the call's error."""
+    """The pool of a finished call, cut to the arm of the strategy, with the weight of the text around questions.
+
+    weight = min(1, max(TELLING_BOUND / the largest `lexical_bound` of a question,
+                        CONTEXT_WORDS / `SearchRequest.words_around`))
+
+    Raises the call's error.
+    """
     pool: Pool = value_of(outcome)
-    return pool if request.strategy == "hybrid" else pool.only(request.strategy)
+    pool = pool if request.strategy == "hybrid" else pool.only(request.strategy)
+    bounds = pool.lexical_bound[1 : 1 + len(request.questions)]
+    if not request.words_around or not bounds.any():
+        return pool
+    weight = max(TELLING_BOUND / bounds.max(), CONTEXT_WORDS / request.words_around)
+    return replace(pool, query_weight=min(1.0, float(weight)))

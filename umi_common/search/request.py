@@ -24,7 +24,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
 from umi_common.query.frames import without_frame
-from umi_common.query.questions import is_pasted, questions_of
+from umi_common.query.questions import is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
@@ -100,6 +100,8 @@ class SearchRequest:
     questions: tuple[str, ...]
     """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
     gave the query's vector: their own would have to be embedded."""
+    words_around: float
+    """Words of the query outside its questions per word of these; 0: it has no questions, or no other text."""
     limit: int
     deep_search: bool
     time_range: TimeRange | None
@@ -148,13 +150,15 @@ class SearchRequest:
         text = "" if by_vector_alone else checked_query(query)
         searched = without_frame(text) if strategy == "hybrid" else text
         questions = questions_of(searched)
+        searched_apart = questions if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
         return cls(
             query=text,
             searched=searched,
             asked=asked or " ".join(questions),
             verbatim=" ".join(questions) or asked,
-            questions=questions if strategy == "hybrid" and vector is None else (),
+            questions=searched_apart,
+            words_around=words_around(searched, searched_apart),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),

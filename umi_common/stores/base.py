@@ -54,7 +54,6 @@ class BaseStore(Closing, ABC):
         around: int = 0,
         strategy: Strategy = "hybrid",
         embedder_timeout_seconds: float | None = None,
-        references: bool = False,
     ) -> Pool:
         """The candidates of both arms for all probes; see `protocols.Store.recall` and `protocols.RecallRequest`.
 
@@ -79,7 +78,6 @@ class BaseStore(Closing, ABC):
             around=around,
             strategy=strategy,
             embedder_timeout_seconds=embedder_timeout_seconds,
-            references=references,
         )
         return self.recall_many([request])[0]
 

@@ -71,9 +71,10 @@ class TextSearch:
         *,
         rare: bool = True,
     ) -> tuple[Named, Links | None]:
-        """The rows that the first probe names; and the references of these and of the best that each arm found for it.
+        """The rows that the referring probes name; and the references of these and of the best that each arm found for
+        each of those probes.
 
-        Empty and None if references are not asked for, if there are none, or if looking for them fails.
+        Empty and None if no probe asks for references, if there are none, or if looking for them fails.
 
         Args:
             lexical, dense: Both arms' rankings for each probe; None, and an empty one: the arm did not answer.
@@ -81,14 +82,19 @@ class TextSearch:
             rare: As in `References`.
         """
         nothing = Named({}, {}), None
-        if not self.request.references or lexical is None:
+        referring = self.request.referring()
+        if not referring or lexical is None:
             return nothing
-        begun, query = time.perf_counter(), lexical[0].query
+        begun, config, text = time.perf_counter(), self.request.lexical, "\n".join(self._texts[at] for at in referring)
         allowed = self.rows.alive if self.allowed is None else self.allowed
         try:
-            finder = References(self.index, names_of(), query, allowed, self.request.lexical, rare)
-            named = finder.named_by(self._texts[0])
-            best = [rows[:REFERRING_OF_EACH_ARM] for rows in (lexical[0].rows, *dense[:1])]
+            query = lexical[referring[0]].query
+            if len(referring) > 1:
+                query = self.index.query_terms(self.index.weighted_terms(text, config), config)
+            finder = References(self.index, names_of(), query, allowed, config, rare)
+            named = finder.named_by(text)
+            rankings = [hits.rows for hits in lexical], dense
+            best = [ranking[at][:REFERRING_OF_EACH_ARM] for ranking in rankings if ranking for at in referring]
             sources = distinct(np.concatenate([*best, np.fromiter(named.rows, np.int64)]))
             links = finder.links_of(sources, terms_of)
         except Exception as error:  # noqa: BLE001 an optional part, whatever the cause

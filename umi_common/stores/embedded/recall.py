@@ -119,7 +119,7 @@ def _search(
     trace.facts |= {"chunks": rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
     named, links = Named({}, {}), None
     found = [hits.rows for hits in dense or ()]
-    if request.references and len(rows) > REFERENCES_ROWS_MAX:
+    if request.referring() and len(rows) > REFERENCES_ROWS_MAX:
         trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
     else:
         named, links = search.references(row_data.names, lexical, found, partial(_terms, core, snapshot))
