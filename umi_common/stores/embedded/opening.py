@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from umi_common.config import UmiConfig, checked_settings
 from umi_common.embedders import CallableEmbedder, as_embedder, declared_dim
@@ -21,27 +21,33 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import checked_config, model_of, refuse_other_embedder
 
 
-@dataclass(slots=True, eq=False)
 class _Shared:
-    """A directory that this process has open for writing."""
+    """A directory that this process has open for writing, or is opening or closing."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while the core is opened or closed. Reentrant: garbage collection may release a handle meanwhile."""
-    core: Core | None = None
-    handles: int = 0
-    """Open handles, and threads that are opening one; guarded by `_registry_lock`."""
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held while the core is opened or closed. Reentrant: garbage collection may close a handle meanwhile."""
+        self.core: Core | None = None
+        self.handles = 0
+        """Open handles, and one that is being opened; guarded by `lock`."""
+
+    def release(self) -> None:
+        """Count one handle less, and close the core if it was the last."""
+        self.handles -= 1
+        if not self.handles and self.core is not None:
+            self.core.close()
 
 
-_shared: dict[str, _Shared] = {}
-"""By real path."""
+_shared: WeakValueDictionary[str, _Shared] = WeakValueDictionary()
+"""By real path. An entry lasts as long as a handle of it."""
 _registry_lock = threading.RLock()
-"""Guards `_shared`; acquired after `_Shared.lock`, never before it."""
+"""Guards `_shared`; no other lock is acquired while it is held, except by garbage collection."""
 
 
 def _after_fork() -> None:
     """Start without shared stores: those of the parent cannot be used, and its threads may have held the lock."""
     global _shared, _registry_lock
-    _shared, _registry_lock = {}, threading.RLock()
+    _shared, _registry_lock = WeakValueDictionary(), threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -55,10 +61,10 @@ class CoreHandle:
         shared: The entry of the directory in `_shared`; None: no other handle uses the core.
     """
 
-    def __init__(self, core: Core, shared: _Shared | None = None, path: str = "") -> None:
+    def __init__(self, core: Core, shared: _Shared | None = None) -> None:
         self.core = core
         self.closed = False
-        self._shared, self._path = shared, path
+        self._shared = shared
 
     def close(self) -> None:
         """Close the handle; a second call does nothing."""
@@ -68,13 +74,8 @@ class CoreHandle:
         if self._shared is None or self.core.forked:
             self.core.close()
             return
-        with self._shared.lock:
-            last = _remove_handle(self._shared)
-            try:
-                if last:  # a thread that opens the directory meanwhile waits for the lock, then opens a new core
-                    self.core.close()
-            finally:
-                _drop_unused(self._path, self._shared)
+        with self._shared.lock:  # a thread that opens the directory meanwhile waits for it, then opens a new core
+            self._shared.release()
 
 
 def open_core(
@@ -87,44 +88,28 @@ def open_core(
     directory = None if path is None else checked_directory(path)
     if directory is None or read_only:
         return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
-    real = os.path.realpath(directory)
-    shared = _add_handle(real)
-    try:
-        with shared.lock:
+    shared = _shared_entry(os.path.realpath(directory))
+    with shared.lock:
+        shared.handles += 1  # first: garbage collection may close another handle meanwhile
+        try:
             if shared.core is None or shared.core.closed:
                 shared.core = _opened(directory, embedder, config, read_only=False)
             else:
                 wanted = shared.core.config if config is None else config
                 _refuse_other_settings(shared.core, model_of(shared.core.ledger, embedder, wanted), config)
-            return CoreHandle(shared.core, shared, real)
-    except BaseException:
-        _remove_handle(shared)
-        _drop_unused(real, shared)
-        raise
+            return CoreHandle(shared.core, shared)
+        except BaseException:
+            shared.release()
+            raise
 
 
-def _add_handle(path: str) -> _Shared:
-    """Count one handle more of a directory; returns its entry, a new one if the path names another directory by now."""
+def _shared_entry(path: str) -> _Shared:
+    """The entry of a directory; a new one if there is none, or if the path names another directory by now."""
     with _registry_lock:
         shared = _shared.get(path)
         if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
             shared = _shared[path] = _Shared()
-        shared.handles += 1
         return shared
-
-
-def _remove_handle(shared: _Shared) -> bool:
-    """Count one handle less. Returns whether it was the last."""
-    with _registry_lock:
-        shared.handles -= 1
-        return not shared.handles
-
-
-def _drop_unused(path: str, shared: _Shared) -> None:
-    """Remove the entry of a directory if it has no handle."""
-    with _registry_lock:
-        if not shared.handles and _shared.get(path) is shared:
-            del _shared[path]
 
 
 def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
