@@ -65,14 +65,12 @@ class Indexes:
         self.lock = threading.RLock()
         """Held while the indexes change; the ledger may be read meanwhile. A search acquires it only in `follow`."""
         self.stale = False
-        """The ledger may hold more than the indexes, because a write was interrupted."""
+        """A write was interrupted: the indexes may lack a commit, or hold a part of one."""
         self.building = False
         """All indexes are being made again; meanwhile searches use the snapshot from before."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
-        self._inconsistent = False
-        """True during `apply`. If `apply` raises it stays True, and everything is read from the ledger again."""
         self._version = ledger.version()
         ledger.retry_read(self.load)
 
@@ -89,7 +87,7 @@ class Indexes:
             if before is not None and before.row_data.has_columns:
                 made.columns()  # so that the next search with a filter does not wait for them
             self.snapshot = made.snapshot
-            self._inconsistent = self.stale = False
+            self.stale = False
 
     def apply(self, change: Change) -> None:
         """Add a commit to the indexes, unless `follow` has already done so."""
@@ -97,9 +95,12 @@ class Indexes:
             known = self.snapshot.mark
             if change.mark.seq <= known.seq and change.mark.deletion <= known.deletion:
                 return
-            self._inconsistent = True
-            self.snapshot = self.snapshot.row_data.apply(change)
-            self._inconsistent = self.stale = False
+            try:
+                self.snapshot = self.snapshot.row_data.apply(change)
+            except BaseException:
+                self.stale = True
+                raise
+            self.stale = False
             living = self.snapshot.rows.living
             if len(self.snapshot.rows) - living > max(DEAD_ROWS_MAX, living):
                 self.load(fresh=True)
@@ -115,13 +116,13 @@ class Indexes:
             with self.lock:
                 with self._ledger.reading() as connection:
                     mark = self._ledger.mark(connection)
-                if self._inconsistent or mark != self.snapshot.mark:
+                if mark != self.snapshot.mark:
                     self.load()
                 self.stale = False
 
     def _catch_up(self) -> None:
         with self.lock:
-            found = None if self._inconsistent else self._read_change()
+            found = None if self.stale else self._read_change()
             if found is None:
                 self.load()
                 return
