@@ -641,3 +641,14 @@ def test_nested_metadata_of_a_document_added_to_a_live_collection_comes_back_as_
         assert {key: found.metadata[key] for key in metadata} == metadata and "_umi_json" not in found.metadata
         chroma.update_document("x", Document(page_content="A flat note.", metadata={"nest": "none"}))
         assert retriever.invoke("flat", filter={"nest": "none"})[0].metadata["nest"] == "none"
+
+
+def test_a_record_that_was_read_before_a_search_found_it_gets_its_position_all_the_same(client, collection):
+    store = ChromaStore(collection, MODEL)
+    ids, texts = ["n0", "n1"], ["The boiler leaks.", "The roof leaks."]
+    client.get_collection(collection.name).add(
+        ids=ids, documents=texts, metadatas=[{"source": "notes"}] * 2, embeddings=MODEL.embed_documents(texts)
+    )
+    assert [chunk.position for chunk in store.get(ids)] == [None, None]  # no search has indexed them yet
+    assert len(store) == len(store.ids())
+    assert [chunk.position for chunk in store.get(ids)] == [0, 1]
