@@ -217,3 +217,13 @@ def test_a_collection_made_again_by_another_program_is_not_written_to():
     with pytest.raises(NotAStore, match="lost its settings"):
         store.add([Chunk("b", "a grey cat")])
     assert client.count("toys").count == 0
+
+
+def test_vectors_of_a_collection_made_again_with_another_dimension_are_refused():
+    client = local()
+    store = qdrant(client)
+    store.add([Chunk("a", "a grey cat")])
+    client.delete_collection("toys")
+    QdrantStore(client, "toys", HashEmbedder(8)).add([Chunk("a", "a grey cat")])
+    with pytest.raises(ReindexRequired, match=r"made again.*8 dimensions"):
+        store.vectors(["a"])

@@ -20,6 +20,7 @@ from umi_common.errors import (
     FilterError,
     InputError,
     InvalidChunk,
+    InvalidLimit,
     InvalidVector,
     LedgerDamaged,
     NotAStore,
@@ -85,6 +86,19 @@ def test_an_id_that_is_no_string_is_refused_in_place_of_finding_and_removing_not
         for call in (each.get, each.vectors, each.delete, partial(each.neighbours, reach=1)):
             with pytest.raises(InputError, match=r"id 1 is .*; expected str"):
                 call(["no such id", id])
+
+
+@pytest.mark.parametrize("reach", [-1, 1.5, "2", None, True])
+def test_a_reach_or_a_number_of_results_that_is_none_is_refused(store, reach, tmp_path):
+    collection = chromadb.PersistentClient(str(tmp_path)).create_collection("reach")
+    qdrant = QdrantStore(QdrantClient(":memory:"), "reach", HashEmbedder())
+    for each in (store, ChromaStore(collection, HashEmbedder()), qdrant):
+        with pytest.raises(InvalidLimit, match=r"reach is .*; expected a whole number of at least 0"):
+            each.neighbours(["t0"], reach=reach)
+        with pytest.raises(InvalidLimit, match=r"limit is .*; expected a whole number of at least 1"):
+            each.scan(limit=reach)
+    with pytest.raises(InvalidLimit, match=r"k is .*; expected a whole number of at least 1"):
+        store.search_lexical("red boat", k=reach)
 
 
 def test_a_dict_in_place_of_settings_is_refused(store):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,8 +16,16 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ValidBatch, checked_page, embedded, valid_batch
-from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.batch_checks import (
+    AddReport,
+    OnInvalid,
+    ValidBatch,
+    checked_page,
+    embedded,
+    ids_to_delete,
+    valid_batch,
+)
+from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
 
@@ -170,6 +178,26 @@ class CollectionStore(BaseStore):
                 ) from error
         return AddReport(len(new), len(same), batch.skipped)
 
+    @property
+    def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
+        """See `HybridStore.aembed`."""
+        return None if self._query_embedder.in_place else self._aembed
+
+    async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
+        self._check_open()
+        return await with_vectors(requests, self._query_embedder, self._embedder.dim)
+
+    def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
+        """Remove chunks by id, by filter, or by both: those of the ids that pass the filter. Returns their number.
+
+        Raises:
+            InputError: If neither is given.
+            FilterError: If the filter has no meaning.
+        """
+        self._ready()
+        tree = parse_filter(where)
+        return self._remove(ids_to_delete(ids, tree, "to empty a collection, delete it"), tree)
+
     def ids(self) -> list[str]:
         """Ids of all chunks, rising."""
         return self._ids_passing(None)
@@ -180,7 +208,8 @@ class CollectionStore(BaseStore):
         The first page of a scan lists all ids; the following pages use that list while `_content` is the same.
         """
         self._ready()
-        content, tree, start, scan = self._content(), parse_filter(where), checked_page(after, limit), self._scan
+        content, tree, scan = self._content(), parse_filter(where), self._scan
+        start, limit = checked_page(after, limit)
         if scan is not None and scan.content is content and (scan.where, scan.last) == (tree, start):
             ids = scan.ids
         else:
@@ -221,6 +250,10 @@ class CollectionStore(BaseStore):
     @abstractmethod
     def _unchanged(self, batch: ValidBatch) -> set[int]:
         """Indices of the chunks that are stored with the same fields and, if the batch has any, the same vectors."""
+
+    @abstractmethod
+    def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
+        """Remove the chunks with these ids, or all if None, that pass `where`; returns their number."""
 
     @abstractmethod
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:

@@ -343,22 +343,27 @@ def checked_directory(path: object) -> Path:
     raise ConfigError(f"path is {path!r:.80}; expected a directory's name")
 
 
-def checked_page(after: str | None, limit: int) -> str:
-    """`after`, the last id of the page before; for None the empty string, which sorts before every id.
+def checked_page(after: str | None, limit: int) -> tuple[str, int]:
+    """`after`, the last id of the page before, or "" for None, which sorts before every id; and `limit`.
 
     Raises:
-        InvalidLimit: If `limit` is not a whole number above 0.
+        InvalidLimit: If `limit` is not a whole number of at least 1.
         InputError: If `after` is not a string that UTF-8 can encode.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0: the most chunks of one page")
-    if after is None:
-        return ""
+    limit = checked_count("limit", limit, least=1)
     try:
+        after = "" if after is None else after
         after.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise InputError(f"after is {after!r:.80}; expected the last id of the page before, or None") from error
-    return after
+    return after, limit
+
+
+def checked_count(name: str, value: int, *, least: int) -> int:
+    """The value of this argument; raises InvalidLimit unless it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidLimit(f"{name} is {value!r:.80}; expected a whole number of at least {least}")
+    return int(value)
 
 
 def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list[str] | None:

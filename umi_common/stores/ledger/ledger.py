@@ -528,7 +528,7 @@ class Ledger:
             InputError: If `after` cannot be compared with an id.
             LedgerDamaged: If a row is not what was written, or, after the last page, if the index of ids lacks rows.
         """
-        start = checked_page(after, limit)
+        start, limit = checked_page(after, limit)
         condition, parameters = ("1", []) if where is None else to_sql(where)
 
         def read() -> list[Any]:
