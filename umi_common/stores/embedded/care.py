@@ -28,7 +28,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, checked, encode_vectors
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import analyzer_settings, fingerprint
+from umi_common.stores.ledger.made_with import analyzer_settings, embedder_settings
 from umi_common.stores.lexical.file import drop
 from umi_common.stores.rows.rows import Rows
 from umi_common.stores.search_counts import SearchMetrics
@@ -370,5 +370,5 @@ def _embed_again(
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fingerprint(embedder).items())
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", embedder_settings(embedder).items())
         ledger.record(connection, [b"embedder", embedder.name.encode()])  # as a commit, which other processes notice

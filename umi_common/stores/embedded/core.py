@@ -38,7 +38,7 @@ from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors, same_content
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import fingerprint, refuse_other_embedder
+from umi_common.stores.ledger.made_with import embedder_settings, refuse_other_embedder
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.rows.rows import RowTable
@@ -157,16 +157,16 @@ class Indexes:
 
     @property
     def table(self) -> RowTable:
-        """The row and the ledger number of each chunk that there is now, by id."""
+        """The row and the sequence number of each chunk that there is now, by id."""
         return self.snapshot.row_data.table
 
     def alive(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether there is a chunk with this ledger number, aligned with seqs."""
+        """Whether there is a chunk with this sequence number, aligned with seqs."""
         rows = self.snapshot.rows
         return rows.among(seqs, rows.alive)
 
     def removed(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether the chunk with this ledger number was removed, aligned with seqs; False for numbers not known yet."""
+        """Whether the chunk with this sequence number was removed, aligned with seqs; False for unknown numbers."""
         rows = self.snapshot.rows
         return rows.among(seqs, ~rows.alive)
 
@@ -292,7 +292,7 @@ class Core:
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Ids and ledger numbers of entries that are stored with the same content and, if given, row of `vectors`.
+        """Ids and sequence numbers of entries that are stored with the same content and, if given, row of `vectors`.
 
         Metadata may have its keys in another order.
         """
@@ -335,10 +335,10 @@ class Core:
             return len(deleted)
 
     def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Delete chunks by ledger number and append others with (n, dim) vectors: in ledger, `umi.mark` and indexes."""
+        """Delete chunks by sequence number and append others with (n, dim) vectors: in ledger, mark and indexes."""
         indexes = self.indexes
         is_first = indexes.snapshot.mark.seq == 0
-        settings = fingerprint(self.embedder) if is_first else None
+        settings = embedder_settings(self.embedder) if is_first else None
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
@@ -377,7 +377,7 @@ class Core:
     ) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        while True:  # again, if a chunk was replaced or removed after its ledger number was looked up
+        while True:  # again, if a chunk was replaced or removed after its sequence number was looked up
             asked = [seq for seq in wanted if seq]
             removed = self.indexes.removed(asked)  # the cache of chunks may still hold removed ones
             found = self.chunks([seq for seq, is_removed in zip(asked, removed, strict=True) if not is_removed])
@@ -400,7 +400,7 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
         before: dict[str, list[int]] | None = None
-        while True:  # again, if a chunk was replaced or removed meanwhile, until the ledger numbers stay the same
+        while True:  # again, if a chunk was replaced or removed meanwhile, until the sequence numbers stay the same
             around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
@@ -410,7 +410,7 @@ class Core:
             self.ready()
 
     def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
-        """Ledger numbers of the neighbours of each stored id, its own included, by position."""
+        """Sequence numbers of the neighbours of each stored id, its own included, by position."""
         snapshot, rows_of_ids = self._rows_of(ids)
         rows, allowed = snapshot.rows, None if where is None else snapshot.row_data.mask(snapshot, where, None)
         around: dict[str, list[int]] = {}
@@ -431,7 +431,7 @@ class Core:
         return snapshot, rows
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Chunks by ledger number, without removed ones.
+        """Chunks by sequence number, without removed ones.
 
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed. Not in a read-only store: there another
