@@ -136,7 +136,7 @@ def test_a_bad_batch_is_refused_whole(store, batch, vectors, error, said):
     ("fault", "error", "said"),
     [
         ("raises", EmbedderError, "down"),
-        ("nan", EmbedderError, "NaN.*'n256'"),
+        ("nan", EmbedderError, "NaN.*'n(256|512)'"),  # a slow machine's model gets both batches at the same time
         ("short", EmbedderError, "shape"),
         ("shape", ReindexRequired, "63 dimensions.*64"),
     ],
