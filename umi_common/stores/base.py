@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
@@ -21,7 +20,6 @@ from umi_common.stores.batch_checks import (
     OnInvalid,
     ValidBatch,
     checked_page,
-    embedded,
     ids_to_delete,
     valid_batch,
 )
@@ -93,12 +91,15 @@ class BaseStore(Closing, ABC):
 
 
 class _Scan(NamedTuple):
-    """A scan that may go on: `_content` and all ids that pass its filter at its first page; the last id returned."""
+    """The ids that a scan listed at its first page, for its next page."""
 
     content: object
+    """`_content` when they were listed."""
     where: Filter | None
     last: str
+    """The last id of the page before."""
     ids: list[str]
+    """All that passed `where`, rising."""
 
 
 class CollectionStore(BaseStore):
@@ -117,7 +118,7 @@ class CollectionStore(BaseStore):
         self.search_counter = SearchCounter()
         self._closed = False
         self._scan: _Scan | None = None
-        """None: the last scan has ended, or chunks were added since."""
+        """The scan that may go on; None: the last one has ended, or chunks were added since."""
 
     @property
     def embedder(self) -> Embedder:
@@ -164,8 +165,8 @@ class CollectionStore(BaseStore):
         same = self._unchanged(batch)
         todo = [index for index in range(len(batch.chunks)) if index not in same]
         new = [batch.chunks[index] for index in todo]
-        embed = partial(embedded, embedder=self._embedder, config=self._config.embedder, cache=self._embeddings)
-        made = batch.vectors_of(todo, partial(embed, dim=dim, show_progress=show_progress))
+        options = {"config": self._config.embedder, "cache": self._embeddings, "show_progress": show_progress}
+        made = batch.vectors_of(todo, self._embedder, dim=dim, **options)
         self._scan = None  # its list of ids lacks the new ones
         for start in range(0, len(new), self._write_at_once):
             part = slice(start, start + self._write_at_once)

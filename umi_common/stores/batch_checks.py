@@ -1,11 +1,11 @@
-"""What all stores share: chunks and vectors of an `add`, checked and embedded; checks of other arguments."""
+"""Checks of the arguments of all stores; the texts of an `add`, embedded."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -35,7 +35,7 @@ from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
 FIELDS = tuple(field.name for field in fields(Chunk))
-"""Keys that a record may have."""
+"""Keys that a dict in place of a chunk may have."""
 CACHED_FROM = 16
 """Fewest texts of one call for which the cache of vectors is used. Writing the cache is a second write to the disk;
 without it, adding one message of a chat is one write."""
@@ -68,19 +68,19 @@ class AddReport:
 
 
 class ValidBatch(NamedTuple):
-    """The valid items of a batch as chunks, and the others."""
+    """The valid items of a batch as chunks, and reports of the invalid ones."""
 
     chunks: list[Chunk]
     vectors: Vectors | None
     """(n, dim) unit rows, one per chunk; None: the caller gave none."""
     skipped: tuple[SkippedChunk, ...]
 
-    def vectors_of(self, indices: Sequence[int], embed: Callable[[list[str], list[str]], Vectors]) -> Vectors:
-        """(len(indices), dim) unit rows of these chunks: the caller's, else from `embed`, given their ids and texts."""
+    def vectors_of(self, indices: Sequence[int], embedder: Embedder, **options: Any) -> Vectors:
+        """(len(indices), dim) unit rows of these chunks: the caller's, else from `embedded` with these options."""
         if self.vectors is not None:
             return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
         chunks = [self.chunks[index] for index in indices]
-        return embed([chunk.id for chunk in chunks], [chunk.indexed_text for chunk in chunks])
+        return embedded([chunk.id for chunk in chunks], [chunk.indexed_text for chunk in chunks], embedder, **options)
 
 
 def valid_batch(
@@ -89,7 +89,7 @@ def valid_batch(
     """The chunks and vectors of a batch; see `HybridStore.add`.
 
     Args:
-        items: Chunks, or records with the fields of `Chunk` as keys.
+        items: Chunks, or dicts with the fields of `Chunk` as keys.
         vectors: (n, dim), one row per item; None: the embedder makes them.
         dim: Dimension of the store; None: not known yet.
         on_invalid: "raise": the first invalid item raises. "skip": invalid items are left out.
@@ -131,7 +131,7 @@ def checked_on_invalid(on_invalid: OnInvalid) -> OnInvalid:
 
 
 def _as_chunk(index: int, item: object) -> Chunk:
-    """The item if it is a chunk, else the chunk of a record.
+    """The item if it is a chunk, else the chunk with the fields of a dict.
 
     Raises:
         InvalidChunk: If it is neither; names the item by its index.
@@ -145,10 +145,10 @@ def _as_chunk(index: int, item: object) -> Chunk:
     if unknown or missing:
         wrong = f"with the unknown key {unknown[0]!r:.40}" if unknown else f"without {missing[0]!r}"
         raise InvalidChunk(f"item {index} is {type(item).__name__} {wrong}; expected the fields {', '.join(FIELDS)}")
-    record = dict(item)
-    if record.get("metadata", {}) is None:
-        del record["metadata"]
-    return Chunk(**record)
+    values = dict(item)
+    if values.get("metadata", {}) is None:
+        del values["metadata"]
+    return Chunk(**values)
 
 
 def _text(item: object, name: str) -> str | None:
@@ -158,7 +158,7 @@ def _text(item: object, name: str) -> str | None:
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and whether each row was finite; other rows are arbitrary.
+    """(n, dim) unit rows, and whether each row was finite; a row that was not is arbitrary.
 
     Raises:
         InvalidVector: If the shape is wrong or the values are no numbers.
@@ -219,7 +219,7 @@ def embedded(
     if len(texts) < CACHED_FROM:
         cache = None
     if getattr(embedder, "in_place", False):
-        # No service is called: a cache would gain no time, and no limit on the bytes of a call is needed.
+        # No service is called: a cache saves no time, and the bytes of a call need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     known = {} if cache is None else cache.get(texts)
     size = dim or declared_dim(embedder)

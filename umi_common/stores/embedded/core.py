@@ -28,7 +28,6 @@ from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import (
     AddReport,
     OnInvalid,
-    embedded,
     ids_to_delete,
     refuse_other_dimension,
     valid_batch,
@@ -280,8 +279,8 @@ class Core:
             report = AddReport(len(todo), len(same), batch.skipped)
             if not todo:
                 return report
-            embed = partial(embedded, embedder=self.embedder, config=self.config.embedder, cache=self.vector_cache)
-            made = batch.vectors_of(todo, partial(embed, dim=self.dim, show_progress=show_progress))
+            options = {"config": self.config.embedder, "cache": self.vector_cache, "show_progress": show_progress}
+            made = batch.vectors_of(todo, self.embedder, dim=self.dim, **options)
             with self.writing:
                 self.ready_to_write()
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
