@@ -1,4 +1,4 @@
-"""ChromaStore over a user's own collection: what others write is found, and what fails is said."""
+"""ChromaStore over a user's own collection: writes of others are found, and failures are reported."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reversed(HashEmbedder):
 
 
 class Broken(HashEmbedder):
-    """Fails at its first text."""
+    """An embedder that fails at its first text."""
 
     def embed_documents(self, texts):
         raise RuntimeError("no such model")
@@ -595,7 +595,7 @@ def test_a_record_that_is_gone_for_a_moment_has_its_vector_again_when_it_is_back
 
 
 class Absent:
-    """A collection that gives some records' vectors to nobody: another program deletes and adds them again."""
+    """A collection that returns no vectors for some records, as while another program deletes and adds them again."""
 
     ids = frozenset()
 

@@ -1,4 +1,4 @@
-"""Opening a collection: what is refused, and what is made."""
+"""Opening a collection: settings that are refused, and indexes that are created."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_server_gets_payload_indexes_once_and_the_tenants_theirs():
     made = {}
 
     class Server(Counting):
-        """Local mode that calls itself a server and notes what is indexed."""
+        """A client in local mode that claims to be a server, and records the payload indexes."""
 
         init_options: ClassVar = {"url": "http://there"}
 

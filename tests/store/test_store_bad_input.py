@@ -1,4 +1,4 @@
-"""Whatever is wrong is named, with the way out, and nothing is written."""
+"""An error names the wrong argument and how to fix it, and nothing is written."""
 
 from __future__ import annotations
 

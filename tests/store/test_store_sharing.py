@@ -186,7 +186,7 @@ def test_a_reader_sees_the_next_write(path):
 @pytest.mark.parametrize("dim", [HashEmbedder().dim, 8])
 def test_a_reader_is_told_that_another_process_has_embedded_everything_with_another_model(path, dim):
     class Another(HashEmbedder):
-        """Of the same or another dimension; its vectors have no cosine with those of before that means anything."""
+        """Of the same or another dimension; cosines between its vectors and those of the first model mean nothing."""
 
         def __init__(self) -> None:
             super().__init__(dim)
