@@ -391,20 +391,6 @@ def checked_ids(ids: Iterable[str]) -> list[str]:
     return ids
 
 
-def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
-    """Raise if the store holds vectors of another dimension.
-
-    Called under the write lock, because another thread may have written the store's first vectors in the meantime.
-
-    Raises:
-        InvalidVector: As described.
-    """
-    if dim not in (None, vectors.shape[1]):
-        raise InvalidVector(
-            f"vectors have {vectors.shape[1]} dimensions and the store holds {dim}; give vectors of {dim} dimensions"
-        )
-
-
 class progress:
     """A progress bar over `total` chunks, as a context manager; call it with a count to advance.
 

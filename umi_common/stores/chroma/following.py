@@ -1,8 +1,9 @@
 """Updates a side index after writes to its collection, those of other programs included.
 
 Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
-other programs are found by the number of records, which each search compares; if counting is slow, only so often that
-it takes a tenth of the time. If the number differs, all ids are listed, new records are read and removed ones dropped.
+other programs are found by the number of records, which each search compares; if counting is slow, so rarely that it
+takes at most a tenth of the time. If the number differs, all ids are listed, new records are read and removed ones
+dropped.
 
 A record that was replaced does not change the number. So every `seconds` the next `RECORDS_COMPARED` records are read
 and compared, and further ones as long as some have changed; if one is gone, all ids are listed. Every write is found

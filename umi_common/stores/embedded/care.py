@@ -35,7 +35,7 @@ from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 1_000
-"""Rows in memory at the same time while all are checked."""
+"""Rows read at a time while all rows are checked."""
 TEXTS_AT_ONCE = 5_000
 """Texts compared in one pass over the postings."""
 SAMPLE = 1_000

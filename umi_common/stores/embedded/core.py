@@ -20,7 +20,7 @@ import numpy as np
 from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
+from umi_common.errors import InvalidVector, LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
@@ -29,7 +29,6 @@ from umi_common.stores.batch_checks import (
     AddReport,
     OnInvalid,
     ids_to_delete,
-    refuse_other_dimension,
     valid_batch,
 )
 from umi_common.stores.embedded.directory import WriterLock
@@ -285,7 +284,11 @@ class Core:
                 self.ready_to_write()
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
                 if self.indexes.table.seqs_of(list(same)) == list(same.values()):
-                    refuse_other_dimension(made, self.dim)
+                    if self.dim not in (None, made.shape[1]):  # another thread has written the first vectors
+                        raise InvalidVector(
+                            f"vectors have {made.shape[1]} dimensions and the store holds {self.dim}; give vectors of "
+                            f"{self.dim} dimensions"
+                        )
                     new = [entries[at] for at in todo]
                     self._commit([seq for seq in self._seqs_of(new) if seq is not None], new, made)
                     return report

@@ -80,11 +80,15 @@ class FollowedFile:
         """Acquired directly, not through `_changed`: the `__enter__` of a condition is written in Python, and an
         interrupt inside it would leave the lock held for ever."""
         self._changed = threading.Condition(self._lock)
+        self._openings = 0
+        """Rises when all connections are opened anew or closed."""
         self._idle: list[sqlite3.Connection] = []
         self._in_use: dict[sqlite3.Connection, int] = {}
+        """Connections that threads use, with `_openings` when they got them; an older one is closed when released."""
         self._watch: sqlite3.Connection | None = None
+        """Shows by `PRAGMA data_version` that another process has committed."""
         self._files: _Files | None = None
-        self._openings = 0
+        """The files when they were opened; None: they must be opened anew."""
         self._closed = False
         with _opening:
             self._open()
@@ -154,16 +158,16 @@ class FollowedFile:
         with self._lock:
             self._check_open()
             if self._idle:
-                return self._handed_out(self._idle.pop())
+                return self._noted_in_use(self._idle.pop())
         with _opening, self._lock:
             self._check_open()
             self._location.check()
             if self._files is None:
                 self._open()
             assert self._files is not None
-            return self._handed_out(self._connected(self._files.options))
+            return self._noted_in_use(self._connected(self._files.options))
 
-    def _handed_out(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _noted_in_use(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         self._in_use[connection] = self._openings
         return connection
 
