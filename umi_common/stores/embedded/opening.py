@@ -13,6 +13,7 @@ from umi_common.config import UmiConfig, checked_settings
 from umi_common.embedders import CallableEmbedder, as_embedder, declared_dim
 from umi_common.errors import ConfigError, ReindexRequired, StoreLocked
 from umi_common.protocols import Embedder
+from umi_common.runtime.forks import renew_in_child
 from umi_common.stores.batch_checks import checked_directory
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
@@ -38,27 +39,34 @@ class _Shared:
             self.core.close()
 
 
-_shared: WeakValueDictionary[str, _Shared] = WeakValueDictionary()
-"""By real path. An entry lasts as long as a handle of it."""
-_registry_lock = threading.RLock()
-"""Guards `_shared`; no other lock is acquired while it is held, except by garbage collection."""
+class _Registry:
+    """Directories that this process has open for writing, by real path. An entry lasts as long as a handle of it."""
+
+    def __init__(self) -> None:
+        self._renew()
+        renew_in_child(self, _Registry._renew)  # a child cannot use the parent's stores, nor a lock that a thread held
+
+    def _renew(self) -> None:
+        self._entries: WeakValueDictionary[str, _Shared] = WeakValueDictionary()
+        self._lock = threading.RLock()
+
+    def entry(self, path: str) -> _Shared:
+        """The entry of a directory; a new one if there is none, or if the path names another directory by now."""
+        with self._lock:
+            shared = self._entries.get(path)
+            if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
+                shared = self._entries[path] = _Shared()
+            return shared
 
 
-def _after_fork() -> None:
-    """Start without shared stores: those of the parent cannot be used, and its threads may have held the lock."""
-    global _shared, _registry_lock
-    _shared, _registry_lock = WeakValueDictionary(), threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_registry = _Registry()
 
 
 class CoreHandle:
     """One use of an open core. The core is closed when the last of its handles is closed.
 
     Args:
-        shared: The entry of the directory in `_shared`; None: no other handle uses the core.
+        shared: The entry of the directory in the registry; None: no other handle uses the core.
     """
 
     def __init__(self, core: Core, shared: _Shared | None = None) -> None:
@@ -88,7 +96,7 @@ def open_core(
     directory = None if path is None else checked_directory(path)
     if directory is None or read_only:
         return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
-    shared = _shared_entry(os.path.realpath(directory))
+    shared = _registry.entry(os.path.realpath(directory))
     with shared.lock:
         shared.handles += 1  # first: garbage collection may close another handle meanwhile
         try:
@@ -101,15 +109,6 @@ def open_core(
         except BaseException:
             shared.release()
             raise
-
-
-def _shared_entry(path: str) -> _Shared:
-    """The entry of a directory; a new one if there is none, or if the path names another directory by now."""
-    with _registry_lock:
-        shared = _shared.get(path)
-        if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
-            shared = _shared[path] = _Shared()
-        return shared
 
 
 def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
