@@ -35,8 +35,10 @@ class _Shared:
     def release(self) -> None:
         """Count one handle less, and close the core if it was the last."""
         self.handles -= 1
-        if not self.handles and self.core is not None:
-            self.core.close()
+        core = self.core
+        if not self.handles and core is not None:
+            self.core = None  # closed handles keep this entry, and must not keep the core
+            core.close()
 
 
 class _Registry:
@@ -54,7 +56,8 @@ class _Registry:
         """The entry of a directory; a new one if there is none, or if the path names another directory by now."""
         with self._lock:
             shared = self._entries.get(path)
-            if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
+            core = None if shared is None else shared.core
+            if shared is None or (core is not None and not core.ledger.in_place()):
                 shared = self._entries[path] = _Shared()
             return shared
 
@@ -100,7 +103,7 @@ def open_core(
     with shared.lock:
         shared.handles += 1  # first: garbage collection may close another handle meanwhile
         try:
-            if shared.core is None or shared.core.closed:
+            if shared.core is None:
                 shared.core = _opened(directory, embedder, config, read_only=False)
             else:
                 wanted = shared.core.config if config is None else config
