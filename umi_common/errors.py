@@ -59,7 +59,7 @@ class QueryTooLong(InputError):
 
 
 class InvalidLimit(InputError):
-    """`limit` is outside 1..100."""
+    """`limit` is outside 1..100, or another number of chunks is not a whole number or too small."""
 
 
 class InvalidTimeRange(InputError):

@@ -88,9 +88,9 @@ def store() -> str:
     drawing.box(270, 224, 230, 84, ("vectors in memory", "an exact scan: byte codes", "first, then float32"), "teal")
     drawing.arrow(135, 308, 135, 340)
     drawing.arrow(385, 308, 385, 340)
-    drawing.box(20, 342, 480, 62, ("recall", "rows that an index lacks are scored exactly"), "plain")
+    drawing.box(20, 342, 480, 62, ("recall", "one snapshot; both arms score every candidate"), "plain")
     drawing.arrow(260, 404, 260, 424)
-    drawing.box(20, 426, 480, 40, "every candidate is checked against the ledger", "blue")
+    drawing.box(20, 426, 480, 40, "every hit is read from the ledger and checked", "blue")
     return drawing.text()
 
 

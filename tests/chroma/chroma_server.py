@@ -53,7 +53,7 @@ class ChromaServer:
             self._process = None
 
     def client(self) -> Any:
-        """One for all tests: each has a socket, which only `close` gives back."""
+        """The client that all tests share: each client has a socket, which only `close` closes."""
         if self._client is None:
             settings = Settings(anonymized_telemetry=False)
             self._client = chromadb.HttpClient("127.0.0.1", self.port, settings=settings)
@@ -67,7 +67,7 @@ class ChromaServer:
             self._client = None
 
     def collection(self) -> Any:
-        """A new one."""
+        """A new collection."""
         return self.client().create_collection(f"c-{uuid4().hex}")
 
     def __enter__(self) -> ChromaServer:

@@ -1,4 +1,4 @@
-"""A ChromaStore with a directory is closed and opened again: the same ranking, and little is read for it."""
+"""A ChromaStore with a directory is closed and opened again: the ranking is the same, and few records are read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def talk(number):
 
 @pytest.fixture
 def collection(tmp_path):
-    """Talks of twenty texts each."""
+    """A collection of conversations of twenty texts each."""
     made = chromadb.PersistentClient(str(tmp_path / "chroma")).create_collection("talks")
     write(made, range(RECORDS))
     return made

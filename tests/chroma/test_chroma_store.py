@@ -1,4 +1,4 @@
-"""ChromaStore over a user's own collection: what others write is found, and what fails is said."""
+"""ChromaStore over a user's own collection: writes of others are found, and failures are reported."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reversed(HashEmbedder):
 
 
 class Broken(HashEmbedder):
-    """Fails at its first text."""
+    """An embedder that fails at its first text."""
 
     def embed_documents(self, texts):
         raise RuntimeError("no such model")
@@ -595,7 +595,7 @@ def test_a_record_that_is_gone_for_a_moment_has_its_vector_again_when_it_is_back
 
 
 class Absent:
-    """A collection that gives some records' vectors to nobody: another program deletes and adds them again."""
+    """A collection that returns no vectors for some records, as while another program deletes and adds them again."""
 
     ids = frozenset()
 
@@ -641,3 +641,14 @@ def test_nested_metadata_of_a_document_added_to_a_live_collection_comes_back_as_
         assert {key: found.metadata[key] for key in metadata} == metadata and "_umi_json" not in found.metadata
         chroma.update_document("x", Document(page_content="A flat note.", metadata={"nest": "none"}))
         assert retriever.invoke("flat", filter={"nest": "none"})[0].metadata["nest"] == "none"
+
+
+def test_a_record_that_was_read_before_a_search_found_it_gets_its_position_all_the_same(client, collection):
+    store = ChromaStore(collection, MODEL)
+    ids, texts = ["n0", "n1"], ["The boiler leaks.", "The roof leaks."]
+    client.get_collection(collection.name).add(
+        ids=ids, documents=texts, metadatas=[{"source": "notes"}] * 2, embeddings=MODEL.embed_documents(texts)
+    )
+    assert [chunk.position for chunk in store.get(ids)] == [None, None]  # no search has indexed them yet
+    assert len(store) == len(store.ids())
+    assert [chunk.position for chunk in store.get(ids)] == [0, 1]

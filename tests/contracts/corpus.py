@@ -1,4 +1,4 @@
-"""A seeded corpus small enough for brute force, with everything in it that a store treats differently."""
+"""A seeded corpus small enough for brute force, with chunks of each kind that a store treats differently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = 120
 
 
 def corpus(seed: int = 0, size: int = SIZE) -> list[Chunk]:
-    """Chunks of 2 to 12 words in sources of many lengths; some without source, place or time; some texts twice."""
+    """Chunks of 2 to 12 words in sources of many lengths; some without source, position or time; some texts twice."""
     dice = np.random.default_rng(seed)
     chunks: list[Chunk] = []
     for number in range(size):
@@ -43,14 +43,14 @@ def corpus(seed: int = 0, size: int = SIZE) -> list[Chunk]:
 
 
 def queries(seed: int = 0, count: int = 4) -> list[str]:
-    """Of one to five words of the corpus, and a stranger in every second one."""
+    """Queries of one to five words of the corpus; every second one also has a word that no chunk holds."""
     dice = np.random.default_rng(1_000 + seed)
     asked = [" ".join(dice.choice(WORDS, size=dice.integers(1, 6))) for _ in range(count)]
     return [f"{query} zyzzyva" if place % 2 else query for place, query in enumerate(asked)]
 
 
 def search(store: Store, *texts: str, depth: int = 10, now: datetime = NOW, **options) -> Pool:
-    """A recall with what most tests do not care about."""
+    """`store.recall` with defaults for depth and time."""
     return store.recall([Probe(text) for text in texts], depth=depth, now=now, **options)
 
 

@@ -1,4 +1,4 @@
-"""What a store must answer, worked out the slow way: every chunk looked at, every score from its formula in float64."""
+"""The results that a store must give, by brute force: every chunk is scored by the formula in float64."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Oracle:
         self._vectors = dict(zip(self.chunks, made, strict=True))
 
     def passing(self, where: Filter | None = None, window: TimeRange | None = None) -> set[str]:
-        """Ids of the chunks that may be seen."""
+        """Ids of the chunks that pass."""
         return {
             id
             for id, chunk in self.chunks.items()
@@ -39,14 +39,14 @@ class Oracle:
         }
 
     def cosines(self, query: str) -> dict[str, float]:
-        """By id, of the chunks that have a vector; none for a query without one."""
+        """Cosine by id, of the chunks that have a vector; none for a query without one."""
         asked = self.embedder.embed_queries([query])[0].astype(np.float64)
         if not asked.any():
             return {}
         return {id: _cosine(vector, asked) for id, vector in self._vectors.items() if vector.any()}
 
     def bm25(self, query: str) -> dict[str, float]:
-        """By id, Lucene's form, of the chunks that share a term with the query.
+        """BM25 by id, in Lucene's form, of the chunks that share a term with the query.
 
         sum over the query's terms of
         weight * ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 (1 - b + b length / average))
@@ -64,7 +64,7 @@ class Oracle:
         return scores
 
     def beside(self, id: str, reach: int, among: set[str] | None = None) -> list[str]:
-        """Ids at most `reach` places from one in its source, in order; of these, those `among`."""
+        """Ids at most `reach` positions from an id in its source, in order; only those in `among`."""
         chunk = self.chunks[id]
         if chunk.source is None or chunk.position is None:
             return [id] if among is None or id in among else []
@@ -78,7 +78,7 @@ class Oracle:
         return [other for other in near if among is None or other in among]
 
     def decayed(self, scores: Mapping[str, float], decay: DecayConfig, now: datetime) -> dict[str, float]:
-        """Scores above 0 times floor + (1 - floor) * 2^(-age / half-life); no time and the future: unchanged."""
+        """Scores above 0 times floor + (1 - floor) * 2^(-age / half-life); 1 without a time or in the future."""
         return {id: score * self._factor(id, decay, now) if score > 0 else score for id, score in scores.items()}
 
     def _factor(self, id: str, decay: DecayConfig, now: datetime) -> float:

@@ -70,7 +70,7 @@ def on_disk(embedder: Embedder, folder: Path) -> Store:
 
 
 def qdrant_local(embedder: Embedder, folder: Path) -> Store:
-    """QdrantStore over the client's own imitation of a server."""
+    """QdrantStore over the client's local mode."""
     from qdrant_client import QdrantClient
 
     return QdrantStore(QdrantClient(":memory:"), "contract", embedder)
@@ -85,7 +85,7 @@ def python_lists(embedder: Embedder, folder: Path) -> Store:
 
 
 def qdrant_engine(embedder: Embedder, folder: Path) -> Store:
-    """QdrantStore over Qdrant's own engine, which `qdrant-edge-py` brings into this process."""
+    """QdrantStore over Qdrant's engine, which `qdrant-edge-py` runs in this process."""
     from edge_client import EdgeClient
 
     return QdrantStore(EdgeClient(folder / "shard"), "contract", embedder)
@@ -116,7 +116,7 @@ def _server() -> Any:
 
 GAPS = {
     "test_positions_differ_by_one_exactly_where_chunks_stand_side_by_side": (
-        "what a gap between positions hides is looked up around the best chunks only"
+        "chunks more than one position apart do not count as adjacent"
     ),
 }
 REMOVED = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Filters mean in every store, and in every call that takes one, what docs/filters.md says."""
+"""Filters have the meaning of docs/filters.md in every store, and in every call that takes one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNKS, FILTERS = 60, 60
 
 
 def asked_everywhere(store, where) -> dict[str, set[str]]:
-    """The ids that pass a filter, as each reading call sees it. All texts are one word, so both arms find all."""
+    """The ids that pass a filter, by each reading call. All texts are one word, so both arms find all."""
     tree = parse_filter(where)
     pool = search(store, "boat", depth=1_000, where=tree)
     rows = pool.ids

@@ -1,4 +1,4 @@
-"""What `Store.recall` promises, against brute force."""
+"""The promises of `Store.recall`, compared with brute force."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONDITIONS = [
 
 @pytest.fixture(scope="module")
 def oracle():
-    """What a store of `corpus()`, as `filled` is, must answer."""
+    """The results that a store of `corpus()` must give."""
     return Oracle(corpus())
 
 
@@ -47,7 +47,7 @@ def test_an_editor_shows_every_option_of_recall(store_class):
 
 
 def expected(oracle, query, where=None, window=None, decay=None):
-    """Of the chunks that may be seen: scores under decay, for each arm; the slack comes with them."""
+    """For each arm, the decayed scores of the chunks that pass, and the tolerance of the store."""
     may = oracle.passing(where, window)
     for scores in (oracle.bm25(query), oracle.cosines(query)):
         seen = {id: score for id, score in scores.items() if id in may}
@@ -164,7 +164,7 @@ def test_several_probes_share_one_pool_in_which_each_scores_every_row(filled, ki
 
 
 def side_by_side(pool):
-    """Pairs of rows that are neighbours, which is all that sources and positions say."""
+    """Pairs of rows that are neighbours by source and position."""
     place = {
         (source, position): row
         for row, (source, position) in enumerate(zip(pool.source.tolist(), pool.position.tolist(), strict=True))

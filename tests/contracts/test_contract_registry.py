@@ -1,4 +1,4 @@
-"""The registry itself: an exemption names a test that exists, and is told to the user."""
+"""Every exemption in the registry names a test that exists, and is in docs/scale.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Store.scan` promises: every chunk once, in the order of ids, a page at a time."""
+"""The promises of `Store.scan`: every chunk once, by rising id, a page at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from umi_common.types import Chunk
 
 
 def pages(store, limit, where=None):
-    """All pages, the last one included though it be empty."""
+    """All pages, with the last one even if it is empty."""
     after = None
     while True:
         page = store.scan(where=where, after=after, limit=limit)

@@ -1,4 +1,4 @@
-"""A recall by one arm alone gives what that arm gives in a recall by both, and the other arm does nothing."""
+"""A recall by one arm gives the same scores as that arm in a recall by both, and does not call the other arm."""
 
 from __future__ import annotations
 

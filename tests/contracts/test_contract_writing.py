@@ -1,4 +1,4 @@
-"""What `Store` promises to those who write to it and read chunks back."""
+"""The promises of `Store` about writing chunks and reading them back."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def test_an_id_with_half_an_emoji_is_the_id_of_no_chunk(store):
 
 
 def test_the_first_vectors_have_the_dimension_of_the_embedder(store):
-    """Else no query could be compared with them, and the store could not be opened again."""
+    """Otherwise no query could be compared with them, and the store could not be opened again."""
     with pytest.raises(InvalidVector, match="64"):
         store.add([Chunk("x", "boat")], vectors=np.ones((1, 63)))
     assert len(store) == 0
@@ -333,7 +333,7 @@ def test_an_empty_store_has_nothing(store):
 
 
 def test_many_threads_at_once_lose_nothing_and_show_nothing_half_written(store):
-    """Writers keep chunks in pairs of one text; a reader must never see a chunk without what it says of itself."""
+    """Writers keep chunks in pairs of one text; a reader must never see one of a pair without the other."""
     rounds = 6
 
     def write(writer: int) -> None:

@@ -1,4 +1,4 @@
-"""A process that reads a store and says, line by line, what it is asked for: `ids`, `texts`, `search WORD`."""
+"""A process that reads a store and answers one request a line: `ids`, `texts`, `verify`, `search WORD`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _answer(store: HybridStore, asked: str) -> object:
 
 
 def _import_everything() -> None:
-    """The library may lie where only root can read it."""
+    """Import all modules while the process is root: only root may be able to read their files."""
     with tempfile.TemporaryDirectory() as home:
         with HybridStore.open(home, embedder=HashEmbedder(16)) as store:
             store.add([Chunk("w", "warm")])

@@ -1,4 +1,4 @@
-"""A process that writes to a store until it is killed, and keeps a diary that outlives it."""
+"""A process that writes to a store until it is killed, and logs its writes in a file, the diary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDS = 60
 
 
 def write_until_killed(path: str, diary: str, seed: int, point: str | None, passes: int) -> None:
-    """Add, replace, delete and rebuild at random; at the `passes`-th passing of `point`, die."""
+    """Add, replace, delete and rebuild at random; end by SIGKILL when `point` is passed for the `passes`-th time."""
     dice = random.Random(seed)
     left = passes
 
@@ -52,7 +52,7 @@ def _write(path: str, diary: str, dice: random.Random) -> None:
 
 
 def replay(diary: Path, before: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What must be there, and what may be there instead: the last write, if it was not acknowledged."""
+    """The content after the acknowledged writes, and after the last write, which may not be acknowledged."""
     content, attempt = dict(before), dict(before)
     for line in diary.read_text().splitlines() if diary.exists() else []:
         entry = json.loads(line)

@@ -1,4 +1,4 @@
-"""An index, a reader and a mark belong to one ledger: what was made from another is made again, and answers at once."""
+"""An index, a reader and a mark belong to one ledger: an index of another one is made again at the opening."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FRUIT = ("apple", "banana", "cherry", "damson", "elder")
 
 
 def chunks(first: int, count: int) -> list[Chunk]:
-    """Each holds one fruit, and the fruits change from chunk to chunk."""
+    """Chunks that each name one fruit, in turn."""
     return [
         Chunk(f"c{i:03}", f"The {FRUIT[i % 5]} of row {i}.", metadata={"n": i}) for i in range(first, first + count)
     ]
@@ -33,7 +33,7 @@ def opened(path: Path, **options: object) -> HybridStore:
 
 
 def check(store: HybridStore, expected: list[Chunk]) -> None:
-    """Everything that words find is what the ledger holds, and nothing was embedded."""
+    """Assert that the lexical arm finds the chunks of the ledger, and that nothing was embedded."""
     assert store.get(store.ids()) == sorted(expected, key=lambda chunk: chunk.id)
     for fruit in FRUIT:
         found = {id for id, _ in store.search_lexical(fruit, k=1_000)} if expected else set()
@@ -43,7 +43,7 @@ def check(store: HybridStore, expected: list[Chunk]) -> None:
 
 
 def put_back(copy: Path, store: Path) -> None:
-    """The ledger of a copy over that of a store, and nothing else of it."""
+    """Replace the ledger of a store, and no other file, by that of a copy."""
     for leftover in store.glob("umi.db-*"):
         leftover.unlink()
     shutil.copyfile(copy / "umi.db", store / "umi.db")
@@ -74,7 +74,7 @@ def test_a_store_whose_ledger_was_exchanged_for_anothers_answers_from_the_new_on
 
 @pytest.mark.parametrize("closing_of_the_copied", ["closed", "open"])
 def test_a_backup_put_back_and_written_to_answers_from_what_was_written(closing_of_the_copied, tmp_path):
-    """Backup, ten adds, restore, fifteen other adds, kill, open: the snapshot in the folder knows the ten."""
+    """Backup, ten adds, restore, fifteen other adds, kill, open: the saved index in the folder holds the ten."""
     path, backup = tmp_path / "store", tmp_path / "backup"
     backup.mkdir()
     with opened(path) as store:
@@ -121,7 +121,7 @@ def test_a_ledger_put_back_after_a_crash_answers_as_it_did_then(tmp_path):
 
 
 def test_a_reader_notices_that_the_ledger_went_another_way(tmp_path):
-    """The reader has seen writes that the ledger put back never had; numbers alone would let it read on."""
+    """The reader has read writes that the restored ledger never had; by sequence numbers alone it would not notice."""
     path = tmp_path / "store"
     with opened(path) as store:
         store.add(chunks(0, 20))
@@ -139,7 +139,7 @@ def test_a_reader_notices_that_the_ledger_went_another_way(tmp_path):
 
 
 def test_a_copied_folder_may_go_its_own_way(tmp_path):
-    """Two writers of one past; a snapshot is carried from one folder to the other."""
+    """Two copies of a store are written to; then the saved index of one is put into the other."""
     with opened(tmp_path / "a") as store:
         store.add(chunks(0, 10))
     shutil.copytree(tmp_path / "a", tmp_path / "b")

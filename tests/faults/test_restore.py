@@ -1,4 +1,4 @@
-"""Copies of a store put back in every way, then written to, then a crash: the copy's answers, or an error that helps.
+"""A copy of a store is put back in any way, then written to, then a crash: the results of the copy, or a typed error.
 
 A copy is one that docs/operate.md describes. It is put back file by file, so every set of files that an interrupted
 restore leaves is tried, beside what the folder held: the same store some writes later, or another of the same length.
@@ -59,7 +59,7 @@ def open_store(path: Path | None, embedder: CountingEmbedder | None = None) -> H
 
 
 def killed(path: Path, image: Path) -> None:
-    """What a writer leaves that dies now."""
+    """A copy of the files as a writer that is killed now leaves them."""
     shutil.copytree(path, image, ignore=shutil.ignore_patterns("*-shm"))
 
 
@@ -81,7 +81,7 @@ def make_copy(path: Path, copy: Path, how: str) -> None:
 
 
 def copied_store(path: Path, copy: Path, how: str) -> list[Chunk]:
-    """A closed store of COPIED chunks and its copy; what the copy holds."""
+    """A closed store of COPIED chunks, its copy, and the content of the copy."""
     with open_store(path) as store:
         store.add(chunks(0, COPIED))
     if how in ("open folder", "umi.db and its log"):  # with part of it in the log alone
@@ -98,7 +98,7 @@ def copied_store(path: Path, copy: Path, how: str) -> list[Chunk]:
 
 
 def go_on(path: Path, how: str) -> None:
-    """What becomes of the folder after the copy was made."""
+    """Write to the folder after the copy was made."""
     if how == "nothing":
         shutil.rmtree(path)
         path.mkdir()
@@ -133,7 +133,7 @@ def put_back(copy: Path, path: Path, names: Iterable[str], *, remove_log: bool) 
 
 
 def check(store: HybridStore, content: list[Chunk]) -> None:
-    """Both arms answer as a store made at one stroke; it says that it is sound."""
+    """Assert that both arms answer as a store written in one batch, and that verify() finds no problem."""
     by_id = {chunk.id: chunk for chunk in content}
     assert store.ids() == sorted(by_id)
     assert store.get(sorted(by_id)) == [by_id[id] for id in sorted(by_id)]
@@ -150,7 +150,7 @@ def check(store: HybridStore, content: list[Chunk]) -> None:
 
 
 def opened(path: Path) -> HybridStore:
-    """Open; nothing is embedded."""
+    """Open the store; fails if anything is embedded."""
     embedder = CountingEmbedder(HashEmbedder(DIMENSIONS))
     store = open_store(path, embedder)
     assert embedder.document_calls == 0
@@ -211,7 +211,7 @@ def test_a_copy_in_a_new_folder_or_in_place_of_the_old_one_is_the_store(how, tmp
 @pytest.mark.parametrize("indexes", ["of the copy", "of another store", "older", "none"])
 @pytest.mark.parametrize("then", ["closed", "killed"])
 def test_indexes_put_beside_any_ledger_never_answer_for_it(indexes, then, tmp_path):
-    """Only the folder `lexical` comes back; the ledger is newer, or another store's."""
+    """Only the folder `lexical` is put back; the ledger is newer, or another store's."""
     store_path, copy = tmp_path / "store", tmp_path / "copy"
     copied_store(store_path, copy, "closed folder")
     go_on(store_path, "the same store, later" if then == "closed" else "the same store, killed")
@@ -228,7 +228,7 @@ def test_indexes_put_beside_any_ledger_never_answer_for_it(indexes, then, tmp_pa
 
 
 def leave_a_log(path: Path, whose: str) -> list[Chunk]:
-    """Go on until a writer is killed, so that the folder has a log that does not belong to the copy; what it holds."""
+    """Write until the writer is killed: the folder has a log that is not the copy's. Returns the content."""
     if whose == "another store":
         go_on(path, whose)
         content = chunks(3, COPIED, turn=7)
@@ -262,7 +262,7 @@ def test_a_ledger_put_back_beside_a_log_that_is_not_its_own_is_refused_or_whole(
 @pytest.mark.parametrize("whose", LOGS)
 @pytest.mark.parametrize("how", ["closed folder", "sqlite backup"])
 def test_the_same_where_the_log_holds_a_part_of_the_pages(how, whose, tmp_path, monkeypatch):
-    """Pages of two files together may look like a database; they are no store."""
+    """Pages of two files together may look like a database, but they are not a store."""
     monkeypatch.setattr(sys.modules[__name__], "COPIED", 600)
     restored_beside_a_log(tmp_path, how, ("umi.db",), whose)
 

@@ -43,7 +43,7 @@ QUERIES = ("red boat", "night train to the coast", "snow")
 
 
 def answers(store: HybridStore) -> list:
-    """All that a user can see of a store."""
+    """All results and facts that a user can read from a store."""
     pools = [store.recall([Probe(query)], depth=20, now=NOW, around=1) for query in QUERIES]
     seen = [(pool.ids, pool.lexical.tolist(), pool.dense.tolist(), pool.position.tolist()) for pool in pools]
     return [store.ids(), store.get(store.ids()), seen]
@@ -197,7 +197,7 @@ def test_a_store_with_a_damaged_index_is_not_migrated_in_part(large, tmp_path):
 
 
 def test_a_damaged_table_is_not_reindexed_away(large):
-    """The index knows of rows that the table has lost: it is not made anew from what is left."""
+    """The index holds rows that the table has lost, so it is not made again from the table."""
     with closing(sqlite3.connect(large / "umi.db")) as connection:
         size, root = 8_192, connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunks'").fetchone()[0]
     with HybridStore.open(large, embedder=HashEmbedder(16)) as store:
@@ -216,7 +216,7 @@ def test_a_damaged_table_is_not_reindexed_away(large):
 
 
 def everything(path: Path) -> list:
-    """What a user sees of a store that is searched, read, walked, checked, written to and opened again."""
+    """The results of searching, reading, scanning, verifying, writing to and reopening a store."""
     with HybridStore.open(path, embedder=HashEmbedder(16)) as store:
         seen = [answers(store), walk(store, 50), store.scan(where={"user": 1}), store.verify().checked]
         store.add([Chunk("new", "green hill"), Chunk("c007", "red lake")])
@@ -228,7 +228,7 @@ def everything(path: Path) -> list:
 
 
 def structure(data: bytes) -> list[int]:
-    """Offsets where a flip does most harm: the heads of SQLite's pages, its schema, and the first bytes of each row."""
+    """Offsets where a flip does the most harm: heads of SQLite's pages, its schema, the first bytes of each row."""
     size, places = int.from_bytes(data[16:18], "big"), list(range(100))
     for page in range(0, len(data), size):
         head = page + (100 if page == 0 else 0)

@@ -1,4 +1,4 @@
-"""A disk that is full: a typed error, what was there is intact, and work resumes."""
+"""A full disk: a typed error, the stored chunks are intact, and with room again writes succeed."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def press_ctrl_c(*_: object) -> None:
 
 
 def interrupted(call: Callable[[], object], seconds: float) -> bool:
-    """Make the call, and press Ctrl+C after so many seconds. Returns whether that stopped it."""
+    """Make the call and interrupt it after some seconds. Returns whether it was stopped."""
     before = signal.signal(signal.SIGALRM, press_ctrl_c)
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)

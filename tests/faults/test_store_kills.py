@@ -1,4 +1,4 @@
-"""SIGKILL at random moments and at every failpoint: nothing acknowledged is lost, nothing is half there."""
+"""SIGKILL at random moments and at every failpoint: no acknowledged write is lost, and no batch is stored in part."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def large(tmp_path_factory) -> tuple[Path, dict[str, str]]:
 
 
 def killed(processes, path, diary, seed: int) -> None:
-    """One life of a writer: odd seeds die at a failpoint, even ones at some moment."""
+    """Run a writer until it is killed: odd seeds at a failpoint, even ones at a random moment."""
     dice = random.Random(seed)
     point = OF_THE_LEDGER[seed // 2 % len(OF_THE_LEDGER)] if seed % 2 else None
     process = processes.Process(
@@ -85,7 +85,7 @@ def killed(processes, path, diary, seed: int) -> None:
 
 
 def reopened(path: Path) -> tuple[HybridStore, float]:
-    """The store, and the CPU seconds until it had answered."""
+    """The opened store, and the CPU seconds until its first answer."""
     started, working = time.monotonic(), time.process_time()
     store = HybridStore.open(path, embedder=HashEmbedder(16))
     pool = store.recall([Probe("red boats at night")], depth=10, now=NOW)

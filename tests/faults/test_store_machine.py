@@ -128,7 +128,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.same_as_new(pool, query, where)
 
     def same_as_new(self, pool, query, where):
-        """A store made at one stroke gives the same pool, to the bit."""
+        """A store written in one batch gives the same pool, to the bit."""
         with HybridStore.open(embedder=HashEmbedder(16)) as new:
             new.add([self.model[id] for id in sorted(self.model)])
             other = new.recall([Probe(query)], depth=10, now=NOW, where=where, around=1)

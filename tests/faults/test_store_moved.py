@@ -1,4 +1,4 @@
-"""The directory of an open store is deleted, renamed or replaced: nothing is acknowledged into nowhere."""
+"""The directory of an open store is deleted, renamed or replaced: no write to it is acknowledged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open_store(path: Path, **options) -> HybridStore:
 
 
 def content_of(path: Path) -> dict[str, bytes]:
-    """Of all files but SQLite's lock file and its log, which belong to whoever has umi.db open."""
+    """Content of all files but SQLite's umi.db-shm and umi.db-wal, which a process that has umi.db open changes."""
     sqlites = ("umi.db-shm", "umi.db-wal")
     return {
         str(file): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file() and file.name not in sqlites
@@ -199,7 +199,7 @@ def test_a_new_stores_folders_are_synced_so_that_a_crash_of_the_machine_does_not
 
 
 def test_a_moved_store_can_be_opened_again_at_once(live):
-    """The lock goes with the directory, and the old object gives it back."""
+    """The lock file is in the directory, and closing the old store releases it."""
     store = open_store(live)
     live.rename(live.parent / "moved")
     with pytest.raises(StoreError):

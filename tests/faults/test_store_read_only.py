@@ -57,7 +57,7 @@ class Reader:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A directory that any user may read; pytest's own is closed to others."""
+    """A directory that any user may read; only its owner may read pytest's own."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)

@@ -147,5 +147,5 @@ def test_a_filter_over_a_hundred_thousand_rows_is_fast_and_many_distinct_values_
 
 def test_a_row_costs_four_bytes_a_key_besides_its_values():
     columns = columns_of([{"user": "ann", "kind": i % 7} for i in range(10_000)])
-    held = sum(column._codes.nbytes for column in columns._columns.values())
+    held = sum(column._codes._array.nbytes for column in columns._columns.values())
     assert held == 4 * 2 * 10_000

@@ -1,4 +1,4 @@
-"""Corpora, stores that die, and a process that ingests until it is killed."""
+"""Corpora, stores that fail, and a process that ingests until it is killed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PART = 2_000
 
 
 class Died(BaseException):
-    """Nothing catches it: as near to a kill as one process comes."""
+    """An exception that no code catches, in place of a kill."""
 
 
 class Dying:
-    """A store that dies at its n-th step; every write has one before it and one after."""
+    """A store that raises Died at its n-th step; every write has a step before it and one after it."""
 
     def __init__(self, store: Store, steps: int) -> None:
         self._store, self._left = store, steps
@@ -60,7 +60,7 @@ def opened(path: Path) -> HybridStore:
 
 
 def write_records(path: Path, numbers: Iterator[int] | range, *, words: str = "about boilers") -> None:
-    """A record a number, with an id of its own."""
+    """Write a record for each number, with an id."""
     lines = (json.dumps({"id": f"r{number}", "text": f"record {number} {words}"}) for number in numbers)
     path.write_text("".join(f"{line}\n" for line in lines))
 
@@ -113,7 +113,7 @@ def opened_by_one_who_dies(path: Path, trace: Path) -> HybridStore:
 
 
 def main(store: str, folder: str, kill_after: str, address: str | None = None) -> None:
-    """Ingest in small parts; die at once when so many batches are noted."""
+    """Ingest in small parts; end the process when so many batches are recorded."""
     left = int(kill_after)
     take = sessions.IngestSession.take
 

@@ -61,7 +61,7 @@ class Failing:
 
 
 def local() -> QdrantClient:
-    """The client's own imitation of a server."""
+    """A client in local mode."""
     return QdrantClient(":memory:")
 
 

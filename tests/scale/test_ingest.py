@@ -1,4 +1,4 @@
-"""Bulk ingestion: each chunk exactly once, whatever changed, failed or was interrupted before."""
+"""Bulk ingestion stores each chunk exactly once, after any change, failure or interruption."""
 
 from __future__ import annotations
 

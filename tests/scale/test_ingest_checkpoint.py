@@ -1,4 +1,4 @@
-"""The checkpoint: one run at a time, its own store and embedder only, and losing it costs nothing but time."""
+"""The checkpoint: one run at a time, for one store and one embedder; losing it costs only time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in parts: together they are the whole file, whatever is in it and wherever it is cut."""
+"""Parts of a file: together they are the whole file, whatever it holds and wherever it is cut."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ RECORDS = 300
 
 
 def processes_of_ray() -> set[int]:
-    """Below this process."""
+    """The processes of Ray that descend from this one."""
     import psutil
 
     return {child.pid for child in psutil.Process().children(recursive=True)}

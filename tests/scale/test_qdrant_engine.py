@@ -33,7 +33,7 @@ CONDITIONS = [
 
 
 def meaning(client, name="toys", **options):
-    """A store whose vectors tell all texts apart, so that no tie leaves a choice to the engine."""
+    """A store whose vectors differ for all texts, so that there are no ties."""
     return QdrantStore(client, name, **options)
 
 
@@ -50,7 +50,7 @@ def engine(chunks, tmp_path_factory):
 
 
 def assert_alike(one, other):
-    """The same rows and scores, but for the engine's float32 idf."""
+    """Assert equal rows and scores, within the error of the engine's float32 idf."""
     assert one.ids == other.ids
     for name in ("dense", "dense_rank", "lexical_rank", "source", "position", "length", "vectors", "dense_mean"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-12, err_msg=name)

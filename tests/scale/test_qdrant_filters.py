@@ -1,4 +1,4 @@
-"""Filters as Qdrant evaluates them over a point's facts: never narrower than umi's, and exact where they say so."""
+"""Filters as conditions of Qdrant: all chunks that pass umi's filter pass them; if they are exact, no others."""
 
 from __future__ import annotations
 

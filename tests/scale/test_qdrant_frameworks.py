@@ -1,4 +1,4 @@
-"""LangChain and LlamaIndex take the store as they take the embedded one."""
+"""LangChain and LlamaIndex work with QdrantStore as with HybridStore."""
 
 from __future__ import annotations
 

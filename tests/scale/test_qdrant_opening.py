@@ -1,4 +1,4 @@
-"""Opening a collection: what is refused, and what is made."""
+"""Opening a collection: settings that are refused, and indexes that are created."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_server_gets_payload_indexes_once_and_the_tenants_theirs():
     made = {}
 
     class Server(Counting):
-        """Local mode that calls itself a server and notes what is indexed."""
+        """A client in local mode that claims to be a server, and records the payload indexes."""
 
         init_options: ClassVar = {"url": "http://there"}
 
@@ -217,3 +217,13 @@ def test_a_collection_made_again_by_another_program_is_not_written_to():
     with pytest.raises(NotAStore, match="lost its settings"):
         store.add([Chunk("b", "a grey cat")])
     assert client.count("toys").count == 0
+
+
+def test_vectors_of_a_collection_made_again_with_another_dimension_are_refused():
+    client = local()
+    store = qdrant(client)
+    store.add([Chunk("a", "a grey cat")])
+    client.delete_collection("toys")
+    QdrantStore(client, "toys", HashEmbedder(8)).add([Chunk("a", "a grey cat")])
+    with pytest.raises(ReindexRequired, match=r"made again.*8 dimensions"):
+        store.vectors(["a"])

@@ -1,4 +1,4 @@
-"""One search: how often the server is asked, and that the pool is the embedded store's."""
+"""One search: the number of calls to the server, and a pool equal to the embedded store's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def filled(chunks):
 
 
 def asked(client, call):
-    """The calls that the client saw meanwhile."""
+    """The calls of the client during a search."""
     client.calls.clear()
     call()
     return dict(client.calls)

@@ -1,4 +1,4 @@
-"""What is known of a collection from two samples."""
+"""Statistics of a collection from two samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms as sparse vectors, and back."""
+"""Terms as sparse vectors, and term frequencies from them."""
 
 from __future__ import annotations
 

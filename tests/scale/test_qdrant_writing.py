@@ -1,4 +1,4 @@
-"""Writes to a server that may fail, and chunks that others may not see."""
+"""Writes to a server that may fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small store whose embedder is a hash of words, so that every number can be worked out."""
+"""A small store whose embedder is a hash of words, so that every number can be computed by hand."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def chunks() -> list[Chunk]:
 
 
 def search(store: HybridStore, *texts: str, depth: int = 10, **options):
-    """A recall with what most tests do not care about."""
+    """`store.recall` with defaults for depth and time."""
     return store.recall([Probe(text) for text in texts], depth=depth, now=options.pop("now", NOW), **options)

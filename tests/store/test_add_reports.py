@@ -1,4 +1,4 @@
-"""Batches as people have them: blank pages, odd values, items that are wrong."""
+"""Batches with blank texts, unusual values and invalid items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks as rows: what is written for many at once is what is written for each."""
+"""Chunks as rows: many encoded together give the same rows as each encoded alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store promises to whoever uses it, on five chunks that can be checked by hand."""
+"""The promises of HybridStore, on five chunks that can be checked by hand."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_own_vectors_are_taken_as_they_are():
 
 @pytest.fixture
 def without_embedder():
-    """It fails at a query with a word that no chunk has."""
+    """A store whose embedder fails at a query with a word that no chunk has."""
     with HybridStore.open(embedder=FaultyEmbedder(HashEmbedder(64), fail_on="boat!")) as opened:
         opened.add(chunks())
         yield opened
@@ -136,7 +136,7 @@ def test_without_the_embedder_words_answer(without_embedder):
 
 @pytest.fixture
 def broken_words(monkeypatch):
-    """The lexical index raises whenever it is asked."""
+    """Makes every search of the lexical index raise."""
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("broken for the test")
@@ -237,7 +237,7 @@ ARRAYS = [
 
 
 def assert_same(one, other):
-    """Equal to the last bit."""
+    """Assert that two pools are equal to the last bit."""
     assert one.ids == other.ids
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)

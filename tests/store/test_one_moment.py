@@ -1,4 +1,4 @@
-"""A search shows what it found: no chunk that changes hands meanwhile is shown with another tenant's text."""
+"""A search shows the versions that it scored: a chunk that gets another tenant is not shown with its text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANN = {"tenant": "ann"}
 
 
 def chunk(number: int, tenant: str, *, day: int = 1) -> Chunk:
-    """Its text says whose it is."""
+    """A chunk whose text names its tenant."""
     return Chunk(
         f"c{number:02}",
         f"The red boat of {tenant}, number {number}.",
@@ -33,7 +33,7 @@ def chunk(number: int, tenant: str, *, day: int = 1) -> Chunk:
 
 
 class PlainStore:
-    """A store of somebody's own: the protocol's methods and nothing more."""
+    """A user's own store: it has the methods of the protocol only."""
 
     def __init__(self, store: HybridStore) -> None:
         self._store = store
@@ -52,7 +52,7 @@ def store(request):
 
 
 def after(stage: str, change: Callable[[], object]) -> Callable[[str], Callable[[object], None]]:
-    """An observer that makes a change once, when a stage has ended."""
+    """An observer that makes a change once, after a stage."""
     changes = [change]
 
     def on_stage(name: str) -> Callable[[object], None]:
@@ -108,7 +108,7 @@ def test_a_neighbour_that_becomes_another_tenants_is_not_packed(store):
 
 
 def test_a_hit_replaced_by_a_newer_version_that_passes_stays_a_hit(store):
-    """An edit is no reason to lose the answer."""
+    """The newer version of an edited chunk is shown, too."""
     with DualRetriever(store) as umi:
         first = best(umi)
         watch = after("recall", lambda: store.add([chunk(number, "ann", day=2) for number in first]))
@@ -259,7 +259,7 @@ def test_eight_threads_search_while_ids_change_tenants(tmp_path):
 
 
 def shown_by(face: str, store: HybridStore) -> Callable[[], list[str]]:
-    """A function that searches ann's chunks and gives every text it is shown."""
+    """A function that searches ann's chunks and returns every text of the result."""
     if face == "LangChain":
         from umi_langchain import UmiRetriever
 

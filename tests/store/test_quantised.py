@@ -1,4 +1,4 @@
-"""The scan over codes gives what the scan over floats gives, to the bit, and its bound is one."""
+"""The scan over codes gives the same result as the scan over floats, to the bit, and no error exceeds its bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches that share a scan of the codes find, to the last bit, what each finds alone."""
+"""Searches that share a scan of the codes have the same results as alone, to the last bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors saved beside the ledger: a large store opens by map, answers to the bit as from the ledger, and survives."""
+"""Vectors saved beside the ledger: a large store maps them, gives equal results and notices damage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = ["red", "blue", "green", "boat", "train", "coast", "night", "rain", "sno
 
 
 def chunks(first: int, last: int) -> list[Chunk]:
-    """Chunks by number; each holds a word of its own."""
+    """Chunks by number; each holds a word that no other has."""
     dice = random.Random(first)
     return [
         Chunk(f"c{i}", f"{' '.join(dice.choices(WORDS, k=4))} n{i}", source=f"s{i // 9}", position=i)
@@ -46,7 +46,7 @@ def opened(path: Path, **options) -> HybridStore:
 
 
 def answers(store: HybridStore) -> list:
-    """What searches find, by both arms, with every number of the pool."""
+    """The pools of some searches by both arms, with all their numbers."""
     seen = []
     for text, vector in (("red boat", VECTORS[5]), ("night n77", VECTORS[-1]), ("snow n1040", VECTORS[1_040])):
         pool = store.recall([Probe(text, vector)], depth=20, now=NOW, around=1)
@@ -57,7 +57,7 @@ def answers(store: HybridStore) -> list:
 
 @pytest.fixture(scope="module", autouse=True)
 def saved_from() -> Iterator[None]:
-    """Vectors are saved from a tenth of the rows on, so that each of these stores is made and compared in a moment."""
+    """Vectors are saved from a tenth of the rows on, so that these stores are small."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense_file, "SAVED_FROM", dense_file.SAVED_FROM // 10)
         yield

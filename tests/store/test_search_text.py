@@ -1,4 +1,4 @@
-"""`Chunk.search_text` through the life of a store in a directory."""
+"""`Chunk.search_text` in a store in a directory: added, replaced, reopened."""
 
 from __future__ import annotations
 

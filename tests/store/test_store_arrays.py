@@ -1,4 +1,4 @@
-"""Rows, places and the exact scan against the slow way."""
+"""Rows, positions and the exact scan, compared with simple loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding in bulk: what is written is what was given, statement by statement."""
+"""Large batches: each SQL statement writes the chunks that were given."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_new_ledger_has_pages_that_five_vectors_of_384_fill(tmp_path):
 
 
 def test_a_large_batch_is_stored_though_its_analysis_fails(tmp_path, monkeypatch):
-    """It is analysed while SQLite commits, and then once more: the fault belongs to the lexical arm alone."""
+    """The batch is analysed while SQLite commits, and then once more; only the lexical arm fails."""
     asked: list[int] = []
 
     def failing(analyzer: Analyzer, pieces: Sequence[str]) -> list[str]:

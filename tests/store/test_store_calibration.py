@@ -1,4 +1,4 @@
-"""What a corpus tells about itself: the same after any history, to the bit, and worked out the slow way."""
+"""Statistics of a corpus: equal to the bit after any history of writes, and equal to those of simple loops."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_measurement_that_breaks_off_is_not_taken_for_done(monkeypatch):
 
 
 def test_unity_is_the_intra_class_correlation_by_hand():
-    """Two sources of two chunks each, said the same within and at right angles between: all variance is between."""
+    """Two sources of two chunks each, equal within a source and orthogonal between: all variance is between sources."""
     table = RowTable()
     table.append([Head(at + 1, f"c{at}", "st"[at // 2], at, None) for at in range(4)])
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Looking after a store: reindexing, compacting, importing, repairing."""
+"""Reindexing, compacting, importing and repairing a store."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_reader_follows_a_reindex_of_the_vectors(path):
 
 
 class FakeCollection:
-    """What umi asks of a Chroma collection."""
+    """The methods of a Chroma collection that an import calls."""
 
     def __init__(self, rows):
         self.rows = {row[0]: row for row in rows}
@@ -297,7 +297,7 @@ def test_verify_names_a_chunk_that_was_changed_behind_our_back(path):
     ],
 )
 def test_verify_compares_words_with_texts_and_repair_indexes_them_again(path, tmp_path, other, full):
-    """The saved index holds the postings of other texts and says that it is this ledger's."""
+    """The saved index holds the postings of other texts and the mark of this ledger."""
     texts = {chunk.id: other.get(chunk.id, chunk.text) for chunk in chunks()}
     with HybridStore.open(tmp_path / "other", embedder=HashEmbedder(64)) as store:
         store.add(

@@ -1,4 +1,4 @@
-"""Random filters over random metadata, through the whole search: nothing that fails the filter ever comes out."""
+"""Random filters over random metadata, through the whole search: no chunk that fails the filter is returned."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stored(cases: Cases, dice: np.random.Generator) -> list[Chunk]:
 
 
 def hostile_llms() -> list:
-    """Every second one gets its variations searched; the others' replies are refused or hold none."""
+    """LLMs, of which every second one gives variations that are searched; the others give none, or refused ones."""
     obeyed = ScriptedLLM(lambda _: HOSTILE)
     return [obeyed, FaultyLLM("injection"), obeyed, FaultyLLM("echo")]
 
@@ -82,7 +82,7 @@ def test_ten_thousand_filter_and_chunk_pairs():
 
 
 def check_recall(store: HybridStore, chunks: list[Chunk], query: str, where: dict, may: set[str]) -> None:
-    """Both arms under two BM25 variants: all of what may be seen and matches, and nothing else."""
+    """Both arms under two BM25 variants: they find all chunks that pass and match, and no others."""
     tree = parse_filter(where)
     holding = {chunk.id for chunk in chunks if set(query.split()) & set(chunk.text.split())}
     for variant in ("lucene", "plus"):

@@ -1,4 +1,4 @@
-"""A store that version 1 wrote, kept as it was: today's code opens, verifies and answers from it."""
+"""A stored directory that version 1 wrote: the present code opens it, verifies it and searches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections as LangChain and LlamaIndex write them to Chroma come over: places, times, vectors and all."""
+"""Collections as LangChain and LlamaIndex write them to Chroma are imported with positions, times and vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXTS = ["the red boat", "a blue boat", "night train to the coast"]
 
 
 def imported(theirs) -> tuple[HybridStore, int]:
-    """A store that took the collection over, and how many texts that embedded."""
+    """A store into which the collection was imported, and how many texts were embedded for it."""
     embedder = CountingEmbedder(HashEmbedder(64))
     store = HybridStore.open(embedder=embedder)
     report = store.import_collection(theirs)

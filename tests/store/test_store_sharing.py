@@ -186,7 +186,7 @@ def test_a_reader_sees_the_next_write(path):
 @pytest.mark.parametrize("dim", [HashEmbedder().dim, 8])
 def test_a_reader_is_told_that_another_process_has_embedded_everything_with_another_model(path, dim):
     class Another(HashEmbedder):
-        """Of the same or another dimension; its vectors have no cosine with those of before that means anything."""
+        """Of the same or another dimension; cosines between its vectors and those of the first model mean nothing."""
 
         def __init__(self) -> None:
             super().__init__(dim)
@@ -335,3 +335,16 @@ def test_a_store_that_is_compacted_while_a_reader_opens_is_not_called_damaged(pa
         store.compact()
         with closing(Ledger(path / FILE, read_only=True)) as ledger, ledger.snapshot() as connection:
             mark_file.check(read_first, ledger, ledger.mark(connection))
+
+
+def test_a_store_that_is_closed_while_another_opening_of_it_is_refused_releases_its_directory(path):
+    first = HybridStore.open(path, embedder=HashEmbedder())
+
+    class Other(HashEmbedder):
+        def __getattribute__(self, name):
+            first.close()  # as another thread, or the garbage collector, may at any moment
+            return super().__getattribute__(name)
+
+    with pytest.raises(StoreLocked, match="with embedder"):
+        HybridStore.open(path, embedder=Other(32))
+    assert message_elsewhere(path) == ""

@@ -18,7 +18,7 @@ QUERIES = ["red boat", "the night train to the coast", "snow zyzzyva", "boiler r
 
 
 class Older:
-    """A store from before `recall` knew strategies and time limits: it always asks both arms."""
+    """A store whose `recall` has no strategy and no time limit: it always searches both arms."""
 
     def __init__(self, store):
         self._store = store

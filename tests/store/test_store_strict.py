@@ -1,4 +1,4 @@
-"""Strict search fails where the lenient one is answered by the other arm."""
+"""`search_lexical` raises where `recall` answers with the other arm."""
 
 from __future__ import annotations
 

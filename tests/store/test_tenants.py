@@ -1,4 +1,4 @@
-"""Tenants: what one can learn of another, with a filter over one store and with a store for each."""
+"""What a tenant can learn about another, with a filter over one store and with a store for each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DESCRIPTORS_EACH = 7
 
 
 def chunks(user: str, count: int, seed: int = 7) -> list[Chunk]:
-    """Turns of conversations, whose sources have the same names for every user."""
+    """Turns of conversations; the sources of all users have the same names."""
     draw = np.random.default_rng(seed)
     return [
         Chunk(
@@ -60,7 +60,7 @@ def chunks(user: str, count: int, seed: int = 7) -> list[Chunk]:
 
 
 def retriever_over(store: HybridStore) -> DualRetriever:
-    """With an LLM and everything that ranks, by a clock that stands still."""
+    """A retriever with an LLM, all ranking stages and a clock that stands still."""
     config = UmiConfig(
         routing={"mode": "always"},
         decay={"half_life_hours": 100.0, "floor": 0.5},
@@ -71,7 +71,7 @@ def retriever_over(store: HybridStore) -> DualRetriever:
 
 
 def without_times(result):
-    """The same result, had no stage taken any time."""
+    """The result with all times set to 0."""
     stages = []
     for stage in result.trace:
         facts = {key: fact for key, fact in stage.facts.items() if key != "milliseconds" and not key.endswith("_ms")}
@@ -100,7 +100,7 @@ def told(store: HybridStore, **options) -> list[object]:
 
 
 def _told_after(other: HybridStore, own: HybridStore) -> list[object]:
-    """What the second is shown when the first has searched before, in the same process."""
+    """All that the second tenant is shown after the first has searched in the same process."""
     if len(other):
         told(other)
     return told(own)
@@ -275,7 +275,7 @@ def test_a_store_stays_open_for_the_next_use_and_the_least_recently_used_is_clos
 
 
 def test_a_store_in_use_is_never_closed_under_a_search(tmp_path):
-    """Eight threads go through twenty tenants of whom two may stay open."""
+    """Eight threads use twenty tenants, of whom two may stay open."""
     with tenants_in(tmp_path, max_open=2) as tenants:
         for number in range(20):
             with tenants.store(str(number)) as store:
@@ -531,7 +531,7 @@ def test_tenants_that_are_removed_at_the_same_time_are_all_removed(tmp_path):
 
 @pytest.mark.parametrize("root", ["~/tenants", "tenants"])
 def test_a_root_in_the_home_or_the_working_directory_stays_the_same_folder(root, tmp_path, monkeypatch):
-    """Where the stores are opened, tenants are listed and removed, too."""
+    """Tenants are listed and removed in the folder in which their stores are opened."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
@@ -16,8 +15,15 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ValidBatch, checked_page, embedded, valid_batch
-from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.batch_checks import (
+    AddReport,
+    OnInvalid,
+    ValidBatch,
+    checked_page,
+    ids_to_delete,
+    valid_batch,
+)
+from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
 
@@ -83,12 +89,15 @@ class BaseStore(Closing, ABC):
 
 
 class _Scan(NamedTuple):
-    """A scan that may go on: `_content` and all ids that pass its filter at its first page; the last id returned."""
+    """The ids that a scan listed at its first page, for its next page."""
 
     content: object
+    """`_content` when they were listed."""
     where: Filter | None
     last: str
+    """The last id of the page before."""
     ids: list[str]
+    """All that passed `where`, rising."""
 
 
 class CollectionStore(BaseStore):
@@ -107,7 +116,7 @@ class CollectionStore(BaseStore):
         self.search_counter = SearchCounter()
         self._closed = False
         self._scan: _Scan | None = None
-        """None: the last scan has ended, or chunks were added since."""
+        """The scan that may go on; None: the last one has ended, or chunks were added since."""
 
     @property
     def embedder(self) -> Embedder:
@@ -154,8 +163,8 @@ class CollectionStore(BaseStore):
         same = self._unchanged(batch)
         todo = [index for index in range(len(batch.chunks)) if index not in same]
         new = [batch.chunks[index] for index in todo]
-        embed = partial(embedded, embedder=self._embedder, config=self._config.embedder, cache=self._embeddings)
-        made = batch.vectors_of(todo, partial(embed, dim=dim, show_progress=show_progress))
+        options = {"config": self._config.embedder, "cache": self._embeddings, "show_progress": show_progress}
+        made = batch.vectors_of(todo, self._embedder, dim=dim, **options)
         self._scan = None  # its list of ids lacks the new ones
         for start in range(0, len(new), self._write_at_once):
             part = slice(start, start + self._write_at_once)
@@ -168,6 +177,26 @@ class CollectionStore(BaseStore):
                 ) from error
         return AddReport(len(new), len(same), batch.skipped)
 
+    @property
+    def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
+        """See `HybridStore.aembed`."""
+        return None if self._query_embedder.in_place else self._aembed
+
+    async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
+        self._check_open()
+        return await with_vectors(requests, self._query_embedder, self._embedder.dim)
+
+    def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
+        """Remove chunks by id, by filter, or by both: those of the ids that pass the filter. Returns their number.
+
+        Raises:
+            InputError: If neither is given.
+            FilterError: If the filter has no meaning.
+        """
+        self._ready()
+        tree = parse_filter(where)
+        return self._remove(ids_to_delete(ids, tree, "to empty a collection, delete it"), tree)
+
     def ids(self) -> list[str]:
         """Ids of all chunks, rising."""
         return self._ids_passing(None)
@@ -178,7 +207,8 @@ class CollectionStore(BaseStore):
         The first page of a scan lists all ids; the following pages use that list while `_content` is the same.
         """
         self._ready()
-        content, tree, start, scan = self._content(), parse_filter(where), checked_page(after, limit), self._scan
+        content, tree, scan = self._content(), parse_filter(where), self._scan
+        start, limit = checked_page(after, limit)
         if scan is not None and scan.content is content and (scan.where, scan.last) == (tree, start):
             ids = scan.ids
         else:
@@ -219,6 +249,10 @@ class CollectionStore(BaseStore):
     @abstractmethod
     def _unchanged(self, batch: ValidBatch) -> set[int]:
         """Indices of the chunks that are stored with the same fields and, if the batch has any, the same vectors."""
+
+    @abstractmethod
+    def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
+        """Remove the chunks with these ids, or all if None, that pass `where`; returns their number."""
 
     @abstractmethod
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:

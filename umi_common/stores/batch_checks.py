@@ -1,11 +1,11 @@
-"""What all stores share: chunks and vectors of an `add`, checked and embedded; checks of other arguments."""
+"""Checks of the arguments of all stores; the texts of an `add`, embedded."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -35,7 +35,7 @@ from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
 FIELDS = tuple(field.name for field in fields(Chunk))
-"""Keys that a record may have."""
+"""Keys that a dict in place of a chunk may have."""
 CACHED_FROM = 16
 """Fewest texts of one call for which the cache of vectors is used. Writing the cache is a second write to the disk;
 without it, adding one message of a chat is one write."""
@@ -68,19 +68,19 @@ class AddReport:
 
 
 class ValidBatch(NamedTuple):
-    """The valid items of a batch as chunks, and the others."""
+    """The valid items of a batch as chunks, and reports of the invalid ones."""
 
     chunks: list[Chunk]
     vectors: Vectors | None
     """(n, dim) unit rows, one per chunk; None: the caller gave none."""
     skipped: tuple[SkippedChunk, ...]
 
-    def vectors_of(self, indices: Sequence[int], embed: Callable[[list[str], list[str]], Vectors]) -> Vectors:
-        """(len(indices), dim) unit rows of these chunks: the caller's, else from `embed`, given their ids and texts."""
+    def vectors_of(self, indices: Sequence[int], embedder: Embedder, **options: Any) -> Vectors:
+        """(len(indices), dim) unit rows of these chunks: the caller's, else from `embedded` with these options."""
         if self.vectors is not None:
             return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
         chunks = [self.chunks[index] for index in indices]
-        return embed([chunk.id for chunk in chunks], [chunk.indexed_text for chunk in chunks])
+        return embedded([chunk.id for chunk in chunks], [chunk.indexed_text for chunk in chunks], embedder, **options)
 
 
 def valid_batch(
@@ -89,7 +89,7 @@ def valid_batch(
     """The chunks and vectors of a batch; see `HybridStore.add`.
 
     Args:
-        items: Chunks, or records with the fields of `Chunk` as keys.
+        items: Chunks, or dicts with the fields of `Chunk` as keys.
         vectors: (n, dim), one row per item; None: the embedder makes them.
         dim: Dimension of the store; None: not known yet.
         on_invalid: "raise": the first invalid item raises. "skip": invalid items are left out.
@@ -131,7 +131,7 @@ def checked_on_invalid(on_invalid: OnInvalid) -> OnInvalid:
 
 
 def _as_chunk(index: int, item: object) -> Chunk:
-    """The item if it is a chunk, else the chunk of a record.
+    """The item if it is a chunk, else the chunk with the fields of a dict.
 
     Raises:
         InvalidChunk: If it is neither; names the item by its index.
@@ -145,10 +145,10 @@ def _as_chunk(index: int, item: object) -> Chunk:
     if unknown or missing:
         wrong = f"with the unknown key {unknown[0]!r:.40}" if unknown else f"without {missing[0]!r}"
         raise InvalidChunk(f"item {index} is {type(item).__name__} {wrong}; expected the fields {', '.join(FIELDS)}")
-    record = dict(item)
-    if record.get("metadata", {}) is None:
-        del record["metadata"]
-    return Chunk(**record)
+    values = dict(item)
+    if values.get("metadata", {}) is None:
+        del values["metadata"]
+    return Chunk(**values)
 
 
 def _text(item: object, name: str) -> str | None:
@@ -158,7 +158,7 @@ def _text(item: object, name: str) -> str | None:
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and whether each row was finite; other rows are arbitrary.
+    """(n, dim) unit rows, and whether each row was finite; a row that was not is arbitrary.
 
     Raises:
         InvalidVector: If the shape is wrong or the values are no numbers.
@@ -219,7 +219,7 @@ def embedded(
     if len(texts) < CACHED_FROM:
         cache = None
     if getattr(embedder, "in_place", False):
-        # No service is called: a cache would gain no time, and no limit on the bytes of a call is needed.
+        # No service is called: a cache saves no time, and the bytes of a call need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     known = {} if cache is None else cache.get(texts)
     size = dim or declared_dim(embedder)
@@ -343,22 +343,27 @@ def checked_directory(path: object) -> Path:
     raise ConfigError(f"path is {path!r:.80}; expected a directory's name")
 
 
-def checked_page(after: str | None, limit: int) -> str:
-    """`after`, the last id of the page before; for None the empty string, which sorts before every id.
+def checked_page(after: str | None, limit: int) -> tuple[str, int]:
+    """`after`, the last id of the page before, or "" for None, which sorts before every id; and `limit`.
 
     Raises:
-        InvalidLimit: If `limit` is not a whole number above 0.
+        InvalidLimit: If `limit` is not a whole number of at least 1.
         InputError: If `after` is not a string that UTF-8 can encode.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0: the most chunks of one page")
-    if after is None:
-        return ""
+    limit = checked_count("limit", limit, least=1)
     try:
+        after = "" if after is None else after
         after.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise InputError(f"after is {after!r:.80}; expected the last id of the page before, or None") from error
-    return after
+    return after, limit
+
+
+def checked_count(name: str, value: int, *, least: int) -> int:
+    """The value of this argument; raises InvalidLimit unless it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidLimit(f"{name} is {value!r:.80}; expected a whole number of at least {least}")
+    return int(value)
 
 
 def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list[str] | None:
@@ -384,20 +389,6 @@ def checked_ids(ids: Iterable[str]) -> list[str]:
         if not isinstance(id, str):
             raise InputError(f"id {index} is {id!r:.80} ({type(id).__name__}); expected str, as ids are stored")
     return ids
-
-
-def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
-    """Raise if the store holds vectors of another dimension.
-
-    Called under the write lock, because another thread may have written the store's first vectors in the meantime.
-
-    Raises:
-        InvalidVector: As described.
-    """
-    if dim not in (None, vectors.shape[1]):
-        raise InvalidVector(
-            f"vectors have {vectors.shape[1]} dimensions and the store holds {dim}; give vectors of {dim} dimensions"
-        )
 
 
 class progress:

@@ -22,10 +22,9 @@ _armed: dict[str, Callable[[], None]] = {}
 
 def failpoint(name: str) -> None:
     """Call the action that is armed at `name`, if any."""
-    if _armed:
-        action = _armed.get(name)
-        if action is not None:
-            action()
+    action = _armed.get(name)
+    if action is not None:
+        action()
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Updates a side index after writes to its collection, those of other programs included.
 
 Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
-other programs are found by the number of records, which each search compares; if counting is slow, only so often that
-it takes a tenth of the time. If the number differs, all ids are listed, new records are read and removed ones dropped.
+other programs are found by the number of records, which each search compares; if counting is slow, so rarely that it
+takes at most a tenth of the time. If the number differs, all ids are listed, new records are read and removed ones
+dropped.
 
 A record that was replaced does not change the number. So every `seconds` the next `RECORDS_COMPARED` records are read
 and compared, and further ones as long as some have changed; if one is gone, all ids are listed. Every write is found
@@ -44,10 +45,14 @@ class Follower:
         self._collection, self._side = collection, side
         self._compared_at = time.monotonic()
         self._rest: list[str] = []
+        """Ids that this round of comparisons has still to read."""
         self._written: set[str] = set()
+        """Ids of noted writes."""
         self._number_changed = False
         self._next_count = 0.0
+        """`time.monotonic()` from which on the number is compared again."""
         self._noting = threading.Lock()
+        """Guards `_written`."""
         collection.observe(self)
 
     def follow(self, *, always: bool = True) -> None:
@@ -65,7 +70,7 @@ class Follower:
             self._compare_number()
         if time.monotonic() - self._compared_at >= self.seconds and self.lock.acquire(blocking=False):
             try:
-                self.compare()
+                self.compare_records()
             finally:
                 self.lock.release()
 
@@ -78,7 +83,7 @@ class Follower:
         if not same:
             with self.lock:
                 if self._collection.count() != len(self._side):
-                    self.list_ids()
+                    self.compare_ids()
         elif took >= SLOW_COUNT_SECONDS:
             self._next_count = begun + PAUSE_FACTOR * took
 
@@ -121,18 +126,18 @@ class Follower:
     def sync(self) -> None:
         """Compare everything: ids and records."""
         with self.lock:
-            self.list_ids()
+            self.compare_ids()
             self._rest = []
-            while self.compare():
+            while self.compare_records():
                 pass
 
     def open(self) -> None:
         """Bring an index that was saved, or is empty, up to the collection's ids."""
-        self.list_ids()
+        self.compare_ids()
         self._compared_at = time.monotonic()
 
-    def list_ids(self) -> None:
-        """Read the records that are new and drop those that are gone."""
+    def compare_ids(self) -> None:
+        """List all ids; read the records that are new, and drop those that are gone."""
         rows, skipped = self._side.snapshot.rows, set(self._side.skipped)
         unseen, gone = rows.alive.copy(), set(skipped)
         new: list[str] = []
@@ -149,8 +154,8 @@ class Follower:
         if gone:
             self._side.update([], gone)
 
-    def compare(self) -> bool:
-        """Compare the next records; whether some are left in this round."""
+    def compare_records(self) -> bool:
+        """Compare the next records. Returns whether some are left in this round."""
         if not self._rest:
             self._rest = [*self._side.ids(), *self._side.skipped]
         changed = True
@@ -174,7 +179,7 @@ class Follower:
         if changed or missing or gone:
             self._side.update(changed, [*missing, *gone])
         if missing and not every:  # as many others may have come, so that the number is the same
-            self.list_ids()
+            self.compare_ids()
         return bool(changed or missing)
 
     @property

@@ -75,7 +75,7 @@ class IndexedCollection:
         return taken
 
     def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
-        """The cache after reading those of the rows that are not in it."""
+        """The cache, after the rows that it lacked were read. `rows` rise."""
         if self._cached[0].view.nbytes > CACHE_BYTES:
             self._clear()
         vectors, slots = self._cached
@@ -97,32 +97,34 @@ class IndexedCollection:
         return self._cached
 
 
-def recall_pool(store: IndexedCollection, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
+def recall_pool(
+    indexed: IndexedCollection, queries: Vectors | None, request: RecallRequest, trace: RecallTrace
+) -> Pool:
     """The candidates of one search; `queries` are (V, dim) unit rows, None: BM25 alone.
 
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
     """
-    begun, snapshot, side = time.perf_counter(), store.side.snapshot, store.side
+    begun, snapshot, side = time.perf_counter(), indexed.side.snapshot, indexed.side
     rows = snapshot.rows
-    allowed = allowed_rows(store, snapshot, request.where, request.window)
+    allowed = allowed_rows(indexed, snapshot, request.where, request.window)
     weights = rows.decay(request)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, weights)
     lexical = search.ranked()
 
-    def terms_of(rows_of_terms: Sequence[int]) -> list[Sequence[str]]:
-        ids = [rows.ids[row] for row in rows_of_terms]
+    def terms_of(wanted: Sequence[int]) -> list[Sequence[str]]:
+        ids = [rows.ids[row] for row in wanted]
         known = {id: record for id in ids if (record := side.last_read(id)) is not None}
-        known |= store.collection.records([id for id in ids if id not in known])
+        known |= indexed.collection.records([id for id in ids if id not in known])
         return [side.terms(known.get(id)) for id in ids]
 
     named, links = search.references(lambda: side.names, lexical, [], terms_of, rare=False)
     found, vectors = [hits.rows for hits in lexical or ()], None
     if queries is not None:
         try:
-            nearest = _nearest(store, queries, search, allowed)
+            nearest = _nearest(indexed, queries, search, allowed)
             pooled = search.candidates([*found, *nearest], named, links)
-            vectors = store[pooled]
+            vectors = indexed[pooled]
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
@@ -130,28 +132,28 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
         if not found:
             raise SearchUnavailable(trace.reasons())
         pooled = search.candidates(found, named, links)
-        vectors = _vectors_for_ranking(store, pooled, trace)
+        vectors = _vectors_for_ranking(indexed, pooled, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
     fields = search.scored(lexical, pooled, alone=queries is None)
     if vectors is not None:
-        fields |= {"vectors": vectors} | statistics(store, snapshot, queries, trace)
+        fields |= {"vectors": vectors} | statistics(indexed, snapshot, queries, trace)
         if queries is not None:
             fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
     return search.pool(pooled, named, links, **fields)
 
 
 def allowed_rows(
-    store: IndexedCollection, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None
+    indexed: IndexedCollection, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None
 ) -> Mask:
     """(n,) the rows that pass filter and time range."""
     rows = snapshot.rows
     allowed = rows.alive if window is None else rows.alive & rows.within(window)
     if where is not None:
-        allowed = allowed & store.side.columns(store.collection.records).mask(where, len(rows))
+        allowed = allowed & indexed.side.columns(indexed.collection.records).mask(where, len(rows))
     return allowed
 
 
-def _nearest(store: IndexedCollection, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
+def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
     """For each query with a vector its best rows by decayed cosine, which umi computes anew for the rows from Chroma.
 
     Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. Enough are `depth`,
@@ -165,15 +167,15 @@ def _nearest(store: IndexedCollection, queries: Vectors, search: TextSearch, all
         return []
     if many <= max(FEW, request.depth):
         every = np.flatnonzero(allowed)
-        return _best(store, asked, [every] * len(asked), request.depth, weights)[0]
+        return _best(indexed, asked, [every] * len(asked), request.depth, weights)[0]
     where = None
-    if request.where is not None and not {leaf.key for leaf in comparisons(request.where)} & store.side.derived:
+    if request.where is not None and not {leaf.key for leaf in comparisons(request.where)} & indexed.side.derived:
         clause = to_chroma(request.where)
         where = None if clause is None else clause.where
-    count, total = depth, len(store.side)
+    count, total = depth, len(indexed.side)
     while True:
-        listed = store.collection.nearest(asked, min(count, total), where)
-        best, least, lowest = _best(store, asked, list(map(search.known, listed)), depth, weights)
+        listed = indexed.collection.nearest(asked, min(count, total), where)
+        best, least, lowest = _best(indexed, asked, list(map(search.known, listed)), depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
         # A row that Chroma did not list has a cosine of at most `lowest`, and decay only lowers it.
@@ -184,13 +186,17 @@ def _nearest(store: IndexedCollection, queries: Vectors, search: TextSearch, all
 
 
 def _best(
-    store: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
+    indexed: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
-    """For each of V queries its best rows with a vector by decayed cosine; (V,) the smallest decayed cosine of these;
-    (V,) the smallest cosine of all its `rows`. Both are -2 for a query without such rows."""
-    together = store.side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
+    """Rank the `rows` of each of V queries that have a vector.
+
+    Returns:
+        For each query its best `depth` rows by decayed cosine; (V,) the smallest decayed cosine among these; (V,) the
+        smallest cosine of all its rows. Both numbers are -2 for a query without such rows.
+    """
+    together = indexed.side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
     by_row = np.argsort(together)
-    vectors = store[together]
+    vectors = indexed[together]
     scores = cosines(vectors, queries).astype(np.float64)
     present = np.asarray(vectors.any(axis=1))
     best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
@@ -205,24 +211,24 @@ def _best(
     return best, least, lowest
 
 
-def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
+def _vectors_for_ranking(indexed: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
     """The vectors of candidates of BM25, for the stages that compare chunks; None if Chroma fails or has failed."""
     if any(loss.part == "chroma" for loss in trace.degraded):
         return None
     try:
-        return store[rows]
+        return indexed[rows]
     except StoreUnavailable as error:
         trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
         return None
 
 
 def statistics(
-    store: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None, trace: RecallTrace
+    indexed: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None, trace: RecallTrace
 ) -> dict[str, Any]:
     """The fields of a pool about the collection, without queries only its calibration; none if Chroma fails."""
     rows, lexical = snapshot.rows, snapshot.lexical
-    whole: Any = store  # in place of an array: the two calls below index some of its rows and read its shape
-    calibration = store.side.calibration
+    whole: Any = indexed  # in place of an array: the two calls below index some of its rows and read its shape
+    calibration = indexed.side.calibration
     try:
         numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), snapshot.sources)
         if queries is None:

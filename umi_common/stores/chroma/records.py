@@ -30,7 +30,7 @@ ReadRecord = Callable[[str, str, Mapping[str, Any]], Chunk]
 
 
 def reader(keys: PlaceKeys) -> ReadRecord:
-    """Reads records whose metadata names source, position and time by these keys."""
+    """The function that reads records whose source, position and time are in their metadata under these keys."""
     return partial(_read, keys)
 
 
@@ -39,7 +39,7 @@ def _read(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> C
 
 
 def reader_name(read: ReadRecord) -> str:
-    """A name that differs for readers that differ: module, function and, for a `partial`, its arguments."""
+    """Module and name of the function, and the arguments of a `partial`; a saved index is used with this name only."""
     function = getattr(read, "func", read)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{function.__module__}.{name}{getattr(read, 'args', ())!r}{getattr(read, 'keywords', {})!r}"
@@ -79,8 +79,8 @@ def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
     """The metadata of a chunk's record, from which `chunk_of_record` makes an equal chunk."""
     held = chroma_metadata(chunk.metadata) or {}
     stated: dict[str, Any] = {key: value for key, value in held.items() if key != KEY}
-    by_order = chunk.source is not None and chunk.position is None  # else umi would give it the next position
-    exact = not by_order and not any(isinstance(value, float) for value in stated.values())
+    gets_position = chunk.source is not None and chunk.position is None  # unless the record has KEY
+    exact = not gets_position and not any(isinstance(value, float) for value in stated.values())
     as_read = chunk_of_record(Record(chunk.id, chunk.text, stated), read)
     if exact and same_chunk(as_read, chunk):
         return stated

@@ -164,7 +164,8 @@ class SideIndex:
         chunk = chunk_of_record(record, self._read)
         if chunk.source is not None and chunk.position is None and KEY not in record.metadata:
             chunk = replace(chunk, position=self._kept_position(chunk))
-        self._chunks.put({record.id: (record, chunk)})
+        if self.knows(record.id):  # else it may get a position later
+            self._chunks.put({record.id: (record, chunk)})
         return chunk
 
     def terms(self, record: Record | None) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids, ids_to_delete
+from umi_common.stores.batch_checks import ValidBatch, checked_count, checked_directory, checked_ids
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
@@ -237,8 +237,12 @@ class ChromaStore(CollectionStore):
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` positions from it in its source, in order, itself included.
 
-        Only those that pass `where`.
+        Chunks that do not pass `where` are left out.
+
+        Raises:
+            InvalidLimit: If `reach` is not a whole number of at least 0.
         """
+        reach = checked_count("reach", reach, least=0)
         side = self._ready().side
         tree, rows = parse_filter(where), side.snapshot.rows
         near: dict[str, list[str]] = {}
@@ -289,25 +293,17 @@ class ChromaStore(CollectionStore):
             self._follower.forget(ids)  # before reading: a later write by another thread must stay marked
             self._indexed.side.update(list(self._collection.records(ids).values()))
 
-    def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove records by id, by filter, or those of the ids that pass the filter. Returns how many were removed.
-
-        Raises:
-            InputError: If neither is given.
-            FilterError: If the filter has no meaning.
-        """
-        tree = parse_filter(where)
-        wanted = ids_to_delete(ids, tree, "to empty a collection, delete it")
-        searched = self._ready()
+    def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
+        side = self._indexed.side
         with self._follower.lock:
-            named = searched.side.ids() if wanted is None else wanted
+            named = side.ids() if ids is None else ids
             stored = zip(named, self.get(named), strict=True)
-            gone = [id for id, chunk in stored if chunk is not None and matches(tree, chunk.metadata)]
+            gone = [id for id, chunk in stored if chunk is not None and matches(where, chunk.metadata)]
             try:
                 self._collection.delete(gone)
             finally:
                 left = self._collection.records(gone)
-                searched.side.update([], [id for id in gone if id not in left])
+                side.update([], [id for id in gone if id not in left])
         return len(gone)
 
     def sync(self) -> None:

@@ -6,7 +6,7 @@ is not used: its threads would compete with those of other searches, and its res
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -191,18 +191,9 @@ class _Selection:
         """The best k of `rows` by their decayed cosines; ties to the smaller id."""
         ranking_scores = weighted(scores, None if self.weights is None else self.weights[rows])
         order = np.argsort(-ranking_scores)
-        falling = ranking_scores[order]
-        for first, last in _runs(falling, self.k):
-            order[first:last] = sorted(order[first:last].tolist(), key=lambda index: self.ids[int(rows[index])])
+        falling = ranking_scores[order[: self.k + 1]]
+        if (falling[1:] == falling[:-1]).any():
+            near = np.flatnonzero(ranking_scores >= falling[: self.k][-1]).tolist()
+            order = np.array(sorted(near, key=lambda index: (-ranking_scores[index], self.ids[int(rows[index])])))
         best = order[: self.k]
-        return DenseHits(rows[best], falling[: self.k], scores[best], all_cosines)
-
-
-def _runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
-    """(first, last + 1) of each run of equal values that begins among the first k."""
-    equal = (falling[1:] == falling[:-1]).nonzero()[0]
-    if len(equal):
-        breaks = (np.diff(equal) > 1).nonzero()[0]
-        firsts = equal[np.append(0, breaks + 1)].tolist()
-        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
-        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)
+        return DenseHits(rows[best], ranking_scores[best], scores[best], all_cosines)

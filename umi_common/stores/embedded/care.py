@@ -6,7 +6,7 @@ import heapq
 import os
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,14 +28,14 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, checked, encode_vectors
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import analyzer_settings, fingerprint
+from umi_common.stores.ledger.made_with import analyzer_settings, embedder_settings
 from umi_common.stores.lexical.file import drop
 from umi_common.stores.rows.rows import Rows
 from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 1_000
-"""Rows in memory at the same time while all are checked."""
+"""Rows read at a time while all rows are checked."""
 TEXTS_AT_ONCE = 5_000
 """Texts compared in one pass over the postings."""
 SAMPLE = 1_000
@@ -117,15 +117,27 @@ def _bytes_in(directory: Path) -> int:
 
 def verify(core: Core, *, full: bool = False) -> Verification:
     """See `HybridStore.verify`."""
+    problems = (*_ledger_problems(core), *_index_problems(core, full=full))
+    return Verification(core.indexes.snapshot.rows.living, problems)
+
+
+def _ledger_problems(core: Core) -> list[str]:
+    return _problems_found(core, _check_file, _check_id_index, _check_rows, _check_vectors)
+
+
+def _index_problems(core: Core, *, full: bool) -> list[str]:
+    return _problems_found(core, _check_lexical, partial(_check_postings, full=full))
+
+
+def _problems_found(core: Core, *checks: Callable[[Core], list[str]]) -> list[str]:
+    """The problems that the checks return or raise, each once: a damaged row fails two checks."""
     problems: list[str] = []
-    check_postings = partial(_check_postings, full=full)
-    for check in (_check_file, _check_id_index, _check_rows, _check_vectors, _check_lexical, check_postings):
+    for check in checks:
         try:
             problems += core.ledger.retry_read(partial(check, core))
         except LedgerDamaged as error:
             problems.append(f"umi.db: {error}")
-    distinct_problems = tuple(dict.fromkeys(problems))  # a damaged row fails two checks
-    return Verification(core.indexes.snapshot.rows.living, distinct_problems)
+    return list(dict.fromkeys(problems))
 
 
 def _check_file(core: Core) -> list[str]:
@@ -259,16 +271,15 @@ def rebuild(core: Core) -> None:
 
 def repair(core: Core) -> Verification:
     """See `HybridStore.repair`."""
-    before = verify(core, full=True)
-    if _ledger_problems(before):
+    problems = _ledger_problems(core)
+    if problems:
         core.ready_to_write()
         with core.writing:
             _remake_indexes(core.ledger)
-        before = verify(core, full=True)
-    left = _ledger_problems(before)
-    if left:
-        raise LedgerDamaged(f"{left[0].partition('; restore ')[0]} (problems: {len(left)}); {RESTORE}")
-    if before.problems:
+        problems = _ledger_problems(core)
+    if problems:
+        raise LedgerDamaged(f"{problems[0].partition('; restore ')[0]} (problems: {len(problems)}); {RESTORE}")
+    if _index_problems(core, full=True):
         rebuild(core)
     return verify(core)
 
@@ -307,10 +318,6 @@ def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
     vectors = len(ledger.vectors(connection, expected=len(heads)))
     if not len(heads) == texts == vectors:
         raise LedgerDamaged(f"{ledger.path} holds {len(heads)} chunks, {texts} texts and {vectors} vectors")
-
-
-def _ledger_problems(result: Verification) -> list[str]:
-    return [problem for problem in result.problems if problem.startswith("umi.db")]
 
 
 def compact(core: Core) -> None:
@@ -370,5 +377,5 @@ def _embed_again(
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fingerprint(embedder).items())
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", embedder_settings(embedder).items())
         ledger.record(connection, [b"embedder", embedder.name.encode()])  # as a commit, which other processes notice

@@ -20,7 +20,7 @@ import numpy as np
 from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
+from umi_common.errors import InvalidVector, LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
@@ -28,9 +28,7 @@ from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import (
     AddReport,
     OnInvalid,
-    embedded,
     ids_to_delete,
-    refuse_other_dimension,
     valid_batch,
 )
 from umi_common.stores.embedded.directory import WriterLock
@@ -38,7 +36,7 @@ from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors, same_content
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import fingerprint, refuse_other_embedder
+from umi_common.stores.ledger.made_with import embedder_settings, refuse_other_embedder
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.rows.rows import RowTable
@@ -65,14 +63,12 @@ class Indexes:
         self.lock = threading.RLock()
         """Held while the indexes change; the ledger may be read meanwhile. A search acquires it only in `follow`."""
         self.stale = False
-        """The ledger may hold more than the indexes, because a write was interrupted."""
+        """A write was interrupted: the indexes may lack a commit, or hold a part of one."""
         self.building = False
         """All indexes are being made again; meanwhile searches use the snapshot from before."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
-        self._inconsistent = False
-        """True during `apply`. If `apply` raises it stays True, and everything is read from the ledger again."""
         self._version = ledger.version()
         ledger.retry_read(self.load)
 
@@ -89,7 +85,7 @@ class Indexes:
             if before is not None and before.row_data.has_columns:
                 made.columns()  # so that the next search with a filter does not wait for them
             self.snapshot = made.snapshot
-            self._inconsistent = self.stale = False
+            self.stale = False
 
     def apply(self, change: Change) -> None:
         """Add a commit to the indexes, unless `follow` has already done so."""
@@ -97,9 +93,12 @@ class Indexes:
             known = self.snapshot.mark
             if change.mark.seq <= known.seq and change.mark.deletion <= known.deletion:
                 return
-            self._inconsistent = True
-            self.snapshot = self.snapshot.row_data.apply(change)
-            self._inconsistent = self.stale = False
+            try:
+                self.snapshot = self.snapshot.row_data.apply(change)
+            except BaseException:
+                self.stale = True
+                raise
+            self.stale = False
             living = self.snapshot.rows.living
             if len(self.snapshot.rows) - living > max(DEAD_ROWS_MAX, living):
                 self.load(fresh=True)
@@ -115,13 +114,13 @@ class Indexes:
             with self.lock:
                 with self._ledger.reading() as connection:
                     mark = self._ledger.mark(connection)
-                if self._inconsistent or mark != self.snapshot.mark:
+                if mark != self.snapshot.mark:
                     self.load()
                 self.stale = False
 
     def _catch_up(self) -> None:
         with self.lock:
-            found = None if self._inconsistent else self._read_change()
+            found = None if self.stale else self._read_change()
             if found is None:
                 self.load()
                 return
@@ -156,16 +155,16 @@ class Indexes:
 
     @property
     def table(self) -> RowTable:
-        """The row and the ledger number of each chunk that there is now, by id."""
+        """The row and the sequence number of each chunk that there is now, by id."""
         return self.snapshot.row_data.table
 
     def alive(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether there is a chunk with this ledger number, aligned with seqs."""
+        """Whether there is a chunk with this sequence number, aligned with seqs."""
         rows = self.snapshot.rows
         return rows.among(seqs, rows.alive)
 
     def removed(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether the chunk with this ledger number was removed, aligned with seqs; False for numbers not known yet."""
+        """Whether the chunk with this sequence number was removed, aligned with seqs; False for unknown numbers."""
         rows = self.snapshot.rows
         return rows.among(seqs, ~rows.alive)
 
@@ -279,19 +278,23 @@ class Core:
             report = AddReport(len(todo), len(same), batch.skipped)
             if not todo:
                 return report
-            embed = partial(embedded, embedder=self.embedder, config=self.config.embedder, cache=self.vector_cache)
-            made = batch.vectors_of(todo, partial(embed, dim=self.dim, show_progress=show_progress))
+            options = {"config": self.config.embedder, "cache": self.vector_cache, "show_progress": show_progress}
+            made = batch.vectors_of(todo, self.embedder, dim=self.dim, **options)
             with self.writing:
                 self.ready_to_write()
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
                 if self.indexes.table.seqs_of(list(same)) == list(same.values()):
-                    refuse_other_dimension(made, self.dim)
+                    if self.dim not in (None, made.shape[1]):  # another thread has written the first vectors
+                        raise InvalidVector(
+                            f"vectors have {made.shape[1]} dimensions and the store holds {self.dim}; give vectors of "
+                            f"{self.dim} dimensions"
+                        )
                     new = [entries[at] for at in todo]
                     self._commit([seq for seq in self._seqs_of(new) if seq is not None], new, made)
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Ids and ledger numbers of entries that are stored with the same content and, if given, row of `vectors`.
+        """Ids and sequence numbers of entries that are stored with the same content and, if given, row of `vectors`.
 
         Metadata may have its keys in another order.
         """
@@ -334,10 +337,10 @@ class Core:
             return len(deleted)
 
     def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Delete chunks by ledger number and append others with (n, dim) vectors: in ledger, `umi.mark` and indexes."""
+        """Delete chunks by sequence number and append others with (n, dim) vectors: in ledger, mark and indexes."""
         indexes = self.indexes
         is_first = indexes.snapshot.mark.seq == 0
-        settings = fingerprint(self.embedder) if is_first else None
+        settings = embedder_settings(self.embedder) if is_first else None
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
@@ -376,7 +379,7 @@ class Core:
     ) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        while True:  # again, if a chunk was replaced or removed after its ledger number was looked up
+        while True:  # again, if a chunk was replaced or removed after its sequence number was looked up
             asked = [seq for seq in wanted if seq]
             removed = self.indexes.removed(asked)  # the cache of chunks may still hold removed ones
             found = self.chunks([seq for seq, is_removed in zip(asked, removed, strict=True) if not is_removed])
@@ -399,7 +402,7 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
         before: dict[str, list[int]] | None = None
-        while True:  # again, if a chunk was replaced or removed meanwhile, until the ledger numbers stay the same
+        while True:  # again, if a chunk was replaced or removed meanwhile, until the sequence numbers stay the same
             around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
@@ -409,7 +412,7 @@ class Core:
             self.ready()
 
     def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
-        """Ledger numbers of the neighbours of each stored id, its own included, by position."""
+        """Sequence numbers of the neighbours of each stored id, its own included, by position."""
         snapshot, rows_of_ids = self._rows_of(ids)
         rows, allowed = snapshot.rows, None if where is None else snapshot.row_data.mask(snapshot, where, None)
         around: dict[str, list[int]] = {}
@@ -430,7 +433,7 @@ class Core:
         return snapshot, rows
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Chunks by ledger number, without removed ones.
+        """Chunks by sequence number, without removed ones.
 
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed. Not in a read-only store: there another

@@ -17,7 +17,7 @@ from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
-from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_directory, checked_ids
+from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_count, checked_directory, checked_ids
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
@@ -210,7 +210,11 @@ class HybridStore(BaseStore):
         """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Chunks that do not pass `where` are left out.
+
+        Raises:
+            InvalidLimit: If `reach` is not a whole number of at least 0.
         """
+        reach = checked_count("reach", reach, least=0)
         return self._ready().neighbours(checked_ids(ids), reach, parse_filter(where))
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
@@ -243,10 +247,11 @@ class HybridStore(BaseStore):
         """(id, BM25) of the best chunks of the lexical arm, best first; unlike `recall`, it raises if that arm fails.
 
         Args:
-            k: Number of results, >= 1; fewer if fewer chunks match.
+            k: Largest number of results, >= 1.
             timeout: Seconds to wait for another thread to repair a failed index; larger values act like 0.15.
 
         Raises:
+            InvalidLimit: If `k` is not a whole number of at least 1.
             IndexUnavailable: If the lexical index has failed, or holds no chunk.
         """
         return search_lexical(self._core, query, k=k, where=parse_filter(where), timeout=timeout)

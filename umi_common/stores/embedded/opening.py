@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from umi_common.config import UmiConfig, checked_settings
 from umi_common.embedders import CallableEmbedder, as_embedder, declared_dim
 from umi_common.errors import ConfigError, ReindexRequired, StoreLocked
 from umi_common.protocols import Embedder
+from umi_common.runtime.forks import renew_in_child
 from umi_common.stores.batch_checks import checked_directory
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
@@ -21,44 +22,60 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import checked_config, model_of, refuse_other_embedder
 
 
-@dataclass(slots=True, eq=False)
 class _Shared:
-    """A directory that this process has open for writing."""
+    """A directory that this process has open for writing, or is opening or closing."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while the core is opened or closed. Reentrant: garbage collection may release a handle meanwhile."""
-    core: Core | None = None
-    handles: int = 0
-    """Open handles, and threads that are opening one; guarded by `_registry_lock`."""
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held while the core is opened or closed. Reentrant: garbage collection may close a handle meanwhile."""
+        self.core: Core | None = None
+        self.handles = 0
+        """Open handles, and one that is being opened; guarded by `lock`."""
 
-
-_shared: dict[str, _Shared] = {}
-"""By real path."""
-_registry_lock = threading.RLock()
-"""Guards `_shared`; acquired after `_Shared.lock`, never before it."""
-
-
-def _after_fork() -> None:
-    """Start without shared stores: those of the parent cannot be used, and its threads may have held the lock."""
-    global _shared, _registry_lock
-    _shared, _registry_lock = {}, threading.RLock()
+    def release(self) -> None:
+        """Count one handle less, and close the core if it was the last."""
+        self.handles -= 1
+        core = self.core
+        if not self.handles and core is not None:
+            self.core = None  # closed handles keep this entry, and must not keep the core
+            core.close()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+class _Registry:
+    """Directories that this process has open for writing, by real path. An entry lasts as long as a handle of it."""
+
+    def __init__(self) -> None:
+        self._renew()
+        renew_in_child(self, _Registry._renew)  # a child cannot use the parent's stores, nor a lock that a thread held
+
+    def _renew(self) -> None:
+        self._entries: WeakValueDictionary[str, _Shared] = WeakValueDictionary()
+        self._lock = threading.RLock()
+
+    def entry(self, path: str) -> _Shared:
+        """The entry of a directory; a new one if there is none, or if the path names another directory by now."""
+        with self._lock:
+            shared = self._entries.get(path)
+            core = None if shared is None else shared.core
+            if shared is None or (core is not None and not core.ledger.in_place()):
+                shared = self._entries[path] = _Shared()
+            return shared
+
+
+_registry = _Registry()
 
 
 class CoreHandle:
     """One use of an open core. The core is closed when the last of its handles is closed.
 
     Args:
-        shared: The entry of the directory in `_shared`; None: no other handle uses the core.
+        shared: The entry of the directory in the registry; None: no other handle uses the core.
     """
 
-    def __init__(self, core: Core, shared: _Shared | None = None, path: str = "") -> None:
+    def __init__(self, core: Core, shared: _Shared | None = None) -> None:
         self.core = core
         self.closed = False
-        self._shared, self._path = shared, path
+        self._shared = shared
 
     def close(self) -> None:
         """Close the handle; a second call does nothing."""
@@ -68,13 +85,8 @@ class CoreHandle:
         if self._shared is None or self.core.forked:
             self.core.close()
             return
-        with self._shared.lock:
-            last = _remove_handle(self._shared)
-            try:
-                if last:  # a thread that opens the directory meanwhile waits for the lock, then opens a new core
-                    self.core.close()
-            finally:
-                _drop_unused(self._path, self._shared)
+        with self._shared.lock:  # a thread that opens the directory meanwhile waits for it, then opens a new core
+            self._shared.release()
 
 
 def open_core(
@@ -87,44 +99,19 @@ def open_core(
     directory = None if path is None else checked_directory(path)
     if directory is None or read_only:
         return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
-    real = os.path.realpath(directory)
-    shared = _add_handle(real)
-    try:
-        with shared.lock:
-            if shared.core is None or shared.core.closed:
+    shared = _registry.entry(os.path.realpath(directory))
+    with shared.lock:
+        shared.handles += 1  # first: garbage collection may close another handle meanwhile
+        try:
+            if shared.core is None:
                 shared.core = _opened(directory, embedder, config, read_only=False)
             else:
                 wanted = shared.core.config if config is None else config
                 _refuse_other_settings(shared.core, model_of(shared.core.ledger, embedder, wanted), config)
-            return CoreHandle(shared.core, shared, real)
-    except BaseException:
-        _remove_handle(shared)
-        _drop_unused(real, shared)
-        raise
-
-
-def _add_handle(path: str) -> _Shared:
-    """Count one handle more of a directory; returns its entry, a new one if the path names another directory by now."""
-    with _registry_lock:
-        shared = _shared.get(path)
-        if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
-            shared = _shared[path] = _Shared()
-        shared.handles += 1
-        return shared
-
-
-def _remove_handle(shared: _Shared) -> bool:
-    """Count one handle less. Returns whether it was the last."""
-    with _registry_lock:
-        shared.handles -= 1
-        return not shared.handles
-
-
-def _drop_unused(path: str, shared: _Shared) -> None:
-    """Remove the entry of a directory if it has no handle."""
-    with _registry_lock:
-        if not shared.handles and _shared.get(path) is shared:
-            del _shared[path]
+            return CoreHandle(shared.core, shared)
+        except BaseException:
+            shared.release()
+            raise
 
 
 def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import IndexUnavailable, InvalidLimit, SearchUnavailable
+from umi_common.errors import IndexUnavailable, SearchUnavailable
 from umi_common.filters import Filter
 from umi_common.filters.tree import shown
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.runtime.losses import warn_once
+from umi_common.stores.batch_checks import checked_count
 from umi_common.stores.dense import cosines as dense_search
 from umi_common.stores.dense.cosines import DenseHits
 from umi_common.stores.dense.int8 import Scan
@@ -176,8 +177,7 @@ def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Seq
 
 def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, timeout: float) -> list[tuple[str, float]]:
     """See `HybridStore.search_lexical`."""
-    if k < 1:
-        raise InvalidLimit(f"k is {k}; expected at least 1")
+    k = checked_count("k", k, least=1)
     deadline = time.monotonic() + timeout
     for pause in (*PAUSES_SECONDS, None):
         core.ready()

@@ -73,7 +73,7 @@ class Change:
     mark: Mark
     """The last commit."""
     deleted: Sequence[int]
-    """Ledger numbers of the deleted chunks."""
+    """Sequence numbers of the deleted chunks."""
     heads: Sequence[Head]
     texts: Sequence[str]
     """Indexed texts."""
@@ -93,9 +93,9 @@ class RowData:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
         self.chunks: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
-        """By ledger number."""
+        """By sequence number."""
         self.terms: LruCache[int, tuple[str, ...]] = LruCache(CHUNKS_CACHED)
-        """Of the chunks' indexed texts, by ledger number."""
+        """Of the chunks' indexed texts, by sequence number."""
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._columns: MetadataColumns | None = None
@@ -125,7 +125,7 @@ class RowData:
         after = 0 if saved is None else saved.mark.seq
         heads = ledger.heads(connection, after=after)
         self.table = RowTable() if saved is None else _restored(saved)
-        """The row and the ledger number of each chunk by id, and the sources; `apply` changes it."""
+        """The row and the sequence number of each chunk by id, and the sources; `apply` changes it."""
         self.calibration = Calibration() if saved is None else Calibration(saved.arrays["id checksums"])
         rows = self.table.append(heads)
         deleted = [] if saved is None else ledger.deleted(connection, after=saved.mark.deletion) or []

@@ -114,7 +114,7 @@ class MarkFile:
 
     def _holds(self, ledger: Ledger, last: Mark, now: Mark) -> bool:
         with ledger.reading() as connection:
-            if 0 < first_commit(connection) <= last.commit:
+            if 0 < first_commit(connection).commit <= last.commit:
                 return ledger.descends_from(connection, last)
         # `compact` has dropped that commit, or an early version of umi, which keeps no history, wrote the mark.
         return (now.epoch, now.seq) >= (last.epoch, last.seq) and now.deletion >= last.deletion

@@ -26,7 +26,7 @@ _of_json = json.JSONDecoder().raw_decode
 
 
 class Head(NamedTuple):
-    """The fields of a chunk that ranking needs, without its texts and metadata, and its ledger number."""
+    """The fields of a chunk that ranking needs, without its texts and metadata, and its sequence number."""
 
     seq: int
     id: str
@@ -43,8 +43,8 @@ class Entry(NamedTuple):
     source: str | None
     position: int | None
     event_time: int | None
-    head: int
-    """Checksum of the fields above."""
+    head_checksum: int
+    """`head_check` of the fields above."""
     digest: bytes
     """Checksum of all fields of the chunk."""
     text: str

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from umi_common.errors import StoreClosed, StoreError, StoreLocked, StoreReadOnly
+from umi_common.runtime.forks import renew_in_child
 from umi_common.stores.ledger.sqlite import BUSY_SECONDS, ChangedWhileRead, Location, connect, unwritable
 from umi_common.types import inode_of
 
@@ -32,18 +33,21 @@ RETRY_SECONDS = 0.01
 MARK = "umi.mark"
 """File that every commit rewrites. Two versions of `umi.db` may have equal times on a coarse clock; this differs."""
 
-_opening = threading.RLock()
-"""Held while a connection is opened. Acquired before the lock of a `FollowedFile`, never after it."""
-_readers: WeakSet[FollowedFile] = WeakSet()
+
+class _Process:
+    """The reading connections of this process."""
+
+    def __init__(self) -> None:
+        self.readers: WeakSet[FollowedFile] = WeakSet()
+        self._renew()
+        renew_in_child(self, _Process._renew)
+
+    def _renew(self) -> None:
+        self.opening = threading.RLock()
+        """Held while a connection is opened. Acquired before the lock of a `FollowedFile`, never after it."""
 
 
-def _after_fork() -> None:
-    global _opening  # a thread of the parent process may hold it
-    _opening = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_process = _Process()
 
 
 class _Files(NamedTuple):
@@ -80,15 +84,19 @@ class FollowedFile:
         """Acquired directly, not through `_changed`: the `__enter__` of a condition is written in Python, and an
         interrupt inside it would leave the lock held for ever."""
         self._changed = threading.Condition(self._lock)
+        self._openings = 0
+        """Rises when all connections are opened anew or closed."""
         self._idle: list[sqlite3.Connection] = []
         self._in_use: dict[sqlite3.Connection, int] = {}
+        """Connections that threads use, with `_openings` when they got them; an older one is closed when released."""
         self._watch: sqlite3.Connection | None = None
+        """Shows by `PRAGMA data_version` that another process has committed."""
         self._files: _Files | None = None
-        self._openings = 0
+        """The files when they were opened; None: they must be opened anew."""
         self._closed = False
-        with _opening:
+        with _process.opening:
             self._open()
-            _readers.add(self)
+            _process.readers.add(self)
 
     def version(self) -> tuple[int, int]:
         """Changes whenever another process has committed.
@@ -102,7 +110,7 @@ class FollowedFile:
             if self._as_opened():
                 with suppress(sqlite3.OperationalError):  # the log is being set up: open anew, which waits for it
                     return self._openings, self._commits()
-        with _opening, self._lock:
+        with _process.opening, self._lock:
             self._check_open()
             self._open()
             return self._openings, self._commits()
@@ -154,16 +162,16 @@ class FollowedFile:
         with self._lock:
             self._check_open()
             if self._idle:
-                return self._handed_out(self._idle.pop())
-        with _opening, self._lock:
+                return self._noted_in_use(self._idle.pop())
+        with _process.opening, self._lock:
             self._check_open()
             self._location.check()
             if self._files is None:
                 self._open()
             assert self._files is not None
-            return self._handed_out(self._connected(self._files.options))
+            return self._noted_in_use(self._connected(self._files.options))
 
-    def _handed_out(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _noted_in_use(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         self._in_use[connection] = self._openings
         return connection
 
@@ -301,9 +309,9 @@ def readers_closed(path: Path) -> Iterator[None]:
     Raises:
         StoreLocked: If a thread of this process does not stop reading.
     """
-    with _opening:
+    with _process.opening:
         file = inode_of(path)
-        for reader in list(_readers):
+        for reader in list(_process.readers):
             if file is not None:
                 reader.close_connections_to(file)
         yield

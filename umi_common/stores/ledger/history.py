@@ -25,39 +25,36 @@ class Mark(NamedTuple):
     digest: str = ""
     """Rolling digest of all commits up to that one, hexadecimal."""
 
-
-class Commit(NamedTuple):
-    """A row of `commits`."""
-
-    number: int = 0
-    seq: int = 0
-    deletion: int = 0
-    digest: bytes = b""
-
-    def followed_by(self, contents: Iterable[bytes], seq: int, deletion: int) -> Commit:
-        """The next commit: digest = BLAKE2b(digest of this one, contents in order)."""
-        rolling = hashlib.blake2b(self.digest, digest_size=DIGEST_BYTES)
+    def next(self, contents: Iterable[bytes]) -> Mark:
+        """The mark of one more commit after this one: digest = BLAKE2b(digest of this one, contents in order)."""
+        rolling = hashlib.blake2b(bytes.fromhex(self.digest), digest_size=DIGEST_BYTES)
         for content in contents:
             rolling.update(content)
-        return Commit(self.number + 1, seq, deletion, rolling.digest())
+        return self._replace(commit=self.commit + 1, digest=rolling.hexdigest())
+
+    @property
+    def row(self) -> tuple[int, int, int, bytes]:
+        """The row of this commit in `commits`."""
+        return self.commit, self.seq, self.deletion, bytes.fromhex(self.digest)
 
 
-def last_commit(connection: sqlite3.Connection) -> Commit:
-    """The newest commit; `Commit()`, all zeros, if there is none or the ledger keeps no history."""
-    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number DESC LIMIT 1")
+def last_commit(connection: sqlite3.Connection) -> Mark:
+    """The newest commit, without its epoch; `Mark()`, all zeros, if there is none or the ledger keeps no history."""
+    return _commit(connection, "ORDER BY number DESC")
 
 
-def first_commit(connection: sqlite3.Connection) -> int:
-    """The number of the oldest commit that is kept; 0 if there is none or the ledger keeps no history."""
-    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number LIMIT 1").number
+def first_commit(connection: sqlite3.Connection) -> Mark:
+    """The oldest commit that is kept, else as `last_commit`."""
+    return _commit(connection, "ORDER BY number")
 
 
-def commit_at(connection: sqlite3.Connection, number: int) -> Commit:
-    """The commit of this number; `Commit()`, all zeros, if there is none."""
-    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits WHERE number = ?", number)
+def commit_at(connection: sqlite3.Connection, number: int) -> Mark:
+    """The commit of this number, else as `last_commit`."""
+    return _commit(connection, "WHERE number = ?", number)
 
 
-def _commit(connection: sqlite3.Connection, select: str, *parameters: int) -> Commit:
+def _commit(connection: sqlite3.Connection, which: str, *parameters: int) -> Mark:
+    select = f"SELECT seq, deletion, number, digest FROM commits {which} LIMIT 1"
     try:
         row = connection.execute(select, parameters).fetchone()
     except sqlite3.OperationalError as error:
@@ -65,11 +62,11 @@ def _commit(connection: sqlite3.Connection, select: str, *parameters: int) -> Co
             raise
         row = None
     if row is None:
-        return Commit()
+        return Mark()
     if not isinstance(row[3], bytes):
         raise LedgerDamaged("umi.db: the digest of a commit is not what was written; restore it from a copy")
-    number, seq, deletion = (whole_number(value, "a number of a commit") for value in row[:3])
-    return Commit(number, seq, deletion, row[3])
+    seq, deletion, number = (whole_number(value, "a number of a commit") for value in row[:3])
+    return Mark(seq, deletion, commit=number, digest=row[3].hex())
 
 
 def sessions_of(connection: sqlite3.Connection) -> list[str]:

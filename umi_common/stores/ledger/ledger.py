@@ -46,7 +46,6 @@ from umi_common.stores.ledger.file import (
 )
 from umi_common.stores.ledger.followed import FollowedFile
 from umi_common.stores.ledger.history import (
-    Commit,
     Mark,
     commit_at,
     last_commit,
@@ -81,6 +80,7 @@ SESSIONS_KEPT = 16
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that are kept in `deletions`, some 0.5 MB. A process that read before them loads
 everything again."""
+INSERT_COMMIT = "INSERT INTO commits VALUES (?, ?, ?, ?)"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 LOOK_UP_EVERY_ID = """
@@ -329,12 +329,11 @@ class Ledger:
         Args:
             contents: What the commit changed, as bytes; enters the rolling digest in order.
         """
-        seq, deletion = last_number(connection, "chunks"), last_number(connection, "deletions")
-        commit = last_commit(connection).followed_by(contents, seq, deletion)
-        connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", commit)
-        if commit.number > COMMITS_KEPT:
-            connection.execute("DELETE FROM commits WHERE number <= ?", (commit.number - COMMITS_KEPT,))
-        return self._mark(connection, commit)
+        mark = self.mark(connection).next(contents)
+        connection.execute(INSERT_COMMIT, mark.row)
+        if mark.commit > COMMITS_KEPT:
+            connection.execute("DELETE FROM commits WHERE number <= ?", (mark.commit - COMMITS_KEPT,))
+        return mark
 
     def begin_session(self) -> str:
         """Start a session of writing: store its random name, and start a new history if the old one is out of date.
@@ -351,8 +350,7 @@ class Ledger:
             last, mark = last_commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
                 # The ledger is new, or an early version of umi, which keeps no history, wrote last.
-                row = (last.number + 1, mark.seq, mark.deletion, secrets.token_bytes(DIGEST_BYTES))
-                connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
+                connection.execute(INSERT_COMMIT, mark.next([secrets.token_bytes(DIGEST_BYTES)]).row)
             sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (sessions,))
         return session if self.checkpoint() else ""
@@ -363,19 +361,15 @@ class Ledger:
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
-        if not mark.commit:
-            return False
-        found = commit_at(connection, mark.commit)
-        return (found.seq, found.deletion, found.digest.hex()) == (mark.seq, mark.deletion, mark.digest)
+        return mark.commit > 0 and commit_at(connection, mark.commit)._replace(epoch=mark.epoch) == mark
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """The mark of the rows and of the last commit that `connection` reads."""
-        last = last_commit(connection)
-        seq, deletion = last_number(connection, "chunks"), last_number(connection, "deletions")
-        return self._mark(connection, Commit(last.number, seq, deletion, last.digest))
-
-    def _mark(self, connection: sqlite3.Connection, at: Commit) -> Mark:
-        return Mark(at.seq, at.deletion, self._number(connection, "epoch"), at.number, at.digest.hex())
+        return last_commit(connection)._replace(
+            seq=last_number(connection, "chunks"),
+            deletion=last_number(connection, "deletions"),
+            epoch=self._number(connection, "epoch"),
+        )
 
     # Settings
 
@@ -534,7 +528,7 @@ class Ledger:
             InputError: If `after` cannot be compared with an id.
             LedgerDamaged: If a row is not what was written, or, after the last page, if the index of ids lacks rows.
         """
-        start = checked_page(after, limit)
+        start, limit = checked_page(after, limit)
         condition, parameters = ("1", []) if where is None else to_sql(where)
 
         def read() -> list[Any]:

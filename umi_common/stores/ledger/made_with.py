@@ -21,7 +21,7 @@ CHECK = "{}.crc32"
 """Name of the setting that holds another setting's CRC-32; stores of early versions lack it."""
 
 
-def fingerprint(embedder: Embedder) -> dict[str, str]:
+def embedder_settings(embedder: Embedder) -> dict[str, str]:
     """The settings that record the store's embedder; written with the first chunk."""
     return _with_check(EMBEDDER, embedder.name)
 

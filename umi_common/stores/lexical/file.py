@@ -68,7 +68,7 @@ class Saved:
     corpus: Corpus
     mark: Mark
     seqs: Ints
-    """(n,) ledger number of each row."""
+    """(n,) sequence number of each row."""
     sources: Sequence[str]
     """Names by source code."""
     arrays: Arrays = field(default_factory=dict)
@@ -88,7 +88,7 @@ def write(directory: Path, saved: Saved, fingerprint: str) -> None:
     Raises:
         OSError: If the disk refuses; the older files stay.
     """
-    assert len(saved.seqs) == saved.corpus.rows, "each row of an index has a ledger number"
+    assert len(saved.seqs) == saved.corpus.rows, "each row of an index has a sequence number"
     folder = directory / FOLDER
     folder.mkdir(exist_ok=True)
     target = folder / f"{max(_numbers(folder), default=0) + 1:08d}"

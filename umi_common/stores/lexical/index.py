@@ -190,7 +190,7 @@ class LexicalIndex:
         Args:
             directory: The store's.
             mark: The ledger state that the index was made from.
-            seqs: (n,) ledger number of each row.
+            seqs: (n,) sequence number of each row.
             sources: Names by source code.
             arrays, facts: What the store keeps with the index, see `file.Saved`.
 

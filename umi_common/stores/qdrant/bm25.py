@@ -126,11 +126,11 @@ class CandidateScorer:
         idf = np.array([self._idf(index) for index in self.indices.tolist()])
         largest = np.array([self._largest(index) for index in self.indices.tolist()])
         tf, lengths = self._frequencies(found)
-        worth, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
+        impacts, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
         # The largest stored value need not give the largest impact under the true average length.
-        largest = np.maximum(largest, worth.max(axis=1, initial=0.0))
+        largest = np.maximum(largest, impacts.max(axis=1, initial=0.0))
         every = range(len(self.variations))
-        scores = np.array([self._summed(v, worth, tf > 0, floors) for v in every]).reshape(len(every), len(found))
+        scores = np.array([self._summed(v, impacts, tf > 0, floors) for v in every]).reshape(len(every), len(found))
         bounds = [self._summed(v, largest[:, np.newaxis], idf[:, np.newaxis] > 0, floors)[0] for v in every]
         return RowScores(scores, np.array(bounds))
 
@@ -152,9 +152,9 @@ class CandidateScorer:
                 codes, column = np.unique(source[rows], return_inverse=True)
                 belongs = np.zeros((len(rows), len(codes)))
                 belongs[np.arange(len(rows)), column] = 1.0
-                wholes, bounds[v] = self._wholes(v, tf[:, rows] @ belongs, lengths[rows] @ belongs)
+                of_codes, bounds[v] = self._source_scores(v, tf[:, rows] @ belongs, lengths[rows] @ belongs)
                 at = np.minimum(codes.searchsorted(source), len(codes) - 1)
-                scores[v] = np.where(codes[at] == source, wholes[at], 0.0)
+                scores[v] = np.where(codes[at] == source, of_codes[at], 0.0)
         return RowScores(scores, bounds)
 
     def coverage(self) -> Floats:
@@ -192,15 +192,15 @@ class CandidateScorer:
         tf = frequencies(np.array([peak.value]), length, self.saturation)
         return self._idf(index) * float(self._weighting.gains(tf, self._weighting.norms(length))[0])
 
-    def _wholes(self, v: int, tf: Floats, lengths: Floats) -> tuple[Floats, float]:
+    def _source_scores(self, v: int, tf: Floats, lengths: Floats) -> tuple[Floats, float]:
         """Scores of the sources for one variation, and their bound."""
         count, total = len(lengths), float(lengths.sum())
         weighting = Weighting(self.config, count, total / count if total else 1.0, _MEAN_IDF)
         idf = np.array([weighting.idf(df) if df else 0.0 for df in np.count_nonzero(tf, axis=1).tolist()])
-        worth, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
-        largest = worth.max(axis=1, initial=0.0)[:, np.newaxis]
+        impacts, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
+        largest = impacts.max(axis=1, initial=0.0)[:, np.newaxis]
         bound = self._summed(v, largest, idf[:, np.newaxis] > 0, floors)
-        return self._summed(v, worth, tf > 0, floors), float(bound[0])
+        return self._summed(v, impacts, tf > 0, floors), float(bound[0])
 
     def _frequencies(self, found: Sequence[Candidate]) -> tuple[Floats, Ints]:
         """(T, n) how often each row has each term, and (n,) the rows' lengths."""
@@ -215,14 +215,14 @@ class CandidateScorer:
             values[at[mine], np.repeat(np.arange(len(found)), sizes)[mine]] = stored[mine]
         return frequencies(values, lengths, self.saturation), lengths
 
-    def _summed(self, v: int, worth: Floats, held: Bools, floors: Floats) -> Floats:
+    def _summed(self, v: int, impacts: Floats, held: Bools, floors: Floats) -> Floats:
         """(n,) scores of one variation, term by term in one order, so that equal rows get equal bits."""
-        scores, floor = np.zeros(worth.shape[1]), 0.0
-        matched = np.zeros(worth.shape[1], dtype=np.bool_)
+        scores, floor = np.zeros(impacts.shape[1]), 0.0
+        matched = np.zeros(impacts.shape[1], dtype=np.bool_)
         for at, index in enumerate(self.indices.tolist()):
             count = self.variations[v].get(index, 0)
             if count:
-                scores += count * worth[at]
+                scores += count * impacts[at]
                 matched |= held[at]
                 floor += count * float(floors[at])
         scores[matched] += floor

@@ -147,7 +147,7 @@ class _Compiler:
         if leaf.operator == "$in" and isinstance(value, tuple):
             return self._one_of(key, value, wanted)
         if leaf.operator == "$contains":
-            return _stated(_match("facts", (fact(HOLDS, key, value),)), wanted)
+            return _exact(_match("facts", (fact(HOLDS, key, value),)), wanted)
         if leaf.operator in TEXT_MATCHES:
             return Compiled(_match("facts", (fact(EXISTS, key),)) if wanted else None, False)
         return _ordered(key, leaf.operator, value, wanted)
@@ -161,7 +161,7 @@ class _Compiler:
             # The tenant index limits the search to the tenant's points; the fact excludes lists that hold the tenant.
             return Compiled(models().Filter(must=[_match(tenant_field(key), present), *conditions]), True)
         either = conditions[0] if len(conditions) == 1 else models().Filter(should=conditions)
-        return _stated(either, wanted)
+        return _exact(either, wanted)
 
 
 def tenant_field(key: str) -> str:
@@ -180,11 +180,10 @@ def _ordered(key: str, operator: Operator, bound: MetadataValue, wanted: bool) -
     field = f"numbers.{hashed(key)}"
     if wanted:
         return _widened(field, word, bound)
-    # Excludes the numbers that certainly compare so. Numbers too close to the bound pass, and values that are no
-    # numbers.
+    # Excludes the numbers that certainly pass the comparison; those too close to the bound, and other values, stay.
     beyond = _outward(_COMPLEMENT[word], bound)
-    sure = models().Filter(must_not=[_range(field, word[:2], beyond)]) if math.isfinite(beyond) else None
-    return Compiled(sure, False)
+    excluding = models().Filter(must_not=[_range(field, word[:2], beyond)]) if math.isfinite(beyond) else None
+    return Compiled(excluding, False)
 
 
 def _widened(field: str, word: str, bound: int | float) -> Compiled:
@@ -214,7 +213,7 @@ def _match(field: str, values: tuple[Any, ...]) -> Any:
     return models().FieldCondition(key=field, match=match)
 
 
-def _stated(condition: Any, wanted: bool) -> Compiled:
+def _exact(condition: Any, wanted: bool) -> Compiled:
     return Compiled(condition if wanted else models().Filter(must_not=[condition]), True)
 
 

@@ -22,7 +22,8 @@ from umi_common.stores.qdrant.points import Candidate
 TIES = 2
 """Chunks requested in addition, in case several have the same position."""
 REQUESTED_MAX = 256
-"""A request for as many chunks is not repeated: beside more chunks at one position no others are found."""
+"""A request with this limit or a larger one is not repeated: beside as many chunks at one position, no others are
+found."""
 SourcePosition = tuple[str, int]
 """Source and position."""
 

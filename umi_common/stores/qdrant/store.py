@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_ids, ids_to_delete
+from umi_common.stores.batch_checks import ValidBatch, checked_count, checked_ids
 from umi_common.stores.qdrant import bm25
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
@@ -35,7 +35,7 @@ from umi_common.stores.qdrant.points import (
 )
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
-from umi_common.stores.query_embedder import query_vectors, with_vectors
+from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
 
@@ -122,11 +122,7 @@ class QdrantStore(CollectionStore):
     def _unchanged(self, batch: ValidBatch) -> set[int]:
         given = batch.vectors
         ids = [point_id(chunk.id) for chunk in batch.chunks]
-        stored = self._collection.connection.retrieve(
-            [SETTINGS, *ids], payload=["digest", *MADE_WITH], vectors=False if given is None else [DENSE]
-        )
-        settings = stored.get(SETTINGS)
-        self._collection.check(None if settings is None else settings.payload)
+        stored = self._read_checked(ids, payload=["digest"], vectors=False if given is None else [DENSE])
         same = set()
         for at, (chunk, id) in enumerate(zip(batch.chunks, ids, strict=True)):
             record = stored.get(id)
@@ -140,6 +136,14 @@ class QdrantStore(CollectionStore):
             same.add(at)
         return same
 
+    def _read_checked(self, points: Sequence[str], *, payload: Sequence[str], vectors: Any) -> dict[str, Any]:
+        """Records by point id; raises as `OpenCollection.check`."""
+        fields = [*payload, *MADE_WITH]
+        records = self._collection.connection.retrieve([SETTINGS, *points], payload=fields, vectors=vectors)
+        settings = records.pop(SETTINGS, None)
+        self._collection.check(None if settings is None else settings.payload)
+        return records
+
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         terms, saturation = self._collection.analyzer.terms, self._collection.saturation
         points = [
@@ -151,20 +155,14 @@ class QdrantStore(CollectionStore):
         finally:
             self._statistics.changed(len(chunks))  # also after an error: the server may have stored them
 
-    def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove chunks by id, by filter, or those of the ids that pass the filter; returns how many.
-
-        Raises:
-            InputError: If neither is given.
-            FilterError: If the filter has no meaning.
-        """
-        connection, tree = self._ready().connection, parse_filter(where)
-        named = ids_to_delete(ids, tree, "to empty a store, delete its collection")
-        if named is None:
-            points = [str(record.id) for record in self._passing_records(tree)]
+    def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
+        connection = self._collection.connection
+        if ids is None:
+            records: Iterable[Any] = self._passing_records(where)
         else:
-            records = connection.retrieve([point_id(id) for id in named], payload=HEAD).values()
-            points = [str(record.id) for record in records if matches(tree, metadata_of(record.payload))]
+            found = connection.retrieve([point_id(id) for id in ids], payload=HEAD).values()
+            records = (record for record in found if matches(where, metadata_of(record.payload)))
+        points = [str(record.id) for record in records]
         try:
             connection.delete(points)
         finally:
@@ -183,9 +181,13 @@ class QdrantStore(CollectionStore):
         return [chunks.get(point) for point in points]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
+        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector.
+
+        Raises:
+            ReindexRequired: If a collection that was made with another embedder has replaced this one.
+        """
         collection, points = self._ready(), [point_id(id) for id in checked_ids(ids)]
-        records = collection.connection.retrieve(list(dict.fromkeys(points)), payload=False, vectors=[DENSE])
+        records = self._read_checked(list(dict.fromkeys(points)), payload=[], vectors=[DENSE])
         made = np.zeros((len(points), collection.dim), dtype=np.float32)
         for row, point in enumerate(points):
             stored = (records[point].vector or {}).get(DENSE) if point in records else None
@@ -207,7 +209,11 @@ class QdrantStore(CollectionStore):
         """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Chunks that do not pass `where` are left out.
+
+        Raises:
+            InvalidLimit: If `reach` is not a whole number of at least 0.
         """
+        reach = checked_count("reach", reach, least=0)
         known = [chunk for chunk in self.get(ids) if chunk is not None]
         tree = parse_filter(where)
         positions = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
@@ -233,15 +239,6 @@ class QdrantStore(CollectionStore):
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, collection.dim, traces)
         return recall_many(collection, self._statistics, queries, requests, traces)
-
-    @property
-    def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
-        """See `HybridStore.aembed`."""
-        return None if self._query_embedder.in_place else self._aembed
-
-    async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
-        self._ready()
-        return await with_vectors(requests, self._query_embedder, self._collection.dim)
 
     def __len__(self) -> int:
         found = self._ready().connection.call("count", count_filter=chunks_alone(), exact=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from umi_common.embedders.cache import LruCache
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
 from umi_common.filters.tree import comparisons
+from umi_common.stores.arrays import Growing
 from umi_common.stores.rows.rows import Mask
 from umi_common.types import Metadata, MetadataValue
 
-NO_VALUE = -1
-"""Code of a row that lacks the key, or holds None under it."""
+NO_VALUE = 0
+"""Code of None: of a row that lacks the key, or holds None under it."""
 
 CACHED_MAX = 32
 """Masks that are cached."""
@@ -26,8 +26,8 @@ _PLAIN = frozenset({str, int, float})
 class MetadataColumns:
     """Filters over rows 0..n-1 as boolean arrays.
 
-    Each key has one int32 code per row (-1: no value) and the list of its distinct values: 4 bytes x keys x rows, up to
-    twice that after arrays have grown. Rows are only appended, so a cached mask is extended and never made again. One
+    Each key has one int32 code per row and the list of its distinct values: 4 bytes x keys x rows, up to twice that
+    after arrays have grown. Rows are only appended, so a cached mask is extended and never made again. One
     thread writes at a time; readers wait for no write.
     """
 
@@ -53,10 +53,8 @@ class MetadataColumns:
             return
         coded = self._encode(numbers.tolist(), metadatas)
         stop = int(numbers[-1]) + 1
-        for column in self._columns.values():
-            column.reserve(stop)
-        for key, (at, codes) in coded.items():
-            self._columns[key].put(at, codes)
+        for key, column in self._columns.items():
+            column.put(stop, *coded.get(key, ([], [])))
         self._rows = stop  # last: readers see rows only when all their codes are there
 
     def _encode(self, rows: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
@@ -112,23 +110,17 @@ class _Column:
     """One key: codes by row, and the values by code. Codes once written and values once listed never change."""
 
     def __init__(self, rows: int) -> None:
-        self._codes: npt.NDArray[np.int32] = np.full(rows, NO_VALUE, dtype=np.int32)
-        self._values: list[MetadataValue] = []
-        self._code_of: dict[Hashable, int] = {}
+        self._codes = Growing.holding(np.full(rows, NO_VALUE, dtype=np.int32))
+        self._values: list[MetadataValue] = [None]
+        self._code_of: dict[Hashable, int] = {None: NO_VALUE}
 
-    def reserve(self, rows: int) -> None:
-        """Make room for `rows` rows in all; new ones have NO_VALUE until `put`."""
-        if rows > len(self._codes):
-            grown = np.full(max(rows, 2 * len(self._codes)), NO_VALUE, dtype=np.int32)
-            grown[: len(self._codes)] = self._codes
-            self._codes = grown
-
-    def put(self, rows: Sequence[int], codes: Sequence[int]) -> None:
-        """Set the code of rows[i] to codes[i]; `reserve` has made room for these rows."""
-        self._codes[np.asarray(rows, dtype=np.int64)] = codes
+    def put(self, stop: int, rows: Sequence[int], codes: Sequence[int]) -> None:
+        """Set the code of rows[i] to codes[i]; other new rows before `stop` have no value."""
+        self._codes.extend(np.full(max(0, stop - len(self._codes.view)), NO_VALUE))
+        self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
 
     def encode(self, values: Sequence[MetadataValue]) -> list[int]:
-        """Codes of values other than None, new ones for new values."""
+        """Codes of values, new ones for new values."""
         codes: list[int] = []
         for value in values:
             key = value if type(value) in _PLAIN else identity(value)
@@ -142,18 +134,15 @@ class _Column:
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
         """(stop - start,) whether the rows start..stop-1, which have their codes, pass."""
-        codes = self._codes[start:stop]
+        codes, count = self._codes.view[start:stop], len(self._values)
         if comparison.operator == "$eq":
-            absent = NO_VALUE if comparison.value is None else NO_VALUE - 1
-            return np.asarray(codes == self._code_of.get(comparison.identity, absent), dtype=np.bool_)
-        count = len(self._values)
-        table = np.zeros(count + 1, dtype=np.bool_)
+            return np.asarray(codes == self._code_of.get(comparison.identity, -1), dtype=np.bool_)
+        table = np.zeros(count, dtype=np.bool_)
         if comparison.operator == "$in" and isinstance(comparison.identity, frozenset):
             table[[code for value in comparison.identity if (code := self._code_of.get(value, count)) < count]] = True
         elif start:  # a cached mask is extended: only the values of its new rows are compared
-            for code in set(codes.tolist()) - {NO_VALUE}:
+            for code in set(codes.tolist()):
                 table[code] = holds(comparison, self._values[code])
         else:
-            table[:count] = [holds(comparison, value) for value in self._values[:count]]
-        table[NO_VALUE] = holds(comparison, None)  # the last entry, which code -1 takes
+            table[:] = [holds(comparison, value) for value in self._values[:count]]
         return table.take(codes)

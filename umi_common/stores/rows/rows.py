@@ -40,7 +40,7 @@ class Rows:
     ids: list[str]
     """By row; may be longer than n: later entries belong to later snapshots."""
     seq: Ints
-    """(n,) ledger numbers, rising."""
+    """(n,) sequence numbers, rising."""
     source: Ints
     """(n,) code of the source; NO_SOURCE."""
     position: Ints
@@ -63,7 +63,7 @@ class Rows:
         return Rows(self.ids, seq, source, position, time, alive, int(np.count_nonzero(alive)))
 
     def among(self, seqs: Sequence[int], rows: Mask) -> list[bool]:
-        """Whether each ledger number has a row, and that row is set in the mask (n,)."""
+        """Whether each sequence number has a row, and that row is set in the mask (n,)."""
         at = self.seq.searchsorted(seqs)
         inside = at < len(self.seq)
         inside[inside] = (self.seq[at[inside]] == np.asarray(seqs)[inside]) & rows[at[inside]]
@@ -227,7 +227,7 @@ class RowTable:
         return np.fromiter(map(self._by_id.get, ids, repeat(UNKNOWN)), np.int64, len(ids))
 
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Ledger numbers of the living rows of some ids."""
+        """Sequence numbers of the living rows of some ids."""
         rows = [self._by_id.get(id) for id in ids]
         seq = self._seq.view  # read after the rows, so that it holds them
         return [None if row is None else int(seq[row]) for row in rows]
@@ -264,7 +264,7 @@ class RowTable:
                 del self._by_id[self._ids[row]]
 
     def rows_of_seqs(self, seqs: Ints) -> Ints:
-        """Rows of ledger numbers; unknown numbers are left out."""
+        """Rows of sequence numbers; unknown numbers are left out."""
         known = self._seq.view
         rows = np.searchsorted(known, seqs)
         inside = rows < len(known)
