@@ -31,7 +31,6 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._renew()
         renew_in_child(self, LoopThread._renew)
 
     def _renew(self) -> None:

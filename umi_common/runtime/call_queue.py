@@ -56,7 +56,6 @@ class CallQueue:
         """Whether a call succeeded since the last refusal."""
         self._admitted: deque[float] = deque()
         self._refused: deque[float] = deque()
-        self._renew()
         renew_in_child(self, CallQueue._renew)
 
     def _renew(self) -> None:

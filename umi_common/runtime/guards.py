@@ -42,7 +42,6 @@ class ThreadLimiter(Executor):
 
     def __init__(self, calls_max: int = LIMITED_CALLS_MAX) -> None:
         self._calls_max = calls_max
-        self._renew()
         renew_in_child(self, ThreadLimiter._renew)
 
     def _renew(self) -> None:
@@ -178,7 +177,6 @@ class Breaker:
         self._clock = clock
         self._failures_in_a_row = 0
         self._opened_at: float | None = None
-        self._renew()
         renew_in_child(self, Breaker._renew)
 
     def _renew(self) -> None:
