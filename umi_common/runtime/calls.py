@@ -210,28 +210,23 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     empty tuple, so that the event loop may run other tasks. An exception of one body ends all.
     """
     results: dict[int, T] = {}
-    asked: dict[int, tuple[Call, ...]] = {}
-
-    def step(index: int, advance: Callable[[], tuple[Call, ...]]) -> None:
-        try:
-            asked[index] = advance()
-        except StopIteration as stop:
-            results[index] = stop.value
-
+    waiting: dict[int, Any] = dict.fromkeys(range(len(bodies)))  # the outcomes for each body; None starts it
     try:
-        for index, body in enumerate(bodies):
-            step(index, lambda body=body: next(body))  # type: ignore[misc]
-        while asked:
-            indices, calls = zip(*((index, call) for index, calls in asked.items() for call in calls), strict=True)
-            merged, split = merged_calls(calls)
-            outcomes = split((yield merged))
-            answers: dict[int, list[CallOutcome]] = {index: [] for index in asked}
-            for index, outcome in zip(indices, outcomes, strict=True):
-                answers[index].append(outcome)
-            asked.clear()
-            for index, answer in answers.items():
-                yield ()
-                step(index, lambda body=bodies[index], answer=answer: body.send(answer))  # type: ignore[misc]
+        while waiting:
+            asked: list[tuple[int, Call]] = []
+            for index, outcomes in list(waiting.items()):
+                if outcomes is not None:
+                    yield ()
+                try:
+                    asked += [(index, call) for call in bodies[index].send(outcomes)]
+                    waiting[index] = []
+                except StopIteration as stop:
+                    results[index] = stop.value
+                    del waiting[index]
+            if waiting:
+                merged, split = merged_calls([call for _, call in asked])
+                for (index, _), outcome in zip(asked, split((yield merged)), strict=True):
+                    waiting[index].append(outcome)
     finally:
         for body in bodies:
             body.close()
@@ -347,7 +342,6 @@ class ComputeSlots:
     def __init__(self, count: int, wait_seconds: float = SLOT_WAIT_SECONDS) -> None:
         self._count = count
         self._wait_seconds = wait_seconds
-        self._renew()
         renew_in_child(self, ComputeSlots._renew)
 
     def _renew(self) -> None:
