@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self, Unpack
 
-from umi_common.config import UmiConfig, checked_settings
+from umi_common.config import UmiConfig, check_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.filters import Where
@@ -105,7 +105,7 @@ class DualRetriever(Closing):
         self._workers = Workers()
         self._counter = SearchCounter(getattr(store, "search_counter", None))
         self._watched: WatchedFile | None = None
-        checked_settings(config)
+        check_settings(config)
         given = UmiConfig() if config is None else config
         self._components = self._components_for(_with_settings_of(store, given, given.model_fields_set), None)
 
@@ -129,7 +129,7 @@ class DualRetriever(Closing):
             ConfigError: If a name or value is wrong, or `embedder` is changed, which only `store.reconfigure` can do.
                 Nothing is changed then.
         """
-        checked_settings(config)
+        check_settings(config)
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         stated = changes.keys() | (set() if config is None else config.model_fields_set)

@@ -18,10 +18,10 @@ from umi_common.types import MetadataValue
 
 _COLUMN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 
-# SQLite ends a JSON string at U+0000, so "a\0b" would equal "a". Therefore the JSON text is rewritten before SQLite reads
-# it: U+0000 becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002. No two strings become one, and their order stays.
-# `_escaped` does the same to bound strings. Escaped backslashes are replaced first, so that every \u000x that is left is
-# an escape of one of these characters.
+# SQLite ends a JSON string at U+0000, so "a\0b" would equal "a". Therefore the JSON text is rewritten before SQLite
+# reads it: U+0000 becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002. No two strings become one, and their order
+# stays. `_escaped` does the same to bound strings. Escaped backslashes are replaced first, so that every \u000x that is
+# left is an escape of one of these characters.
 _DOCUMENT = r"replace(replace(replace({column}, '\\', '\u005c'), '\u0001', '\u0001\u0002'), '\u0000', '\u0001\u0001')"
 
 # The value of json_each is 1 for 1, 1.0 and true. A filter takes the first two as equal, but not true, so the types are
