@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from umi_common.errors import ConfigError, DatasetError
 from umi_common.evaluation import diversity, duplication, score_rankings
-from umi_common.evaluation.metrics import check_metric, default_metrics, latency
+from umi_common.evaluation.metrics import default_metrics, latency, parse_metric
 
 GRADES = {"q": {"a": 2, "b": 1, "c": 1, "x": 0}}
 """Three relevant documents, one of them worth twice, and one judged useless."""
@@ -73,7 +73,7 @@ def test_a_long_list_keeps_its_order():
 @pytest.mark.parametrize("name", ["ndcg@0", "recall", "ndcg@ten", "accuracy@5", "@5", "", "precision@", "ndcg@-1"])
 def test_what_is_no_metric_is_refused(name):
     with pytest.raises(ConfigError, match=r"ndcg@10"):
-        check_metric(name)
+        parse_metric(name)
 
 
 @pytest.mark.parametrize("judged", [{"a": 0.5}, {"a": "1"}, ["a"]])

@@ -1,4 +1,4 @@
-"""A matplotlib figure without pyplot's global state that a notebook displays. Imports matplotlib."""
+"""A matplotlib figure that a notebook displays, without pyplot's global state. Imports matplotlib."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from umi_common.evaluation.significance import Difference, Estimate, bootstrap_m
 from umi_common.explain import tables_to_html
 
 VECTOR_METRICS = ("diversity", "duplication")
-"""Metrics of the hits' vectors, which `compare` computes for each query; `Run` holds them under these names."""
+"""Metrics of the hits' vectors, which `compare` computes for each query. Names of fields of `Run`."""
 ABSENT = "-"
 """Written in a table where a number is not known."""
 
@@ -33,7 +33,7 @@ class Run:
     ids: Mapping[str, Sequence[str]]
     """Best first."""
     milliseconds: Mapping[str, float]
-    """Wall time of the call; the first call of a store includes what it loads lazily."""
+    """Wall time of the call; for the first call of a store, the time of loading is included."""
     llm_calls: Mapping[str, int | None]
     arms: Mapping[str, Mapping[str, Mapping[str, int | None]]]
     """Rank by arm of each relevant document found, by query and document."""
@@ -50,7 +50,7 @@ class Row:
     system: str
     set: str
     metrics: Mapping[str, Estimate]
-    """Relevance metrics, then diversity and duplication; one that no query has a value of is left out."""
+    """Relevance metrics, then diversity and duplication; a metric without a value for any query is left out."""
     latency: Mapping[str, float]
     """p50, p95, p99 in milliseconds."""
     llm_calls: float | None

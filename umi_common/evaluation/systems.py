@@ -43,7 +43,7 @@ class Answer:
 
 
 Search = Callable[[Query, int], Answer]
-"""At most k ids for a query."""
+"""From a query and a number k to at most k ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
 
 def as_search(name: str, built: Any) -> Search:
-    """The result of a system's function as a search function; the top of this file lists the possible results."""
+    """A search function from what a system's function returned; the top of this file lists what that may be."""
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
         return _search_of(built, "hybrid")
     if hasattr(built, "invoke"):
