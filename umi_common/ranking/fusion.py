@@ -84,7 +84,7 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
 
 
 def _id_of(item: Any) -> str:
-    """The id of an item, or of the chunk or node that it wraps."""
+    """The id of an item, or of the chunk or node in it. Raises InputError if it has none."""
     wrapped = getattr(item, "chunk", getattr(item, "node", item))
     id = item if isinstance(item, str) else getattr(wrapped, "node_id", getattr(wrapped, "id", None))
     if not isinstance(id, str):

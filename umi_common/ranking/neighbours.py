@@ -7,12 +7,16 @@
     spread(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
                                   + s * source * whole(i) )
 
-p and s depend on the corpus (`shares_of`). p is 0 where adjacent chunks are no more alike than any two of their source,
-and s is 0 where chunks of one source are no more alike than any two of the corpus, so shuffled positions change
-nothing. Both fall where the chunks of a source are so alike that each repeats its neighbours' content, as the entries
-of a reference manual do. But s is at least `standout`, where one source matches the query far better than all others,
-or better and the best chunks are copies of each other: documents made from one template are alike, and only the source
-tells a clause of one from that of another. Time is linear in the pool but for one sort. Measured in docs/decisions.md.
+p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
+and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.
+Both fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
+reference manual do.
+
+s has a lower limit for each query, `standout`: it is above 0 if one source matches the query far better than all
+others, or if one matches better and the best chunks are copies of each other. Documents made from one template are such
+copies, and only its source distinguishes a clause of one contract from the same clause of another.
+
+Time is linear in the pool, except for one sort. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -35,11 +39,11 @@ HOPS = 2
 FADE = 0.5
 """Factor on the gain for each position beyond the first."""
 SELF_CONTAINED_TERMS = 150.0
-"""Length in terms at which a chunk gains half as much as a very short one."""
+"""Length in terms at which a chunk gains half as much as a very short one: longer ones need less context."""
 
 COPY_FROM, COPY_AT = 0.8, 0.9
-"""Cosines of a chunk and its neighbour: up to the first the neighbour gives all, from the second on nothing, because it
-is a copy. The lines of a log are an example: one does not become relevant because the next, nearly equal one is."""
+"""Cosines of a chunk and its neighbour. Up to the first the neighbour gives its whole share; from the second on it is a
+copy and gives nothing: a line of a log does not become relevant because the next, nearly equal line is."""
 
 PRIOR_PAIRS = 40.0
 PRIOR_SUCCESSION = 0.1
@@ -202,8 +206,8 @@ def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) 
 
 
 def share_of_copies(pool: Pool, scores: Floats) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have a cosine of `COPY_FROM` or more with one of them of another
-    source."""
+    """The share, 0..1, of the `BEST` best chunks that have a copy among them in another source: a cosine of at least
+    `COPY_FROM`."""
     rows = best_first(scores)[:BEST]
     vectors, source = pool.vectors[rows], pool.source[rows]
     copies = (vectors @ vectors.T >= COPY_FROM) & (source[:, None] != source)
@@ -261,10 +265,10 @@ def spread(
 
 
 def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
-    """(n,) what the HOPS chunks before each row give it, and (n,) what those after it give; less for copies.
+    """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) from those after it; less from copies.
 
     Args:
-        given: (n,) what each row gives to an adjacent one: y in the formula.
+        given: (n,) the amount that each row gives to an adjacent one: y in the formula.
         source, position, vectors: As in `spread`.
     """
     n = len(given)

@@ -14,7 +14,7 @@ from umi_common.types import EPOCH, TimeRange
 SECONDS_PER_HOUR = 3600
 HOURS_PER_DAY = 24
 MIDNIGHT_HOURS = 1e-6
-"""Largest distance from midnight in hours that is taken for midnight itself: rounding errors of ages are smaller."""
+"""A time so many hours from midnight, or fewer, counts as midnight: rounding errors of ages are smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class PeriodBoost:
     """The moment that ages in the pool refer to, in the time zone of the user's days."""
     config: WhenConfig
     first: bool = False
-    """Whether all chunks of the period come before all others, because the query asks for nothing else."""
+    """Whether all chunks of the period come before all others, because the query asks for the period alone."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
 

@@ -28,7 +28,7 @@ class DeadlineExceeded(Exception):
 
 
 class TooManyCalls(Exception):
-    """The limiter runs its largest number of calls already, or the process cannot start a thread."""
+    """The limiter's largest number of calls is running, or the process cannot start a thread."""
 
 
 class ThreadLimiter(Executor):
@@ -63,7 +63,7 @@ class ThreadLimiter(Executor):
             raise DeadlineExceeded from None
 
     async def acall(self, function: Callable[[], T], seconds: float) -> T:
-        """`call` for an event loop; if the limit is reached, it raises TooManyCalls at once.
+        """`call` for an event loop; raises as `call`.
 
         If it is cancelled, the function continues in its thread and its outcome is dropped.
         """
@@ -108,7 +108,7 @@ class ThreadLimiter(Executor):
 
 
 def as_exception(error: BaseException) -> Exception:
-    """The error itself; for a StopIteration, or a BaseException such as SystemExit, a RuntimeError caused by it."""
+    """The error, if a future can hold it: an Exception other than StopIteration; else a RuntimeError caused by it."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError(f"the call raised {type(error).__name__}")
@@ -154,10 +154,10 @@ def _retrieve_error(task: asyncio.Future[Any]) -> None:
 
 
 class Breaker:
-    """A circuit breaker: no calls to a failing service for a while, then one trial call.
+    """A circuit breaker: after failures in a row no calls for a while, then one trial call.
 
     It is closed (all calls allowed) at first, open (none allowed) for `seconds` after `failures` failures in a row, and
-    then half-open: one call is allowed. Its success closes the breaker, its failure starts the pause again.
+    then half-open: one call is allowed. If that one succeeds, the breaker closes; if it fails, the pause starts again.
 
     Args:
         failures: Number of failures in a row that opens the breaker, >= 1.

@@ -1,7 +1,7 @@
 """The threads of a retriever, which make blocking calls for searches on an event loop.
 
 A search stays in its thread from one blocking call to the next, because waking a thread for each call costs a wait for
-the interpreter lock. Searches queued for a thread run as a group, in step, so that their calls of one kind, such as
+the interpreter lock. Queued searches run in one thread as a group, in step, so that their calls of one kind, such as
 embedding their queries, are made as one call.
 """
 
@@ -37,7 +37,7 @@ from umi_common.runtime.forks import renew_in_child
 
 
 class Workers:
-    """The threads of a retriever and of its copies: started when needed, ended with the last of them.
+    """The threads of a retriever and of its copies: started when needed, ended when the last of these is.
 
     A forked child starts its own threads and drops its parent's queue.
     """
@@ -46,7 +46,7 @@ class Workers:
     _pools: dict[str, ThreadPoolExecutor]
     _queue: deque[_Task]
     _starting: int
-    """Workers submitted but not yet started; a lower bound."""
+    """Number of workers that were submitted and have not started yet; at least so many."""
 
     def __init__(self) -> None:
         renew_in_child(self, Workers._renew)
@@ -77,7 +77,7 @@ class Workers:
         _refuse(self._dequeued(len(self._queue)))
 
     async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
-        """Run a body in a thread from these calls on: its result, or the first calls that need no thread.
+        """Run a body in a thread, from these calls on, to its result or to its first calls that need no thread.
 
         Raises:
             Exception: As the body.
@@ -93,7 +93,7 @@ class Workers:
             task.abandoned = True
 
     async def answer(self, call: Call) -> CallOutcome:
-        """The outcome of one blocking call, made together with queued ones of its kind."""
+        """The outcome of one blocking call, merged with queued calls of its kind."""
 
         def body() -> Body[CallOutcome]:
             (outcome,) = yield (call,)

@@ -15,12 +15,12 @@ from umi_common.errors import EmbedderError
 
 
 class SimSparseFunction:
-    """A function from texts to {word: its count}, with the terms that words are expanded to.
+    """A function from texts to {word: its count}; a word may add further terms.
 
     `texts`: every text encoded, in order. `fail_on`: calls fail if a text contains it; None: none fails.
 
     Args:
-        expansions: {word: {term: weight}} that a text with the word gets, too.
+        expansions: {word: {term: weight}}; a text with the word gets these terms, too.
     """
 
     def __init__(self, expansions: Mapping[str, Mapping[str, float]] | None = None) -> None:
