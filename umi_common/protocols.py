@@ -94,9 +94,9 @@ class Probe:
     """(dim,); None: the store's embedder makes it; an exception: the store's `aembed` failed with it."""
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
-    query: str | None = None
-    """The user's query, if `text` is the query without some of its words. A model that is not part of umi embeds it in
-    place of `text`, because such a model may cache its vectors by the query. None: `text`."""
+    typed: str | None = None
+    """The query as the user typed it, if `text` is the query without some of its words. A model that is not part of umi
+    embeds it in place of `text`, because such a model may cache its vectors by the query. None: `text`."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:

@@ -24,9 +24,6 @@ AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
 
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 
-Functions = tuple[Embed, Embed]
-"""Of documents and of queries."""
-
 minilm_embedder = lru_cache(maxsize=1)(MiniLMEmbedder)
 PACKAGED: dict[str, Callable[[], Embedder]] = {
     "default": default_embedder,
@@ -190,12 +187,12 @@ def _model_of_name(name: str) -> Embedder:
     return CallableEmbedder(*functions, name=name)
 
 
-def _fastembed(module: Any, name: str) -> Functions:
+def _fastembed(module: Any, name: str) -> tuple[Embed, Embed]:
     model = module.TextEmbedding(model_name=name)
     return lambda texts: list(model.embed(texts)), lambda texts: list(model.query_embed(texts))
 
 
-def _sentence_transformers(module: Any, name: str) -> Functions:
+def _sentence_transformers(module: Any, name: str) -> tuple[Embed, Embed]:
     model = module.SentenceTransformer(name)
     # Since version 5 there are two methods, which put the model's own instruction before the text.
     methods = ("encode_document", "encode_query") if hasattr(model, "encode_query") else ("encode", "encode")
@@ -204,6 +201,7 @@ def _sentence_transformers(module: Any, name: str) -> Functions:
 
 
 LIBRARIES = {"fastembed": _fastembed, "sentence-transformers": _sentence_transformers}
+"""By library, from its module and the name of a model to the functions that embed documents and queries."""
 
 
 def identity_of(embedder: Embedder) -> str | None:

@@ -107,7 +107,7 @@ class Dataset:
 
 
 def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
-    """The datasets, of one or several, that have a query with a relevant document; at least one.
+    """Those of one or several datasets that have a query with a relevant document; not empty.
 
     Raises:
         ConfigError: If one is no Dataset, or no query can be measured.

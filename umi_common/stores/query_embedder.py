@@ -374,7 +374,7 @@ def _texts_and_seconds(
 ) -> tuple[list[str], float]:
     """The texts to embed for the missing probes, and the longest time limit of the requests."""
     probes = [requests[search].probes[index] for search, index in missing]
-    texts = [probe.text if embedder.packaged or probe.query is None else probe.query for probe in probes]
+    texts = [probe.text if embedder.packaged or probe.typed is None else probe.typed for probe in probes]
     return texts, max(request.embedder_timeout_seconds for request in requests)
 
 
