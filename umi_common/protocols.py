@@ -10,16 +10,14 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from inspect import Parameter, signature
-from math import nan
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from umi_common.config import DecayConfig, LexicalConfig, RecallConfig
 from umi_common.decay import decay_factors, rate_of
 from umi_common.filters import Filter, Where, matches
 from umi_common.pool import Floats, Pool, Vectors
-from umi_common.types import Chunk, Stage, TimeRange
+from umi_common.types import Chunk, Stage, TimeRange, age_in_hours
 
-SECONDS_PER_HOUR = 3600.0
 Clock = Callable[[], datetime]
 """The present, as an aware datetime."""
 OnStage = Callable[[str], Callable[[Stage], None]]
@@ -105,11 +103,6 @@ def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -
     return inside and (where is None or matches(where, chunk.metadata))
 
 
-def chunk_age_hours(chunk: Chunk, now: datetime) -> float:
-    """Hours from the chunk's time to `now`; negative in the future, NaN without a time."""
-    return nan if chunk.event_time is None else (now - chunk.event_time).total_seconds() / SECONDS_PER_HOUR
-
-
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
     """The arguments of one `Store.recall`. Inside a store, `RecallRequest(probes, **options)` makes one of them."""
@@ -144,7 +137,7 @@ class RecallRequest:
 
     def age_hours(self, chunk: Chunk) -> float:
         """Hours from the chunk's time to `now`; negative in the future, NaN without a time."""
-        return chunk_age_hours(chunk, self.now)
+        return age_in_hours(chunk.event_time, self.now)
 
     def decay_weights(self, age_hours: Floats) -> Floats | None:
         """(n,) factors for chunks of these ages (n,); None: decay is off."""

@@ -96,6 +96,11 @@ def from_microseconds(since_1970: int) -> datetime:
     return EPOCH + since_1970 * MICROSECOND
 
 
+def age_in_hours(moment: datetime | None, now: datetime) -> float:
+    """Hours from a moment to `now`; negative in the future, NaN without a moment."""
+    return math.nan if moment is None else (now - moment).total_seconds() / 3600
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A passage of text, with its source, position and time.
