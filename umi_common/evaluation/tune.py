@@ -190,13 +190,14 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
     elif method == "random":
         rng = random.Random(seed)
         for _ in range(TRIALS if trials is None else trials):
-            yield {name: _drawn(choices, rng) for name, choices in space.items()}
+            yield {
+                name: rng.uniform(choices.low, choices.high)
+                if isinstance(choices, Between)
+                else rng.choice(lists[name])
+                for name, choices in space.items()
+            }
     else:
         raise ConfigError(f"method {method!r}; expected 'grid' or 'random'")
-
-
-def _drawn(choices: Sequence[Any] | Between, rng: random.Random) -> Any:
-    return rng.uniform(choices.low, choices.high) if isinstance(choices, Between) else rng.choice(list(choices))
 
 
 def changed(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:

@@ -19,8 +19,8 @@ Because z is squared, the dense arm weighs more for a query whose best chunk is 
 deviations its evidence is about 3.5 times that at 3. An arm whose scores are nearly equal for all chunks hardly changes
 the order. Measured in docs/decisions.md.
 
-The normalisers, from `min_max` on, take (..., n) scores, one row for each query variation. They return a new float64
-array of the same shape and keep the order of each row; clamped scores may become equal.
+The normalisers, from `min_max` on, take finite scores (..., n), n >= 0, one row for each query variation. They return a
+new float64 array of the same shape and keep the order of each row; clamped scores may become equal.
 """
 
 from __future__ import annotations
@@ -179,9 +179,6 @@ def min_max(scores: npt.ArrayLike) -> Floats:
     """(s - min) / (max - min), clamped to 0..1.
 
     A row whose scores are all equal becomes 1 where they are above 0, else 0.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
     """
     given = _floats(scores)
     if given.shape[-1] == 0:
@@ -194,11 +191,7 @@ def min_max(scores: npt.ArrayLike) -> Floats:
 
 
 def z_score(scores: npt.ArrayLike) -> Floats:
-    """(s - mean) / standard deviation of the row; 0 throughout a row without spread. Unbounded.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
-    """
+    """(s - mean) / standard deviation of the row; 0 throughout a row without spread. Unbounded."""
     given = _floats(scores)
     if given.shape[-1] == 0:
         return np.array(given)
@@ -209,11 +202,7 @@ def z_score(scores: npt.ArrayLike) -> Floats:
 
 
 def logistic(scores: npt.ArrayLike) -> Floats:
-    """1 / (1 + exp(-z)) of the row's z-scores: 0..1; one outlier changes the others little.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
-    """
+    """1 / (1 + exp(-z)) of the row's z-scores: 0..1; one outlier changes the others little."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z_score(scores), -500.0, 500.0))), dtype=np.float64)
 
 
@@ -221,7 +210,7 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
     """s / bound, clamped to 0..1: the share of the largest possible score. 0 where the bound is 0.
 
     Args:
-        scores: (..., n), finite.
+        scores: As in every normaliser.
         bound: (...), >= 0: for BM25 the sum of the query terms' largest impacts.
     """
     given, most = _floats(scores), _floats(bound)[..., np.newaxis]
@@ -230,11 +219,7 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
 
 
 def by_best(scores: npt.ArrayLike) -> Floats:
-    """s / max, clamped to 0..1: the best of a row is 1. A row without a score above 0 is all 0.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
-    """
+    """s / max, clamped to 0..1: the best of a row is 1. A row without a score above 0 is all 0."""
     given = _floats(scores)
     return by_bound(given, given.max(axis=-1, initial=0.0))
 

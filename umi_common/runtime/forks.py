@@ -24,11 +24,7 @@ def renew_in_child(owner: T, renew: Callable[[T], None]) -> None:
 
 def give_lock(owner: Any) -> None:
     """Set `owner._lock` to a new lock, now and in each forked child."""
-    renew_in_child(owner, _new_lock)
-
-
-def _new_lock(owner: Any) -> None:
-    owner._lock = threading.Lock()
+    renew_in_child(owner, lambda each: setattr(each, "_lock", threading.Lock()))
 
 
 def _renew_all() -> None:

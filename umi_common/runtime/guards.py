@@ -144,13 +144,9 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
 
 
 def _abandon(task: asyncio.Future[Any]) -> None:
-    task.add_done_callback(_retrieve_error)
+    """Cancel a task whose outcome is dropped. Its error is read, because asyncio logs errors that nobody reads."""
+    task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     task.cancel()
-
-
-def _retrieve_error(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()  # otherwise asyncio logs that it was never retrieved
 
 
 class Breaker:

@@ -211,15 +211,6 @@ class _Task:
         if self.outcome is None:
             self.outcome = outcome
 
-    def resolve(self) -> None:
-        """Give the outcome to the future; called on its loop."""
-        if self.future.done():  # the caller was cancelled
-            return
-        if isinstance(self.outcome, BaseException):
-            self.future.set_exception(self.outcome)
-        elif self.outcome is not None:
-            self.future.set_result(self.outcome)
-
 
 def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
     """End a pool's threads; does nothing in a forked child, where the pool's lock may be held for ever."""
@@ -245,5 +236,11 @@ def _notify(tasks: Sequence[_Task]) -> None:
 
 
 def _resolve(tasks: Sequence[_Task]) -> None:
+    """Give the futures their outcomes, on their loop."""
     for task in tasks:
-        task.resolve()
+        if task.future.done():  # the caller was cancelled
+            continue
+        if isinstance(task.outcome, BaseException):
+            task.future.set_exception(task.outcome)
+        elif task.outcome is not None:
+            task.future.set_result(task.outcome)
