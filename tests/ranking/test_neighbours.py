@@ -8,7 +8,7 @@ from pytest import approx
 
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE
-from umi_common.ranking.neighbours import Shares, following_rows, shares_of, source_evidence, spread, standout
+from umi_common.ranking.neighbours import Shares, following_rows, neighbour_scores, shares_of, source_evidence, standout
 
 SHORT = 0
 """A length at which a chunk needs all the context it can get."""
@@ -17,7 +17,7 @@ SHORT = 0
 def spread_line(scores, *, source=None, position=None, length=SHORT, whole=None, **settings):
     """Chunks of one source in their order."""
     n = len(scores)
-    return spread(
+    return neighbour_scores(
         np.array(scores, dtype=np.float64),
         np.zeros(n, dtype=np.int64) if source is None else np.array(source),
         np.arange(n) if position is None else np.array(position),

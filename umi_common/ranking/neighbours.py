@@ -4,8 +4,8 @@
     r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: the shorter, the more context it lacks
     y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
     n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          how much of a neighbour is new: copies give nothing to each other
-    spread(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
-                                  + s * source * whole(i) )
+    final(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
+                                 + s * source * whole(i) )
 
 p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
 and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.
@@ -83,7 +83,7 @@ FULL_SHARES = Shares(1.0, 1.0)
 
 
 def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores with the gain of `spread`; the shares go into `facts`."""
+    """(n,) `neighbour_scores` of the pool, with the shares of its corpus, which go into `facts`."""
     own = settings.neighbours
     weights = weights_of_variations(pool.variations, settings.fusion.variation_weight)
     by_source = weights / weights.sum() @ pool.source_lexical
@@ -91,7 +91,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     if own.adaptive:
         shares = shares_of(pool.calibration, standout(by_source, pool.source, partial(share_of_copies, pool, scores)))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
-    return spread(
+    return neighbour_scores(
         scores,
         pool.source,
         pool.position,
@@ -140,7 +140,7 @@ def order_share(calibration: Mapping[str, float]) -> float:
     return _ramp(succession, SUCCESSION_FROM, SUCCESSION_TO)
 
 
-def needs(length: Ints) -> Floats:
+def length_factors(length: Ints) -> Floats:
     """(n,) 1 / (1 + (terms / 150)^3): how much chunks of these lengths gain, r in the formula."""
     relative = length / SELF_CONTAINED_TERMS
     return np.asarray(1.0 / (1.0 + relative * relative * relative), dtype=np.float64)
@@ -214,7 +214,7 @@ def share_of_copies(pool: Pool, scores: Floats) -> float:
     return float(copies.any(axis=1).mean())
 
 
-def spread(
+def neighbour_scores(
     scores: Floats,
     source: Ints,
     position: Ints,
@@ -256,7 +256,7 @@ def spread(
     if not len(scores) or max(before, after, by_source) == 0:
         return np.array(scores)
     own = by_best(np.maximum(scores, 0.0))
-    gain = needs(length)
+    gain = length_factors(length)
     gained = by_source * whole
     if before or after:
         from_previous, from_following = _given_by_neighbours(own * own * own * gain, source, position, vectors)
@@ -269,7 +269,7 @@ def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: V
 
     Args:
         given: (n,) the amount that each row gives to an adjacent one: y in the formula.
-        source, position, vectors: As in `spread`.
+        source, position, vectors: As in `neighbour_scores`.
     """
     n = len(given)
     from_previous, from_following = np.zeros(n), np.zeros(n)
@@ -278,14 +278,14 @@ def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: V
     for hop in range(HOPS):
         first = np.flatnonzero(reached < n)
         second = reached[first]
-        share = FADE**hop if vectors is None else FADE**hop * _new_in(vectors[first], vectors[second])
+        share = FADE**hop if vectors is None else FADE**hop * _not_copied(vectors[first], vectors[second])
         from_previous[second] += share * given[first]
         from_following[first] += share * given[second]
         reached = next_row[reached]
     return from_previous, from_following
 
 
-def _new_in(one: Vectors, other: Vectors) -> Floats:
+def _not_copied(one: Vectors, other: Vectors) -> Floats:
     """(m,) 1 - ramp(cosine of the pair of rows, 0.8, 0.9): the share of a neighbour that is not a copy."""
     cosines = np.einsum("md,md->m", one, other)
     return np.asarray(1.0 - np.clip((cosines - COPY_FROM) / (COPY_AT - COPY_FROM), 0.0, 1.0), dtype=np.float64)
