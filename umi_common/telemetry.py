@@ -107,7 +107,7 @@ def _count(counter: SearchCounter, request: SearchRequest, result: SearchResult)
 
 @lru_cache(maxsize=1)
 def _instruments(provider: Any) -> dict[str, Callable[..., None]]:
-    """Field of `SearchMetrics` -> the function that records its value with OpenTelemetry."""
+    """By field of `SearchMetrics`, the function that records its value with OpenTelemetry."""
     meter = provider.get_meter("umi")
     record = {name: meter.create_counter(f"umi.{name}", unit).add for name, unit in COUNTERS.items()}
     return record | {name: meter.create_histogram(f"umi.{name}", unit).record for name, unit in HISTOGRAMS.items()}

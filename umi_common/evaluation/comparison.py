@@ -20,7 +20,7 @@ from umi_common.explain import tables_to_html
 VECTOR_METRICS = ("diversity", "duplication")
 """Metrics of the hits' vectors, which `compare` computes for each query. Names of fields of `Run`."""
 ABSENT = "-"
-"""Written in a table where a number is not known."""
+"""Written in a table in place of a number that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Failure:
     arms: Mapping[str, int | None]
     """Rank in each arm of the system, where known; None: not in that arm's list."""
     elsewhere: Mapping[str, int | None]
-    """Rank in the lists of the other systems compared."""
+    """By each other system in the comparison, the rank in its list; None: not within the depth."""
 
 
 class SystemComparison:

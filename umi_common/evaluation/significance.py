@@ -86,9 +86,9 @@ class Difference:
     p_value: float
     """Two-sided: the probability of a difference as large by chance alone, (0, 1]."""
     better: int
-    """Queries on which our value is higher."""
+    """Number of queries on which our value is higher."""
     worse: int
-    """Queries on which our value is lower."""
+    """Number of queries on which our value is lower."""
     queries: int
 
 

@@ -49,7 +49,7 @@ def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] |
 
 
 def to_chroma(where: Filter) -> ChromaWhere | None:
-    """A clause over `chroma_metadata` that every row passes which passes the filter; None: Chroma has none."""
+    """A clause over `chroma_metadata`, passed by every row that passes the filter; None: Chroma has none."""
     leaves = list(comparisons(where))
     if len(leaves) > COMPARISONS_MAX:
         return None

@@ -29,7 +29,7 @@ FULL_Z = 4.0
 
 
 def apply(pool: Pool, scores: Floats, settings: FeedbackConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores by the formula at the top of this file, n > BEST; those of at most 0 gain nothing.
+    """(n,) scores by the formula at the top of this file; n must be > BEST. Scores of 0 and less gain nothing.
 
     The number of chunks that gain goes into `facts`.
     """

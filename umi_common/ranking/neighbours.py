@@ -64,7 +64,8 @@ COPIES_FROM, COPIES_TO = 0.5, 0.9
 """Share of the `BEST` best chunks that have a copy in another source. Chats, meetings and articles have less than 0.3
 in 9 of 10 questions, with random sources, too; contracts made from one template 0.9 and more."""
 COPY_LEAD_FROM, COPY_LEAD_TO = 0.05, 0.2
-"""As `LEAD_FROM` and `LEAD_TO`, where the best chunks are copies: parties of contracts share words."""
+"""As `LEAD_FROM` and `LEAD_TO`, if the best chunks are copies. Smaller, because the names of two contracts' parties may
+share words."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
 """Unity at which both shares start to fall, and at which each is 0. Chats and meetings have a unity below 0.07,

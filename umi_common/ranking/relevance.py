@@ -70,7 +70,7 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
 
     Args:
         pool: n candidates, V query variations.
-        scores: (n,) final scores; at most 0 counts as no relevance.
+        scores: (n,) final scores; if none is above 0, all relevances are 0.
         evidence: From `arm_evidence`.
         variation_weight: `FusionConfig.variation_weight`; the query itself has 1.
 

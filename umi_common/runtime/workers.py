@@ -46,7 +46,7 @@ class Workers:
     _pools: dict[str, ThreadPoolExecutor]
     _queue: deque[_Task]
     _starting: int
-    """Number of workers that were submitted and have not started yet; at least so many."""
+    """Lower bound of the number of workers that were submitted and have not started."""
 
     def __init__(self) -> None:
         renew_in_child(self, Workers._renew)
@@ -219,7 +219,7 @@ def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
 
 
 def _refuse(tasks: Sequence[_Task]) -> None:
-    """End tasks that have not begun with StoreClosed. They are not cancelled: a task group ignores a cancelled task."""
+    """End tasks that have not begun: their callers get StoreClosed. A task group would ignore a cancellation."""
     for task in tasks:
         task.end(StoreClosed("the retriever or its store was closed before this search had run; open it again"))
     _notify(tasks)

@@ -33,7 +33,7 @@ class ServiceDown(Exception):
 
 
 class RemoteModel:
-    """A paid embedding service: `embed_documents`, `embed_query` and their async twins.
+    """A paid embedding service: `embed_documents` and `embed_query`, both also as async functions.
 
     Args:
         embedder: Makes the vectors; None: `HashEmbedder()`.

@@ -41,7 +41,7 @@ class SimSparseFunction:
 
 
 class SimSparseEncoder(SimSparseFunction):
-    """The same with the methods of sentence-transformers' `SparseEncoder`, whose tensors only `decode` reads."""
+    """As `SimSparseFunction`, with the methods of sentence-transformers' `SparseEncoder`, whose results `decode` reads."""
 
     def encode_document(self, sentences: Sequence[str]) -> tuple[dict[str, float], ...]:
         """For `decode`."""
@@ -63,7 +63,8 @@ class SimSparseEmbedding:
 
 
 class SimSparseTextEmbedding(SimSparseFunction):
-    """The same with the methods of fastembed's `SparseTextEmbedding`: terms are numbers, results come one by one."""
+    """As `SimSparseFunction`, with the methods of fastembed's `SparseTextEmbedding`, which yields one result after
+    another and has numbers as terms."""
 
     model_name = "sim/words"
 
