@@ -136,7 +136,7 @@ class RewriteConfig(Frozen):
     retries: int = Field(default=0, ge=0, le=3)
     """Further calls after one that failed or had no usable reply."""
     keep_replies: bool = False
-    """Also write the LLM's replies to a file in the store's directory, where the next process finds them."""
+    """Also write the LLM's replies to a file in the store's directory, for later processes."""
     cache_size: Count = 1_024
     """Replies kept in memory; the least recently used is dropped first. 0: no cache."""
     breaker_failures: OneOrMore = 5
@@ -259,10 +259,10 @@ class LateInteractionConfig(Frozen):
 class DuplicatesConfig(Frozen):
     """Leave out hits that repeat a better hit, and list them in that hit's `duplicates`.
 
-    Two texts are duplicates if they are equal (case, white space, Unicode form and punctuation aside), or near: their
-    cosine is at least `similarity`, and one text is the other with words added. Texts that differ in a number, a name,
-    a negation or the order of words are never near. Chunks with equal source, event_time and metadata are in one
-    group. Contexts show equal text once, whether this is enabled or not.
+    Two texts are duplicates if they are equal, except for case, white space, Unicode form and punctuation; or if they
+    are near: their cosine is at least `similarity`, and one text is the other with words added. Texts that differ in a
+    number, a name, a negation or the order of words are never near. Chunks with equal source, event_time and metadata
+    are in one group. Contexts show equal text once, whether this is enabled or not.
     """
 
     enabled: bool = False
@@ -307,7 +307,7 @@ class ExtraArmsConfig(Frozen):
     depth: int = Field(default=50, ge=1, le=1_000)
     """Candidates that each arm returns."""
     timeout_seconds: Positive = 4.0
-    """Seconds that a search waits for an arm; then it goes on without the arm."""
+    """Seconds that a search waits for an arm; then it continues without the arm."""
 
 
 FORMATS = ("plain", "xml", "json")

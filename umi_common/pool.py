@@ -106,7 +106,7 @@ class Pool:
     age_hours: Floats
     """(n,) at `now`; negative in the future; NaN without a time."""
     vectors: Vectors
-    """(n, dim) L2-normalised; a zero row where there is none."""
+    """(n, dim) L2-normalised; a row of zeros for a chunk without a vector."""
     query_vectors: Vectors
     """(V, dim) L2-normalised; (V, 0) in mode "text"."""
     dense_mean: Floats = field(default_factory=lambda: np.zeros(0))

@@ -85,7 +85,7 @@ class TokenCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A query variation and, where the caller has it, its vector."""
+    """A query variation and, if the caller has it, its vector."""
 
     text: str
     vector: Vectors | Exception | None = None

@@ -64,7 +64,7 @@ class ContextOptions(SearchOptions, total=False):
 
 
 class DualRetriever(Closing):
-    """Hybrid search, with an LLM's variations of the query where the first results are weak.
+    """Hybrid search, with an LLM's variations of the query if the first results are weak.
 
     Args:
         store: Holds the chunks.

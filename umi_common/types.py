@@ -155,7 +155,7 @@ class Chunk:
 
     @property
     def indexed_text(self) -> str:
-        """`search_text`, or `text` where that is None."""
+        """`search_text`; `text` if that is None."""
         return self.text if self.search_text is None else self.search_text
 
     def __hash__(self) -> int:
@@ -229,7 +229,7 @@ PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def plain_value(value: object) -> object:
-    """`value` as a str, int, float, bool or None, where that loses nothing; else `value` itself.
+    """`value` as a str, int, float, bool or None, if that loses nothing; else `value` itself.
 
     Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str; UUID and path a
     str; date and datetime an ISO 8601 str; an enum its value; a NumPy scalar the Python value; NaN and NaT None.

@@ -53,7 +53,7 @@ def load_beir(
     queries: str = QUERIES,
     qrels: str | None = None,
 ) -> Dataset:
-    """A BEIR folder as one dataset; a document's text is `title + ". " + text` where it has a title.
+    """A BEIR folder as one dataset; a document's text is `title + ". " + text` if it has a title.
 
     Documents without text are left out; if they are judged relevant, they count as missed.
 
@@ -113,7 +113,7 @@ class FileRecord:
         return DatasetError(f"{self.path}, line {self.line}: {complaint}")
 
     def text(self, name: str, *, default: str | None = None) -> str:
-        """A string field; `default` where it is absent or null."""
+        """A string field; `default` if it is absent or null."""
         value = self.fields.get(name)
         if value is None and default is not None:
             return default
@@ -124,7 +124,7 @@ class FileRecord:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata object; empty where there is none."""
+        """The metadata object; empty if there is none."""
         value = self.fields.get("metadata")
         if not isinstance(value, dict | None):
             raise self.error(f"metadata is {type(value).__name__}; expected an object")

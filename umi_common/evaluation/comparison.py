@@ -94,7 +94,7 @@ class SystemComparison:
         self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
 
     def row(self, system: str, set: str | None = None) -> Row:
-        """The row of one system and set; the set may be left out where there is only one."""
+        """The row of one system and set; the set may be left out if there is only one."""
         if set is None and len(self.sets) != 1:
             raise ConfigError(f"name one of the sets {self.sets}")
         wanted = self.sets[0] if set is None else set
@@ -210,7 +210,7 @@ class SystemComparison:
         return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All rows as JSON, NaN as null; also written to `path` where one is given."""
+        """All rows as JSON, NaN as null; also written to `path` if one is given."""
         body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
         text = to_json(body, indent=1, inf_nan_mode="null").decode()
         if path is not None:

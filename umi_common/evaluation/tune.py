@@ -250,7 +250,7 @@ def split_by_group(
 ) -> tuple[list[Dataset], list[Dataset]]:
     """(datasets for tuning, held-out datasets for the final score).
 
-    The groups of a set are divided between the two; the queries of the group where a set has only one.
+    The groups of a set are divided between the two. If a set has only one group, its queries are.
 
     Args:
         test_share: Share of a set's groups (or queries) that is held out, between 0 and 1; each side gets at least one.

@@ -29,7 +29,7 @@ _DOCUMENT = r"replace(replace(replace({column}, '\\', '\u005c'), '\u0001', '\u00
 _KIND = "CASE {of}.type WHEN 'real' THEN 'integer' ELSE {of}.type END"
 
 LOWER = "umi_lower"
-"""The name of `str.lower` in SQL; SQLite's own knows ASCII alone."""
+"""The name of `str.lower` in SQL; SQLite's own function changes ASCII letters only."""
 
 _SYMBOL: dict[Operator, str] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 

@@ -107,12 +107,12 @@ Where = Filter | Mapping[str, Any] | None
 
 
 def all_of(parts: Sequence[Filter]) -> Filter:
-    """`And` of the parts; the part itself where there is only one."""
+    """`And` of the parts; if there is only one, the part itself."""
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 def any_of(parts: Sequence[Filter]) -> Filter:
-    """`Or` of the parts; the part itself where there is only one."""
+    """`Or` of the parts; if there is only one, the part itself."""
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 

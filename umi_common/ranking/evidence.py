@@ -178,7 +178,7 @@ def fuse_evidence(
 def min_max(scores: npt.ArrayLike) -> Floats:
     """(s - min) / (max - min), clamped to 0..1.
 
-    A row whose scores are all equal becomes 1 where they are above 0, else 0.
+    A row whose scores are all equal becomes 1 if they are above 0, else 0.
     """
     given = _floats(scores)
     if given.shape[-1] == 0:

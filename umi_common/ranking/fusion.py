@@ -1,6 +1,6 @@
 """Fuse ranked lists or scores into one: pure functions over ids and arrays, no I/O, no framework types.
 
-Ranks start at 1. Ties fall to the smaller id (the smaller row), so equal inputs give equal outputs.
+Ranks start at 1. Of equal scores the smaller id (the smaller row) comes first, so equal inputs give equal outputs.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def following_rows(source: Ints, position: Ints) -> Ints:
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     """(n,) how well a row's whole source matches, above the pool's worst source: (s - min) / max, 0..1.
 
-    All 0 where the pool has one source only.
+    All 0 if the pool has one source only.
 
     Args:
         source_lexical: (n,) BM25 of the whole source as one document, over all variations.

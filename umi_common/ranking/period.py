@@ -13,7 +13,7 @@ from umi_common.types import EPOCH, TimeRange, age_in_hours
 
 HOURS_PER_DAY = 24
 MIDNIGHT_HOURS = 1e-6
-"""A time so many hours from midnight, or fewer, counts as midnight: rounding errors of ages are smaller."""
+"""A time at most so many hours from midnight counts as midnight: rounding errors of ages are smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

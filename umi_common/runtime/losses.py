@@ -65,7 +65,7 @@ def log_once(losses: Iterable[Degradation]) -> None:
 def log_bug(part: str, error: Exception) -> None:
     """Log once, with its traceback, an error that is one of BUGS; any other error is not logged.
 
-    Called where a part fails and the search continues without it. Each line of code is logged at most once per part.
+    Called when a part fails and the search continues without it. Each line of code is logged at most once per part.
 
     The traceback names files, lines and functions. It leaves out the error's message, which may hold the query, and the
     source code, which may hold a key.
