@@ -41,7 +41,7 @@ class SimSparseFunction:
 
 
 class SimSparseEncoder(SimSparseFunction):
-    """As `SimSparseFunction`, with the methods of sentence-transformers' `SparseEncoder`; `decode` reads its results."""
+    """As `SimSparseFunction`, with the methods of sentence-transformers' `SparseEncoder`; `decode` reads them."""
 
     def encode_document(self, sentences: Sequence[str]) -> tuple[dict[str, float], ...]:
         """For `decode`."""
