@@ -1,4 +1,4 @@
-"""An embedder that hangs costs a search its deadline and the arm of meaning, nothing else."""
+"""An embedder that hangs costs a search its time limit and the dense arm, nothing else."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _forty(umi):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_when_the_embedder_hangs_words_answer_in_time_and_the_result_says_so(store, way):
+def test_when_the_embedder_hangs_the_lexical_arm_answers_in_time_and_the_result_names_the_loss(store, way):
     with DualRetriever(store, config=SHORT) as umi:
         for result in timed(lambda: WAYS[way](umi)):
             assert result.ids[0] == "c3"
@@ -109,7 +109,7 @@ def test_a_store_has_a_deadline_of_its_own(embedder):
     assert pool.mode == "text"
 
 
-def test_an_embedder_that_hangs_is_left_alone_after_a_while_and_holds_few_threads(store, embedder):
+def test_an_embedder_that_hangs_is_not_called_for_a_while_and_holds_few_threads(store, embedder):
     with DualRetriever(store, config=SHORT) as umi:
         before = threading.active_count()
         begun = time.monotonic()
@@ -149,7 +149,7 @@ def test_an_embedder_that_comes_back_is_used_again_after_a_pause(embedder):
     assert asked.embed(["roofers"], 5.0).shape == (1, 64)
 
 
-def test_a_search_by_meaning_alone_says_what_is_missing(store):
+def test_a_search_by_vectors_alone_names_the_embedder_that_failed(store):
     with DualRetriever(store, config=SHORT) as umi, pytest.raises(SearchUnavailable, match=r"embedder: .*0\.3 s"):
         timed(lambda: umi.search("roofers", strategy="vector", now=NOW))
 

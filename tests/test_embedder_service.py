@@ -539,7 +539,7 @@ def test_a_model_whose_call_hangs_is_named_in_the_log_while_it_hangs(caplog):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_text_that_the_model_refuses_costs_no_other_query_its_vector(way):
+def test_a_text_that_the_model_refuses_does_not_affect_the_vectors_of_other_queries(way):
     class Refusing(HashEmbedder):
         def embed_queries(self, texts):
             if QUESTIONS[3] in texts:
@@ -616,7 +616,7 @@ def test_texts_that_are_embedded_apart_keep_the_time_limit_of_the_search():
     assert all(isinstance(vector, EmbedderError) for vector in made)
 
 
-def test_texts_that_the_model_refuses_one_and_all_are_each_tried_once_more():
+def test_texts_that_the_model_all_refuses_are_each_tried_once_more():
     class Refusing(HashEmbedder):
         calls = 0
 

@@ -1,4 +1,4 @@
-"""The embedded model, and everything that can stand in its place."""
+"""The embedded model, and everything that can be given in its place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from umi_common.errors import ConfigError, EmbedderError
 TEXTS = ["a cat sat on the mat", "kittens rest on a rug", "the central bank raised its rates"]
 
 
-def test_the_default_needs_no_network_and_knows_meaning(monkeypatch):
+def test_the_default_needs_no_network_and_gives_texts_of_like_meaning_a_higher_cosine(monkeypatch):
     monkeypatch.setattr("socket.socket", lambda *a, **k: pytest.fail("the network was asked"))
     cat, kitten, bank = WordLlamaEmbedder().embed_documents(TEXTS)
     assert cat @ kitten > cat @ bank
@@ -94,12 +94,12 @@ def test_a_llamaindex_model_becomes_an_embedder():
 
 
 @pytest.mark.parametrize("reply", ["words", [1.0, 2.0], [[1.0], [1.0, 2.0]], None])
-def test_something_that_is_no_matrix_is_a_typed_error(reply):
+def test_a_result_that_is_no_matrix_is_an_embedder_error(reply):
     with pytest.raises(EmbedderError, match="embedder"):
         as_embedder(lambda texts: reply).embed_documents(["x", "y"])
 
 
-def test_what_is_no_embedder_is_refused_saying_what_is_expected():
+def test_an_object_that_is_no_embedder_is_refused_with_what_was_expected():
     with pytest.raises(ConfigError, match="embed_documents"):
         as_embedder(42)
 

@@ -1,4 +1,4 @@
-"""Times as people and programs write them under a metadata key: read where they can mean one moment only."""
+"""Times as people and programs write them: read if they can mean one moment only."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_date_with_equal_day_and_month_is_one_either_way():
         *(20261118101500, True, None, [1], float("inf"), 10**400, "2026-11-18 to 2026-11-20", "01/02/03"),
     ],
 )
-def test_what_may_mean_several_moments_or_none_is_no_time(written):
+def test_a_value_that_may_be_several_moments_or_none_is_no_time(written):
     assert read_time(written) is None
 
 

@@ -1,4 +1,4 @@
-"""Values: what a chunk may hold, and that what it holds cannot change."""
+"""Values: what a chunk may hold, and that its content cannot change."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ else:
 
 
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
-    """The file's tables; variables `UMI_<STAGE>__<FIELD>` replace single fields. The caller validates the values.
+    """The file's tables, with single fields replaced by variables `UMI_<STAGE>__<FIELD>`; the caller checks the values.
 
     Raises:
         ConfigError: If the file cannot be read or parsed, a variable has one underscore in place of two, or a variable
@@ -59,24 +59,24 @@ class WatchedFile:
 
     Args:
         path: TOML; it need not exist.
-        seconds: Least number of seconds between two looks at the file.
+        seconds: Smallest number of seconds between two checks of the file.
     """
 
     def __init__(self, path: str | Path, seconds: float) -> None:
         self.path = Path(path).expanduser()
         self._seconds = seconds
         self._stamp = self._stamp_now()
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
 
     def changed(self) -> bool:
-        """Whether the file differs from the last look at it. False if that look was less than `seconds` ago.
+        """Whether the file has changed since the last check; False if that was less than `seconds` ago.
 
-        A file that is gone counts as unchanged; when it is there again, it counts as changed.
+        A file that was deleted counts as unchanged; once it exists again, it counts as changed.
         """
         now = time.monotonic()
-        if now - self._looked < self._seconds:
+        if now - self._checked_at < self._seconds:
             return False
-        self._looked = now
+        self._checked_at = now
         before, self._stamp = self._stamp, self._stamp_now()
         return self._stamp not in (before, None)
 

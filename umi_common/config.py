@@ -50,8 +50,8 @@ class AnalyzerConfig(Frozen):
     """How a text is cut into terms. The index holds the terms, so a change needs a reindex."""
 
     language: str = "auto"
-    """A Snowball language ("english", "german", ...), "none" for no stemming, or "auto": each text's own, if its
-    function words tell it, else English. Letters of other scripts than the language's have stemmers of their own."""
+    """A Snowball language ("english", "german", ...), "none" for no stemming, or "auto": the language of each text, by
+    its function words, or English if they do not show it. Words in another script have the stemmer of that script."""
     stop_words: frozenset[str] = frozenset()
     """Lower-case words that are dropped before stemming. Empty by default: in short chats such words carry meaning."""
 
@@ -61,7 +61,7 @@ class LexicalConfig(Frozen):
 
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
-    """Saturation: the larger, the more further occurrences of a term in a chunk add."""
+    """Saturation: the larger it is, the more the second and later occurrences of a term in a chunk add."""
     b: Share = 0.75
     """How much a chunk's length lowers its score: 0 not at all, 1 in full."""
     delta: float = Field(default=0.5, ge=0.0, le=10.0)
@@ -80,8 +80,8 @@ class RecallConfig(Frozen):
     around: int = Field(default=1, ge=0, le=10)
     """Chunks on each side of a candidate, in its source, that are added to the pool."""
     embedder_timeout_seconds: Positive = 5.0
-    """Seconds that a search waits for the embedder; then the lexical arm answers alone. A service replies within one
-    second; a model that loads at its first call may take a few."""
+    """Seconds that a search waits for the embedder; then the lexical arm answers alone. Most services reply within one
+    second; a model that loads at its first call may take a few seconds."""
 
 
 class EmbedderConfig(Frozen):
@@ -136,7 +136,7 @@ class RewriteConfig(Frozen):
     retries: int = Field(default=0, ge=0, le=3)
     """Further calls after one that failed or had no usable reply."""
     keep_replies: bool = False
-    """Also write the LLM's replies to a file in the store's directory, where the next process finds them."""
+    """Also write the LLM's replies to a file in the store's directory, for later processes."""
     cache_size: Count = 1_024
     """Replies kept in memory; the least recently used is dropped first. 0: no cache."""
     breaker_failures: OneOrMore = 5
@@ -161,12 +161,12 @@ class WhenConfig(Frozen):
     filter: where the query limits records to the period ("messages from March 2023"), chunks whose event_time is
     outside it, and chunks without one, are left out; for all other phrases as lift."""
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
-    """The score of a chunk in the period is multiplied by 1 + boost."""
+    """The score of a chunk in the period is multiplied by 1 + this."""
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """Used instead of `boost` if the phrase names a year, and so can mean one period only."""
     order_boost: float = Field(default=0.5, ge=0.0, le=5.0)
-    """Where the query asks for the latest or the first ("current", "newest", "originally"), the score of the latest or
-    first of nearly equal chunks is multiplied by 1 + order_boost; 0: off."""
+    """If the query asks for the latest or the first ("current", "newest", "originally"), the score of the latest or
+    first of nearly equal chunks is multiplied by 1 + this; 0: off."""
 
 
 class FusionConfig(Frozen):
@@ -187,17 +187,18 @@ class FusionConfig(Frozen):
     variation_weight: NotNegative = 1.0
     """Weight of each variation that the LLM wrote and of each question of a longer query; the query itself has 1."""
     number_pair_weight: NotNegative = 0.3
-    """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as the
-    query does; 0: off."""
+    """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as in the
+    query, such as "revision 7"; 0: off."""
     lookup_weight: NotNegative = 1.0
     """Largest gain, as a share of its score, of a chunk that holds the number or code of a query of few words, such as
     "error 502", a phrase in quotation marks, a query of at most eight words as a whole, or all words of a query of
     keywords; 0: off. Not used in rrf."""
     word_run_weight: NotNegative = 0.5
-    """Gain, as a share of its score, of a chunk that holds the words of the query as they stand there, such as a
-    quotation or an error message; runs of some of them gain less; 0: off. Not used in rrf."""
+    """Largest gain, as a share of its score, of a chunk that holds the query's words in the query's order, such as a
+    quotation or an error message; a part of them gains less; 0: off. Not used in rrf."""
     alike: bool = True
-    """Of alike chunks, such as rows of a table, put the one first that holds more of the query, or in its order."""
+    """Among chunks that are nearly alike, such as rows of a table, put that one first which holds more of the query's
+    words, or holds them in the query's order."""
 
 
 class NeighboursConfig(Frozen):
@@ -211,7 +212,7 @@ class NeighboursConfig(Frozen):
     source: NotNegative = 0.5
     """Factor on the gain from the whole source, by how well it matches the query."""
     adaptive: bool = True
-    """Reduce the gains, down to 0, where adjacent chunks or chunks of one source are hardly more alike than others."""
+    """Reduce the gains, down to 0, if adjacent chunks, or chunks of one source, are hardly more alike than others."""
 
 
 class FeedbackConfig(Frozen):
@@ -252,17 +253,16 @@ class LateInteractionConfig(Frozen):
     """A short candidate whose match is z standard deviations above the mean gains weight * z^2, as a share of its
     score."""
     adaptive: bool = True
-    """Reduce the gain where adjacent chunks are hardly more alike than others, down to 0 where chunks have no
-    position."""
+    """Reduce the gain if adjacent chunks are hardly more alike than others, down to 0 if chunks have no position."""
 
 
 class DuplicatesConfig(Frozen):
     """Leave out hits that repeat a better hit, and list them in that hit's `duplicates`.
 
-    Two texts are duplicates if they are equal (case, white space, Unicode form and punctuation aside), or near: their
-    cosine is at least `similarity`, and one text is the other with words added. Texts that differ in a number, a name,
-    a negation or the order of words are never near. Chunks with equal source, event_time and metadata are in one
-    group. Contexts show equal text once, whether this is enabled or not.
+    Two texts are duplicates if they are equal, except for case, white space, Unicode form and punctuation; or if they
+    are near: their cosine is at least `similarity`, and one text is the other with words added. Texts that differ in a
+    number, a name, a negation or the order of words are never near. Chunks with equal source, event_time and metadata
+    are in one group. Contexts show equal text once, whether this is enabled or not.
     """
 
     enabled: bool = False
@@ -288,8 +288,8 @@ class RelevanceConfig(Frozen):
     minimum: Share | None = None
     """Hits of a lower relevance are left out; None: no hit is left out."""
     answerable: Share = 0.1
-    """Smallest relevance of the first hit with which `SearchResult.answerable` is True. At 0.1 it is True for 94 % of
-    the questions about the corpus, and for 5 % of those about other subjects."""
+    """`SearchResult.answerable` is True if the relevance of the first hit is at least this. With 0.1 that holds for
+    94 % of the questions about the corpus, and for 5 % of those about other subjects."""
 
 
 class RerankConfig(Frozen):
@@ -307,20 +307,20 @@ class ExtraArmsConfig(Frozen):
     depth: int = Field(default=50, ge=1, le=1_000)
     """Candidates that each arm returns."""
     timeout_seconds: Positive = 4.0
-    """Seconds that a search waits for an arm; then it goes on without the arm."""
+    """Seconds that a search waits for an arm; then it continues without the arm."""
 
 
 FORMATS = ("plain", "xml", "json")
-"""Formats of a context with a name; any other is a template for one part."""
+"""Names of the formats of a context; any other format is a template for one part of it."""
 PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
-"""The names that a template may hold in braces; other braces are literal."""
+"""Names that the template of a part may hold in braces, as in "{text}"; other braces are literal."""
 PLACEHOLDERS_OF_SOURCE = PLACEHOLDERS - {"text", "score", "kind"}
-"""Those of the template of a line in the list of sources."""
+"""Names that the template of a line in the list of sources may hold."""
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 def check_format(owner: str, format: str, header: str, citation: str) -> None:
-    """Raise ConfigError if a context cannot be written so; the message begins with `owner`, the name of the class."""
+    """Raise ConfigError if no context can have this format, header and citation; `owner`: the class that sets them."""
     if format not in FORMATS and "{text}" not in format:
         raise ConfigError(f"{owner}.format is {format!r:.80}; expected {FORMATS} or a template with {{text}}")
     if header and format in ("xml", "json"):
@@ -332,7 +332,7 @@ def check_format(owner: str, format: str, header: str, citation: str) -> None:
 
 
 class AssemblyConfig(Frozen):
-    """Defaults of `TokenBudget` and `AssemblyPolicy`, for calls that give none; the two document the fields."""
+    """The `TokenBudget` and `AssemblyPolicy` of calls that give none; the two describe the fields."""
 
     max_total: OneOrMore = 4_096
     """Largest number of tokens of the whole text."""
@@ -413,7 +413,7 @@ class UmiConfig(Frozen):
             ConfigError: If `new` is no `UmiConfig`.
             ReindexRequired: If the analyzer differs; the message names the call that makes the index again.
         """
-        checked_settings(new)
+        check_settings(new)
         if new.analyzer != self.analyzer:
             raise ReindexRequired(
                 "the analyzer is part of the index: reopen with HybridStore.open(path, config=new) "
@@ -421,7 +421,7 @@ class UmiConfig(Frozen):
             )
 
 
-def checked_settings(config: object) -> None:
+def check_settings(config: object) -> None:
     """Raise ConfigError if `config` is neither None nor a `UmiConfig`."""
     if config is not None and not isinstance(config, UmiConfig):
         raise ConfigError(f"config is {type(config).__name__}; expected UmiConfig(...): UmiConfig(fusion={{...}})")
@@ -432,7 +432,8 @@ def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
 
     Example: "FusionConfig.rrf_k: Input should be greater than 0; got -1".
     """
-    fault, model = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden"), settings.__name__
+    fault = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    model = settings.__name__
     if fault["type"] == "extra_forbidden":
         *stages, name = map(str, fault["loc"])
         known = settings.model_fields

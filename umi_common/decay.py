@@ -1,4 +1,6 @@
-"""Exponential decay: a factor by age, for the stores' top-k and as a stage of ranking. Pure.
+"""Exponential decay: a factor on scores by age. Stores use it to choose their top k; it is also a stage of ranking.
+
+Pure functions.
 
 factor = floor + (1 - floor) * exp(-rate * age)
 """
@@ -13,10 +15,8 @@ from umi_common.config import DecayConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import Floats, Pool
 
-NEUTRAL = 1.0
-"""Factor of a chunk without a time."""
 EXPONENT_MAX = 600.0
-"""Largest rate * age that is used, 866 half-lives: beyond exp(-745) the factor would be 0, and the chunk no hit."""
+"""A larger rate * age counts as this, 866 half-lives: exp(-745) is 0 in float64, and a chunk of score 0 is no hit."""
 
 
 def rate_of(half_life_hours: float) -> float:
@@ -34,7 +34,7 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
     """floor + (1 - floor) * exp(-min(rate * age, EXPONENT_MAX)).
 
     Args:
-        age_hours: (n,); the future (negative) counts as age 0; NaN (no time known) is neutral.
+        age_hours: (n,); the future (negative) counts as age 0; NaN (no time known) has factor 1.
         rate: Per hour, >= 0; 0: all factors are 1.
         floor: Smallest factor, 0..1.
 
@@ -51,7 +51,7 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
     ages = np.maximum(np.asarray(age_hours, dtype=np.float64), 0.0)  # keeps NaN
     known = ~np.isnan(ages)
     factors = floor + (1.0 - floor) * np.exp(-np.minimum(rate * np.where(known, ages, 0.0), EXPONENT_MAX))
-    return np.where(known, factors, NEUTRAL)
+    return np.where(known, factors, 1.0)
 
 
 def decay(scores: Floats, age_hours: Floats, *, rate: float, floor: float) -> Floats:

@@ -27,8 +27,8 @@
     │   ├── PartlyWritten              a server stored part of a batch; adding the batch again completes it
     │   ├── CopyDiffers                a migrated store differs from its source; names chunks
     │   └── ReindexRequired            another embedder, dimension or analyzer
-    ├── EmbedderError                  its own error is the cause
-    ├── IndexUnavailable               one index; searches use the other
+    ├── EmbedderError                  the model failed; its own error is the cause
+    ├── IndexUnavailable               one index cannot answer; searches use the other
     ├── SearchUnavailable              no arm of the store can answer
     ├── SystemFailed                   a system under comparison; names system, dataset and query
     └── MissingExtra (also ImportError) names the pip line
@@ -119,7 +119,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreMoved(StoreError):
-    """The directory or `umi.db` was deleted, renamed or replaced while the store was open; nothing is acknowledged."""
+    """The directory or `umi.db` was deleted, renamed or replaced while the store was open; no write is acknowledged."""
 
 
 class StoreFull(StoreError):
@@ -131,7 +131,7 @@ class NotAStore(StoreError):
 
 
 class LedgerDamaged(StoreError):
-    """`umi.db` fails its integrity check; nothing is answered from it."""
+    """`umi.db` fails its integrity check, so no call answers from it."""
 
 
 class StoreUnavailable(StoreError):
@@ -143,7 +143,7 @@ class PartlyWritten(StoreError):
 
 
 class CopyDiffers(StoreError):
-    """A migration's target differs from its source; the message says in what, and what to do."""
+    """A migration's target differs from its source; the message names the chunks and says what to do."""
 
 
 class ReindexRequired(StoreError):

@@ -25,7 +25,7 @@ Scores = TypeVar("Scores", bound=npt.NDArray[np.floating[Any]])
 NO_SOURCE = -1
 NO_POSITION = -1
 NOT_RANKED = 0
-"""In a rank array: the arm scored the row but does not have it among its own best."""
+"""In a rank array: the arm scored the row, but the row is not in the arm's list."""
 FIRST_RANK = 1
 
 ROUNDING = 1e-7
@@ -51,8 +51,9 @@ class Background:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """E references between rows of a pool or of a store. The source of each is a candidate, its target a chunk with
-    query terms that the candidate lacks.
+    """E references from one row to another, of a pool or of a store.
+
+    The source of a reference is a candidate; its target is a chunk with query terms that the candidate lacks.
     """
 
     source: Ints
@@ -86,8 +87,8 @@ class Pool:
     dense_rank: Ints
     """(V, n) the same for the dense arm."""
     lexical_bound: Floats
-    """(V,) the largest BM25 that a chunk could reach: sum of the largest impacts of the query's terms; 0: the corpus
-    holds none of them."""
+    """(V,) the largest BM25 that a chunk could reach: the sum, over the query's terms, of the most that each adds to a
+    chunk; 0: the corpus holds none of the terms."""
     coverage: Floats
     """(V,) idf-weighted share of the query's terms that the corpus holds, 0..1."""
     source_lexical: Floats
@@ -105,7 +106,7 @@ class Pool:
     age_hours: Floats
     """(n,) at `now`; negative in the future; NaN without a time."""
     vectors: Vectors
-    """(n, dim) L2-normalised; a zero row where there is none."""
+    """(n, dim) L2-normalised; a row of zeros for a chunk without a vector."""
     query_vectors: Vectors
     """(V, dim) L2-normalised; (V, 0) in mode "text"."""
     dense_mean: Floats = field(default_factory=lambda: np.zeros(0))
@@ -115,17 +116,19 @@ class Pool:
     dense_count: int = 0
     """Number of chunks over which `dense_mean` is taken."""
     version: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """(n,) version of each chunk that was scored, for `Store.get_versions`; 0: not known; (0,): the store has none."""
+    """(n,) the version of the chunk that was scored, for `Store.get_versions`; 0: not known; (0,): the store has no
+    versions."""
     named: Floats = field(default_factory=lambda: np.zeros(0))
-    """(n,) 0..1, how surely the query, or its questions, name the chunk by its heading; (0,): none is named, or the
-    store does not look for names."""
+    """(n,) 0..1, how certain it is that the query, or one of its questions, names the chunk by its heading; (0,): no
+    chunk is named, or the store does not look for names."""
     mentioning: Floats = field(default_factory=lambda: np.zeros(0))
-    """(n,) 0..1, the weight in `named` of another chunk whose name this one holds, with more of the query's terms; (0,)
-    as for `named`."""
+    """(n,) 0..1, for a chunk whose text holds the name of a chunk in `named`, and more of the query's terms than that
+    one: its value in `named`; (0,) as there."""
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
-    """Scores of each extra arm by its name, (n,) for the original query: > 0, or 0 for chunks that it did not find."""
+    """By the name of an extra arm, its (n,) scores for the original query: above 0; 0 for chunks that it did not
+    find."""
     links: Links | None = None
     """References of the best candidates for the query, or for its questions; None: there are none, or the store does
     not look for them."""
@@ -133,10 +136,11 @@ class Pool:
     """Weight of the query in fusion, where each variation has `FusionConfig.variation_weight`; below 1: it is text
     around questions, which are among its variations."""
     calibration: Mapping[str, float] = field(default_factory=dict)
-    """Numbers about the corpus, taken at indexing time without labels; empty: none yet."""
+    """Numbers about the corpus by name, computed from its vectors without labels; empty: none yet. `shares_of` in
+    `ranking.neighbours` explains them."""
     degraded: tuple[Degradation, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """For the trace: which engine answered, how many rows each arm found, times in ms."""
+    """Facts for the trace: the engine that answered, the number of rows that each arm found, times in milliseconds."""
 
     @classmethod
     def of(
@@ -151,7 +155,7 @@ class Pool:
         depth: int | None = None,
         **others: Any,
     ) -> Pool:
-        """The pool of n chunks, sorted by id; fields that are left out get neutral values or are computed from others.
+        """The pool of n chunks, sorted by id. A field that is left out is computed from others or set to "not known".
 
         Args:
             ids: n distinct ids in any order; the arrays of rows are in the same order.
@@ -159,19 +163,19 @@ class Pool:
             dense: (V, n) cosines; None: no dense arm.
             vectors: (n, dim) unit rows; None: not known, (n, 0).
             query_vectors: (V, dim) unit rows; None: not known, (V, 0).
-            weights: (n,) >= 0, such as a decay: scores above 0 are multiplied by them before they are ranked; None: 1.
+            weights: (n,) >= 0, such as decay factors. Scores above 0 are multiplied by them to make the ranks; None: 1.
             depth: Rows that an arm ranks for each variation; None: all.
-            others: Further fields of a pool. Where they are left out, `lexical_rank` ranks the rows with a BM25 above
-                0, `dense_rank` the rows with a vector if the query has one, `lexical_bound` is the largest BM25, and
-                `coverage` is 1 for a query that some row matches. Every other field gets its value for "not known".
+            others: Further fields of a pool. If they are left out, `lexical_rank` ranks the rows with a BM25 above 0,
+                `dense_rank` the rows with a vector if the query has one, `lexical_bound` is the largest BM25, and
+                `coverage` is 1 for a query that some row matches.
         """
         given = {"lexical": lexical, "dense": dense, "vectors": vectors, "query_vectors": query_vectors}
         arrays = {name: array for name, array in given.items() if array is not None} | others
         shape = arrays["dense" if lexical is None else "lexical"].shape
         shapes = {"V": shape[:1], "n": shape[1:], "Vn": shape, "n0": (shape[1], 0), "V0": (shape[0], 0)}
-        for name, (axes, neutral) in NEUTRAL.items():
+        for name, (axes, value) in NOT_KNOWN.items():
             if name not in arrays:
-                arrays[name] = np.full(shapes[axes], neutral)
+                arrays[name] = np.full(shapes[axes], value)
         arrays.setdefault("mode", "text" if dense is None else "vector" if lexical is None else "hybrid")
         arrays.setdefault("lexical_bound", arrays["lexical"].max(axis=1, initial=0.0))
         arrays.setdefault("coverage", np.where(arrays["lexical_bound"] > 0, 1.0, 0.0))
@@ -187,7 +191,7 @@ class Pool:
         return replace(pool, **ranks) if ranks else pool
 
     def _has_cosine(self) -> Bools:
-        """(V, n) whether query and row both have a vector; all of them where vectors are not known."""
+        """(V, n) whether query and row both have a vector; a side whose vectors are not known counts as having them."""
         query, row = (
             np.any(each, axis=1) if each.shape[1] else np.ones(len(each), dtype=np.bool_)
             for each in (self.query_vectors, self.vectors)
@@ -213,7 +217,7 @@ class Pool:
         return int(self.lexical.shape[0])
 
     def only(self, strategy: str) -> Pool:
-        """The rows of one arm, without the other arm's scores: those with a BM25 above 0, or those with a cosine.
+        """The pool of one arm alone: its rows, which have a BM25 above 0 or a cosine, without the other arm's scores.
 
         Args:
             strategy: "text" keeps the lexical arm, "vector" the dense arm.
@@ -242,7 +246,7 @@ class Pool:
         Args:
             best: Chunks up to this rank in an arm add their neighbours.
             around: Neighbours on each side of such a chunk, in its source.
-            ids: Chunks that are in the pool whether an arm found them or not.
+            ids: Chunks that stay in the pool even if no arm found them.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[which] for name in (*PER_VARIATION, *PER_VARIATION_AND_ROW)}
         own = replace(self, **arrays)
@@ -275,14 +279,14 @@ class Pool:
     def _beside(self, which: Bools, around: int) -> Bools:
         """(n,) whether a row is at most `around` positions from one of `which` in the same source."""
         width = int(self.position.max(initial=0)) + 2 * around + 1
-        code = self.source * width + self.position  # sources are `width` apart, so no range reaches into the next one
+        code = self.source * width + self.position  # codes of two sources are too far apart to be near each other
         positioned = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
         near = code[which & positioned][:, np.newaxis] + np.arange(-around, around + 1)
         beside: Bools = positioned & np.isin(code, near)
         return beside
 
     def rows(self, which: Ints) -> Pool:
-        """The pool of these rows, given in the order of their ids."""
+        """The pool of these rows alone; `which` is in the order of their ids."""
         per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in self._per_row}
         per_variation: dict[str, Any] = {
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
@@ -292,7 +296,7 @@ class Pool:
         return replace(self, ids=tuple(self.ids_at(which)), extra=extra, links=links, **per_row, **per_variation)
 
 
-NEUTRAL: Mapping[str, tuple[str, Any]] = {
+NOT_KNOWN: Mapping[str, tuple[str, Any]] = {
     "lexical": ("Vn", 0.0),
     "dense": ("Vn", 0.0),
     "lexical_rank": ("Vn", NOT_RANKED),
@@ -307,7 +311,7 @@ NEUTRAL: Mapping[str, tuple[str, Any]] = {
     "vectors": ("n0", np.float32(0.0)),
     "query_vectors": ("V0", np.float32(0.0)),
 }
-"""Axes and neutral value of each array that may be left out in `Pool.of`; "n0" is (n, 0), "V0" is (V, 0)."""
+"""Shape and value of each array that `Pool.of` fills in; "Vn" is (V, n), "n0" is (n, 0), "V0" is (V, 0)."""
 PER_ROW = ("source", "position", "length", "age_hours", "vectors")
 PER_VARIATION = (
     "lexical_bound",
@@ -337,7 +341,7 @@ def unit_vectors(vectors: Vectors) -> Vectors:
 
 
 def weighted(scores: Scores, weights: Floats | None) -> Scores:
-    """Scores above 0 times the weights of their rows; the others stay, since a weight below 1 would raise them."""
+    """Scores above 0 times the weights of their rows. Others stay: a weight below 1 would raise a score below 0."""
     if weights is None:
         return scores
     changed: Scores = np.where(scores > 0, scores * weights, scores)  # type: ignore[assignment]

@@ -10,16 +10,14 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from inspect import Parameter, signature
-from math import nan
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from umi_common.config import DecayConfig, LexicalConfig, RecallConfig
 from umi_common.decay import decay_factors, rate_of
 from umi_common.filters import Filter, Where, matches
 from umi_common.pool import Floats, Pool, Vectors
-from umi_common.types import Chunk, Stage, TimeRange
+from umi_common.types import Chunk, Stage, TimeRange, age_in_hours
 
-SECONDS_PER_HOUR = 3600.0
 Clock = Callable[[], datetime]
 """The present, as an aware datetime."""
 OnStage = Callable[[str], Callable[[Stage], None]]
@@ -35,8 +33,8 @@ class Embedder(Protocol):
 
     An embedder may also offer
 
-        aembed_queries  `embed_queries` as a coroutine function, which async searches then await
-        in_place        True: it computes in this process within a millisecond, so that a search calls it in its own
+        aembed_queries  `embed_queries` as a coroutine function, which async searches await
+        in_place        True: it computes in this process within a millisecond, so a search calls it in the search's own
                         thread, without time limit, retries and cache
         calls_max       Largest number of `embed_queries` calls at a time, for a model that computes in this process. If
                         a search needs n times as many calls, its time limit is n times as long
@@ -87,7 +85,7 @@ class TokenCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A query variation and, where the caller has it, its vector."""
+    """A query variation and, if the caller has it, its vector."""
 
     text: str
     vector: Vectors | Exception | None = None
@@ -95,8 +93,8 @@ class Probe:
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
     typed: str | None = None
-    """What an embedder other than umi's own gets in place of `text`, as it may keep vectors by what is typed; None:
-    `text`."""
+    """The query as the user typed it, if `text` is the query without some of its words. A model that is not part of umi
+    embeds it in place of `text`, because such a model may cache its vectors by the query. None: `text`."""
     references: bool = False
     """Look for the chunks that this text and its best candidates name or refer to (`Pool.named`, `Pool.links`); they
     join the pool. A store may ignore it."""
@@ -108,16 +106,9 @@ def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -
     return inside and (where is None or matches(where, chunk.metadata))
 
 
-def chunk_age_hours(chunk: Chunk, now: datetime) -> float:
-    """Hours from the chunk's time to `now`; negative in the future, NaN without a time."""
-    return nan if chunk.event_time is None else (now - chunk.event_time).total_seconds() / SECONDS_PER_HOUR
-
-
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """The arguments of one `Store.recall`. A store's `recall(probes, **options)` can make one of its arguments:
-    `RecallRequest(probes, **options)`.
-    """
+    """The arguments of one `Store.recall`. Inside a store, `RecallRequest(probes, **options)` makes one of them."""
 
     probes: Sequence[Probe]
     depth: int
@@ -130,12 +121,12 @@ class RecallRequest:
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
     decay: DecayConfig = field(default_factory=DecayConfig)
     around: int = 0
-    """Chunks before and after each of the best, in its source, that join the pool."""
+    """Chunks on each side of the best ones, in their sources, that join the pool; see NEIGHBOURS_OF."""
     strategy: Strategy = "hybrid"
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
 
     def run(self, store: Store) -> Pool:
-        """Call `store.recall`, without the options of LATER_OPTIONS that it does not have. Raises as `Store.recall`."""
+        """The pool of `store.recall`, called without those of LATER_OPTIONS that it lacks. Raises as `Store.recall`."""
         recall = store.recall
         unknown = _unknown_options(getattr(recall, "__func__", recall))
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
@@ -147,7 +138,7 @@ class RecallRequest:
 
     def age_hours(self, chunk: Chunk) -> float:
         """Hours from the chunk's time to `now`; negative in the future, NaN without a time."""
-        return chunk_age_hours(chunk, self.now)
+        return age_in_hours(chunk.event_time, self.now)
 
     def decay_weights(self, age_hours: Floats) -> Floats | None:
         """(n,) factors for chunks of these ages (n,); None: decay is off."""
@@ -156,8 +147,8 @@ class RecallRequest:
             return None
         return decay_factors(age_hours, rate=rate_of(half_life), floor=self.decay.floor)
 
-    def named(self) -> list[str]:
-        """The ids that the probes name."""
+    def probe_ids(self) -> list[str]:
+        """The ids of chunks that the pool must hold: those of all probes."""
         return [id for probe in self.probes for id in probe.ids]
 
     def referring(self) -> list[int]:
@@ -166,13 +157,12 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options that were added later, so that a store's `recall` may lack them. The search cuts the pool to the arm of the
-strategy itself."""
+"""Options of `recall` that a store may lack. Without "strategy", the search takes one arm's part of the whole pool."""
 
 
 @lru_cache(maxsize=64)
 def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
-    """The options of LATER_OPTIONS that this `recall` does not have."""
+    """Those of LATER_OPTIONS that this `recall` lacks."""
     try:
         parameters = signature(recall).parameters.values()
     except (TypeError, ValueError):  # for example a function written in C
@@ -191,17 +181,17 @@ class Store(Protocol):
 
     A search needs `recall`, `get` and `neighbours`. A store may also offer
 
-        terms_of        a function from a text to its terms in the lexical arm; results mark the query's words by it
-        aembed          a coroutine function that fills in the vectors of the probes of several `RecallRequest`;
+        terms_of        (text) -> its terms in the lexical arm; with it, results mark the query's words in the hits
+        aembed          coroutine function (requests) -> the requests with the vectors of their probes filled in;
                         searches on an event loop await it before `recall`. None: `recall` waits for no embedder
-        recall_many     a function from several `RecallRequest` to one `Pool` each: several searches in one call
-        get_versions    (ids, versions, *, exact), like `get`, but for the versions in `Pool.version`, so that a hit
+        recall_many     (requests) -> one `Pool` for each: several searches in one call
+        get_versions    (ids, versions, *, exact) -> as `get`, in the versions that `Pool.version` states, so that a hit
                         shows the text that was scored
-        listing         (*, where, window), a `stores.values.Listing` of all chunks; a `SparseArm` needs it
-        last_read       (ids), like `get`, without I/O: chunks as they were last read, shown if `get` raises
-                        StoreUnavailable; the result is then `degraded`
+        listing         (*, where, window) -> a `stores.values.Listing` of all chunks; a `SparseArm` needs it
+        last_read       (ids) -> as `get`, without I/O: the chunks as last read, shown if `get` raises StoreUnavailable;
+                        the result is then `degraded`
 
-    Chunks from `get`, `get_versions` and `neighbours` are checked against filter and time range before they are shown.
+    A search filters the chunks of `get`, `get_versions` and `neighbours` once more before it shows them.
     """
 
     def recall(
@@ -236,7 +226,7 @@ class Store(Protocol):
         """
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Aligned with ids; None where the store has no such chunk."""
+        """The chunks, aligned with ids; None where the store has no such chunk."""
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Filter | None = None) -> dict[str, list[Chunk]]:
         """For each id, the chunks at most `reach` positions from it in its source, in order, itself included.
@@ -263,7 +253,7 @@ class Store(Protocol):
         """
 
     def add(self, chunks: Sequence[Chunk], *, vectors: Vectors | None = None, show_progress: bool = False) -> object:
-        """Insert, or replace by id; durable when it returns, all or none. A store may return a report.
+        """Insert chunks, or replace those with the same id: all or none, durably. A store may return a report.
 
         Args:
             vectors: (n, dim), one row per chunk, scaled to length 1; a row of zeros means no vector. None: texts are

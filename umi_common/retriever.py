@@ -1,10 +1,10 @@
-"""Dual retrieval: from a query to hits, and to a context that fits a prompt.
+"""`DualRetriever`: from a query to hits, and to a context that fits into a prompt.
 
     time phrases -> recall -> rank -> fetch -> assemble
 
-Every search is a generator (`search.pipeline`) that yields the calls it needs. `search` and `asearch` run it with a
-synchronous and an asynchronous driver (`runtime.calls`). `search_many` runs several and joins their calls
-(`runtime.calls.run_together`).
+Every search is a generator (`search.pipeline`) that yields the calls it needs. `search` runs it with the synchronous
+driver of `runtime.calls`, `asearch` with the asynchronous one. `search_many` runs several generators in step, so that
+their calls of one kind become one call (`run_together`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self, Unpack
 
-from umi_common.config import UmiConfig, checked_settings
+from umi_common.config import UmiConfig, check_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.filters import Where
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
 STORE_STAGES = ("analyzer", "embedder")
-"""Stages of `UmiConfig` that only the store uses, so that they are its settings."""
+"""Stages of `UmiConfig` that only the store uses; a retriever takes them from its store."""
 QUERIES_AT_ONCE = 64
 """Queries of one `search_many` that run at the same time. Each has a pool of about 250 KB in memory."""
 
@@ -64,7 +64,7 @@ class ContextOptions(SearchOptions, total=False):
 
 
 class DualRetriever(Closing):
-    """Hybrid search, with an LLM's variations of the query where the first results are weak.
+    """Hybrid search, with an LLM's variations of the query if the first results are weak.
 
     Args:
         store: Holds the chunks.
@@ -105,7 +105,7 @@ class DualRetriever(Closing):
         self._workers = Workers()
         self._counter = SearchCounter(getattr(store, "search_counter", None))
         self._watched: WatchedFile | None = None
-        checked_settings(config)
+        check_settings(config)
         given = UmiConfig() if config is None else config
         self._components = self._components_for(_with_settings_of(store, given, given.model_fields_set), None)
 
@@ -129,7 +129,7 @@ class DualRetriever(Closing):
             ConfigError: If a name or value is wrong, or `embedder` is changed, which only `store.reconfigure` can do.
                 Nothing is changed then.
         """
-        checked_settings(config)
+        check_settings(config)
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         stated = changes.keys() | (set() if config is None else config.model_fields_set)
@@ -188,7 +188,7 @@ class DualRetriever(Closing):
         """The best chunks for a query, and how each got its score.
 
         Args:
-            query: 1..10,000 UTF-8 bytes; "" where `query_vector` is given and the strategy is "vector".
+            query: 1..10,000 UTF-8 bytes; may be "" if `query_vector` is given and the strategy is "vector".
             limit: Largest number of hits in the result, 1..100.
             deep_search: Whether the LLM may be asked; `config.routing` decides when it is.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.

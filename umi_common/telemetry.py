@@ -1,8 +1,8 @@
-"""Count, log (at DEBUG) and trace finished searches; spans and metrics go to OpenTelemetry.
+"""Count, log (at DEBUG) and trace searches and contexts when they end; spans and metrics go to OpenTelemetry.
 
 Spans and metrics are made only if the process has imported OpenTelemetry's API and set up an SDK; umi imports neither.
-They and the log lines hold numbers, names of parts of umi, and the facts named in `WORDS`. They never hold ids, or the
-text of a query, chunk or prompt.
+Spans, metrics and log lines hold numbers, names of parts of umi, and the facts named in `WORDS`. They never hold ids,
+or the text of a query, chunk or prompt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("umi")
 
 WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
-"""Names of facts of stages that are written although they are strings. Other strings may hold words of the query."""
+"""Names of facts of stages that are written although they are strings; other strings may hold words of the query."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
 """Fields of `SearchMetrics` that are counters or histograms of OpenTelemetry, named `umi.<field>`, and their units."""
@@ -107,7 +107,7 @@ def _count(counter: SearchCounter, request: SearchRequest, result: SearchResult)
 
 @lru_cache(maxsize=1)
 def _instruments(provider: Any) -> dict[str, Callable[..., None]]:
-    """Field of `SearchMetrics` -> the function that records its value with OpenTelemetry."""
+    """By field of `SearchMetrics`, the function that records its value with OpenTelemetry."""
     meter = provider.get_meter("umi")
     record = {name: meter.create_counter(f"umi.{name}", unit).add for name, unit in COUNTERS.items()}
     return record | {name: meter.create_histogram(f"umi.{name}", unit).record for name, unit in HISTOGRAMS.items()}
@@ -154,7 +154,7 @@ def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResul
 
 
 def _bm25_status(strategy: str, lost: tuple[str, ...], recall: Mapping[str, Any]) -> str:
-    """ "off" (not asked for), "error", "empty" (a store without chunks) or "ready"."""
+    """The state of the lexical arm: "off" (not requested), "error", "empty" (a store without chunks) or "ready"."""
     if strategy == "vector":
         return "off"
     if "lexical" in lost:
@@ -181,7 +181,7 @@ def _context_facts(context: AssembledContext) -> dict[str, Any]:
 
 
 def _facts(trace: Trace, name: str) -> Mapping[str, Any]:
-    """The facts of the stage of this name; {} if it did not run."""
+    """The facts of the first stage of this name; {} if it did not run."""
     return next((stage.facts for stage in trace if stage.name == name), {})
 
 
@@ -215,7 +215,7 @@ def _span(name: str, begun: int, parent: Any) -> Any:
 
 
 def _end_failed(span: Any, error: BaseException) -> None:
-    """End the span, if there is one, with the type of the error, not its message, which may hold the query."""
+    """End the span, if there is one, with the type of the error; its message may hold the query and is left out."""
     if span is not None:
         span.set_attribute("error.type", type(error).__name__)
         span.set_status(_api("StatusCode").ERROR)
@@ -223,11 +223,12 @@ def _end_failed(span: Any, error: BaseException) -> None:
 
 
 def _caller() -> Any:
-    """OpenTelemetry's context of the caller, kept because a search may end in another thread; None without its API."""
+    """The caller's OpenTelemetry context, read at the start because a search may end in another thread; None without
+    OpenTelemetry's API."""
     in_context = _api("set_span_in_context")
     return None if in_context is None else in_context(_api("get_current_span")())
 
 
 def _api(name: str) -> Any:
-    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported it, and so has no SDK."""
+    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported that, and so has no SDK."""
     return getattr(sys.modules.get("opentelemetry.trace"), name, None)

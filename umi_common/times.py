@@ -1,4 +1,4 @@
-"""Read a value as a moment: datetimes, seconds since 1970, and dates as people and programs write them."""
+"""Read a value as a moment: a datetime, seconds since 1970, or a date as people and programs write it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from umi_common.errors import InvalidChunk
 from umi_common.types import as_utc
 
 EPOCH_SECONDS = range(10**8, 10**10)
-"""Numbers read as seconds since 1970: from 1973 to 2286. Smaller ones may be offsets into a recording."""
+"""Numbers that are read as seconds since 1970: from 1973 to 2286. Smaller ones may be offsets into a recording."""
 EPOCH_UNITS = (1, 10**3, 10**6, 10**9)
 """Units per second in which a number may count time: seconds, milli-, micro- and nanoseconds."""
 CHARACTERS_MAX = 100
-"""A longer text is no time."""
+"""Longest text, in characters, that is read as a time."""
 ZONES = {
     **{"": 0, "z": 0, "ut": 0, "utc": 0, "gmt": 0, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2},
     **{"eet": 2, "eest": 3, "est": -5, "edt": -4, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7},
@@ -44,7 +44,7 @@ _DATES = [
 ]
 """Dates, with or without the weekday before them."""
 _YEAR_LAST = re.compile(r"([a-z]{3} +\d\d?) +([\d:]+)((?: +[\w+-]+)?) +(\d{4})", re.IGNORECASE)
-"""As C, Git and Unix write times: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"."""
+"""Times as C, Git and Unix write them: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"."""
 _CLOCK_AND_ZONE = re.compile(
     r"(?:(?:T|[ ,]+(?:at |um )?)?(?P<hour>\d\d?)"
     r"(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?"
@@ -55,15 +55,16 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d?):?(\d\d)?(?: ?[\[(].*)?", re.IGN
 
 
 def read_time(value: object, what: str = "time") -> datetime | None:
-    """`value` as a moment in UTC; None if it does not read as exactly one.
+    """`value` as a moment in UTC; None if it is not the time of exactly one moment.
 
-    A number counts seconds, milli-, micro- or nanoseconds since 1970, also as text. A text may be ISO 8601, its compact
-    form and its weeks included; "18.11.2026"; "2026/11/18"; "11/18/2026" or "18/11/2026", where one number is above 12;
-    "Nov 18, 2026" or "18 November 2026", in English or German. It may hold a weekday, a clock time and a zone: an
-    offset, "UTC", "CET", "Europe/Berlin". Without a zone it is UTC; a month or a week is its first day.
+    A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970. A text may be ISO 8601,
+    also in its compact form and with week numbers; "18.11.2026"; "2026/11/18"; "11/18/2026" or "18/11/2026", if one of
+    day and month is above 12; "Nov 18, 2026" or "18 November 2026", in English or German. It may hold a weekday, a
+    clock time and a zone: an offset, "UTC", "CET", "Europe/Berlin". Without a zone it is UTC. A month or a week is read
+    as its first day.
 
     Raises:
-        InvalidChunk: For a datetime without a zone, whose moment is unknown.
+        InvalidChunk: If `value` is a datetime without a zone; begins with `what`.
     """
     if isinstance(value, datetime):
         return as_utc(value, what, InvalidChunk)
@@ -87,7 +88,8 @@ def _epoch_time(number: float) -> datetime | None:
 
 
 def _text_time(text: str) -> datetime | None:
-    """The moment of a text. Raises ValueError, LookupError, OverflowError or OSError if its date or zone is none."""
+    """The moment of a text; None: it has no known form. Raises ValueError, LookupError, OverflowError or OSError if its
+    date or its zone does not exist."""
     if len(text) > CHARACTERS_MAX:
         return None
     if re.fullmatch(r"\d{9,13}(\.\d+)?|\d{15,}", text):  # 14 digits: 20261118101500
@@ -103,7 +105,8 @@ def _text_time(text: str) -> datetime | None:
 
 
 def _day(written: dict[str, str | None]) -> date:
-    """The date of a match; of a month or a week the first. Raises ValueError for none, or if two are possible."""
+    """The date of a match of `_DATES`; of a month or a week the first day. Raises ValueError if there is no such date,
+    or if day and month could be swapped."""
     given = {name: int(value) for name, value in written.items() if value and value.isdigit()}
     if "week" in given:
         return date.fromisocalendar(given["year"], given["week"], given.get("weekday", 1))

@@ -47,7 +47,11 @@ class ReadOnlyDict(dict[str, Value]):
 
 
 def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRange) -> datetime:
-    """`moment` in UTC. Raises `error`, whose message begins with `what`, if it is no aware datetime in years 1-9999."""
+    """`moment` in UTC.
+
+    Raises:
+        Exception: `error`, whose message begins with `what`, if `moment` is no aware datetime in the years 1 to 9999.
+    """
     if not isinstance(moment, datetime):
         raise error(
             f"{what} is {type(moment).__name__}; expected an aware datetime, e.g. "
@@ -92,20 +96,25 @@ def from_microseconds(since_1970: int) -> datetime:
     return EPOCH + since_1970 * MICROSECOND
 
 
+def age_in_hours(moment: datetime | None, now: datetime) -> float:
+    """Hours from a moment to `now`; negative in the future, NaN without a moment."""
+    return math.nan if moment is None else (now - moment).total_seconds() / 3600
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A passage of text, with its source, position and time.
 
     Args:
         id: Unique in a store, 1..1,024 UTF-8 bytes.
-        text: What a search returns, shows and packs into a context. Not blank.
-        search_text: What is searched in place of `text`: both arms index it and the embedder embeds it, e.g. the text
-            with its title and keywords. Not blank; None: the text.
+        text: The text that a search returns and a context contains. Not blank.
+        search_text: The text that is searched, for example `text` with a title and keywords: both arms index it, and
+            the embedder embeds it. Not blank; None: `text`.
         metadata: String keys; values str, int, float, bool, None, or a flat list of these. Other values are converted
             as `plain_value` says; a key whose value is NaN is left out.
-        source: Name of the file, session or page that it was cut from.
-        position: Its order in `source`, a whole number between -2^62 and 2^62; adjacent chunks differ by 1.
-        event_time: Time of the event that it describes; aware, kept as UTC.
+        source: Name of the file, session or page that the text was cut from.
+        position: Order in `source`, a whole number between -2^62 and 2^62; adjacent chunks differ by 1.
+        event_time: Time of the event that the text describes; an aware datetime, kept as UTC.
 
     Raises:
         InvalidChunk: Names the chunk, the field and what was expected.
@@ -120,31 +129,25 @@ class Chunk:
     search_text: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("id", "text", "source", "search_text"):
-            value = getattr(self, name)
-            if type(value) is not str and isinstance(value, str):
-                object.__setattr__(self, name, str.__str__(value))
         if not isinstance(self.id, str) or not self.id:
             raise InvalidChunk(f"chunk id {self.id!r}: expected a non-empty string")
-        _check_text(self.id, self.id, "id")
+        for name in ("id", "text", "search_text", "source"):
+            value = getattr(self, name)
+            if value is not None or name == "text":
+                object.__setattr__(self, name, _plain_text(self.id, value, name))
         if len(self.id.encode()) > ID_BYTES_MAX:
             raise InvalidChunk(f"chunk id {self.id[:40]!r}... is longer than {ID_BYTES_MAX} bytes; use a hash of it")
-        _check_text(self.id, self.text, "text")
         if not self.text.strip():
             raise InvalidChunk(f"chunk {self.id!r}: text is empty; leave the chunk out")
-        if self.search_text is not None:
-            _check_text(self.id, self.search_text, "search_text")
-            if not self.search_text.strip():
-                raise InvalidChunk(f"chunk {self.id!r}: search_text is empty; use None to search the text")
-        if self.source is not None:
-            _check_text(self.id, self.source, "source")
-        position: object = self.position
-        if isinstance(position, (int, np.integer)) and not isinstance(position, bool):
+        if self.search_text is not None and not self.search_text.strip():
+            raise InvalidChunk(f"chunk {self.id!r}: search_text is empty; use None to search the text")
+        if self.position is not None:
+            position: object = self.position
+            if not isinstance(position, (int, np.integer)) or isinstance(position, bool) or abs(int(position)) >= 2**62:
+                raise InvalidChunk(
+                    f"chunk {self.id!r}: position {position!r}: expected a whole number between -2^62 and 2^62"
+                )
             object.__setattr__(self, "position", int(position))
-        if self.position is not None and (type(self.position) is not int or abs(self.position) >= 2**62):
-            raise InvalidChunk(
-                f"chunk {self.id!r}: position {self.position!r}: expected a whole number between -2^62 and 2^62"
-            )
         if self.event_time is not None:
             moment = as_utc(self.event_time, f"chunk {self.id!r}: event_time", InvalidChunk)
             object.__setattr__(self, "event_time", moment)
@@ -152,15 +155,19 @@ class Chunk:
 
     @property
     def indexed_text(self) -> str:
-        """`search_text`, or `text` where that is None."""
+        """`search_text`; `text` if that is None."""
         return self.text if self.search_text is None else self.search_text
 
     def __hash__(self) -> int:
         return hash((self.id, self.text))
 
 
-def _check_text(chunk_id: object, value: object, name: str) -> str:
-    """The value as a plain str: that of a string enum, of which str() is another text."""
+def _plain_text(chunk_id: object, value: object, name: str) -> str:
+    """`value` as a str that UTF-8 can encode, of the class `str` itself; of a string enum its value.
+
+    Raises:
+        InvalidChunk: If it is no such text; names the chunk and `name`, the field.
+    """
     if not isinstance(value, str):
         raise InvalidChunk(f"chunk {chunk_id!r}: {name} is {type(value).__name__}; expected str")
     try:
@@ -178,7 +185,7 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
         raise InvalidChunk(f"chunk {chunk_id!r}: metadata is {type(metadata).__name__}; expected a dict")
     clean: dict[str, MetadataValue] = {}
     for key, value in metadata.items():
-        key = _check_text(chunk_id, key, "a metadata key")
+        key = _plain_text(chunk_id, key, "a metadata key")
         if isinstance(value, (list, tuple)):
             clean[key] = tuple(_checked_scalar(chunk_id, key, item) for item in value)
         elif isinstance(value, (set, frozenset)):
@@ -200,7 +207,7 @@ def _sort_key(value: Scalar) -> tuple[int, Any]:
 def _checked_scalar(chunk_id: str, key: str, given: object) -> Scalar:
     value = given if type(given) in PLAIN else plain_value(given)
     if isinstance(value, str):
-        return _check_text(chunk_id, value, f"metadata[{key!r}]")
+        return _plain_text(chunk_id, value, f"metadata[{key!r}]")
     if value is None or isinstance(value, (bool, int)):
         if isinstance(value, int) and abs(value) >= 2**63:
             raise InvalidChunk(f"chunk {chunk_id!r}: metadata[{key!r}] does not fit 64 bits; store it as a string")
@@ -222,7 +229,7 @@ PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def plain_value(value: object) -> object:
-    """`value` as a str, int, float, bool or None, where that loses nothing; else `value` itself.
+    """`value` as a str, int, float, bool or None, if that loses nothing; else `value` itself.
 
     Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str; UUID and path a
     str; date and datetime an ISO 8601 str; an enum its value; a NumPy scalar the Python value; NaN and NaT None.
@@ -294,7 +301,7 @@ class Hit:
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Rank among the candidates after the same stages, from 1."""
     duplicates: tuple[str, ...] = ()
-    """Ids of the chunks that this hit stands for, best first; empty unless `config.duplicates` is on."""
+    """Ids of the chunks that repeat this one and were left out, best first; empty unless `config.duplicates` is on."""
     relevance: float | None = None
     """Estimated probability that the chunk answers the query, 0..1, falling along the result; comparable over queries,
     stores and embedders. None: not known."""
@@ -309,9 +316,9 @@ class Degradation:
     """A part that failed, and what the search did instead."""
 
     part: str
-    """"embedder", "lexical", "references", "rewriter", "reranker", "late_interaction"; "when" or "period", of the
-    period in the query; "neighbours", of a context; "arms", scores of what extra arms found; the store's engine, such
-    as "chroma"; or an extra arm's name."""
+    """"embedder", "lexical", "references", "rewriter", "reranker" or "late_interaction"; "when" or "period": the period
+    that the query names; "neighbours": the chunks beside a hit, in a context; "arms": the store's scores of chunks that
+    only extra arms found; the store's engine, such as "chroma"; or an extra arm's name."""
     reason: str
     """One line, no query text."""
     consequence: str = ""
@@ -338,7 +345,7 @@ class Stage:
     name: str
     milliseconds: float
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Decisions and the numbers behind them; plain values, no query text."""
+    """The stage's decisions and their numbers by name; plain values, no query text."""
     offset: float = 0.0
     """Milliseconds from the start of the call to the start of the stage."""
 
@@ -355,7 +362,7 @@ class Trace:
         return iter(self.stages)
 
     def __getitem__(self, name: str) -> Stage:
-        """The stage of this name; if it ran twice, as in a deep search, the later run."""
+        """The stage of this name; if it ran twice, as in a deep search, the later run. Raises KeyError if none ran."""
         for stage in reversed(self.stages):
             if stage.name == name:
                 return stage
@@ -370,7 +377,7 @@ class SearchResult:
     """Best first; at most `limit`."""
     query: str
     query_variations: tuple[str, ...] = ()
-    """What was searched with the query: the questions of a longer query, then the LLM's variations of it."""
+    """Texts that were searched beside the query: the questions of a longer query, then the LLM's variations of it."""
     deep_search_used: bool = False
     mode: str = "hybrid"
     """"hybrid", "text" (lexical arm alone) or "vector" (dense arm alone)."""

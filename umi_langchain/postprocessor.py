@@ -67,7 +67,7 @@ class UmiNeighbours(NeighboursFields, _Stage):
     """Add to each score a share of the scores of the adjacent documents of the same source, and sort by the sums.
 
     Documents are adjacent if their positions differ by 1. The sums are scaled so that the best is 1; the formula is in
-    `ranking.neighbours.spread`.
+    `ranking.neighbours.neighbour_scores`.
     """
 
     source_key: str = "source"

@@ -46,7 +46,7 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 class UmiNeighbours(NeighboursFields, _Stage):
     """Adds to each score a share of the scores of adjacent nodes, then scales the best to 1.
 
-    See `umi_common.ranking.neighbours.spread`. Adjacent nodes are found by the nodes' relationships, or in `store`.
+    See `ranking.neighbours.neighbour_scores`. Adjacent nodes are found by the nodes' relationships, or in `store`.
     """
 
     store: Any = Field(default=None, exclude=True)

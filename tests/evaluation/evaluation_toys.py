@@ -1,4 +1,4 @@
-"""A toy collection, a stand-in retriever and a stand-in encoder; and where the real collections are."""
+"""A toy collection, a toy retriever and a toy encoder; and the folder of the real collections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def letter_counts(texts: list[str]) -> np.ndarray:
-    """(n, 26) how often each letter occurs: an encoder whose cosines can be reckoned by hand."""
+    """(n, 26) the count of each letter: an encoder whose cosines can be computed by hand."""
     return np.array([[text.lower().count(letter) for letter in LETTERS] for text in texts], dtype=np.float32)
 
 
@@ -34,7 +34,7 @@ def toy(group: str = "one", *, name: str = "toy") -> Dataset:
 
 
 def by_words(dataset: Dataset) -> Callable[[Query, int], list[str]]:
-    """A stand-in retriever: documents that share a word with the query, in id order."""
+    """A retriever: the documents that share a word with the query, in the order of their ids."""
 
     def search(query: Query, k: int) -> list[str]:
         words = set(query.text.split())

@@ -80,7 +80,7 @@ def test_a_system_may_be_built_with_the_embedder_of_the_dataset(run, letters):
     assert seen == [letters]
 
 
-def test_what_a_system_says_of_llm_calls_and_arms_is_kept(run):
+def test_the_llm_calls_and_arms_that_a_system_states_are_kept(run):
     answer = Answer(("x", "b"), llm_calls=2, arms={"b": {"lexical": 7, "dense": None}})
     comparison = run({"mine": lambda dataset: lambda query, k: answer, "silent": nothing}, ks=(1,), depth=5)
     assert comparison.row("mine").llm_calls == 2.0
@@ -90,7 +90,7 @@ def test_what_a_system_says_of_llm_calls_and_arms_is_kept(run):
     assert missed["b"].arms == {"lexical": 7, "dense": None}
 
 
-def test_failures_name_what_was_missed_and_where_others_have_it(run):
+def test_failures_name_missed_documents_and_their_ranks_in_other_systems(run):
     missed = run({"mine": by_words, "none": nothing}, ks=(1,), depth=5).failures("mine")
     assert [(f.query.id, f.id, f.rank, f.elsewhere) for f in missed] == [
         ("q1", "b", 2, {"none": None}),
@@ -226,7 +226,7 @@ def test_a_changed_dataset_name_or_depth_is_run_again(run, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["# my notes", "my notes\n", '{"key": "k", "foo": 1}\n', "[]\n"])
-def test_a_file_of_something_else_is_refused_and_left_alone(run, tmp_path, content):
+def test_a_file_that_holds_no_runs_is_refused_and_not_changed(run, tmp_path, content):
     path: Path = tmp_path / "notes.md"
     path.write_text(content)
     with pytest.raises(DatasetError, match="notes"):
@@ -272,7 +272,7 @@ def test_a_system_that_raises_is_named_with_dataset_and_query(run):
         ({"mine": by_words}, {"datasets": [Path("talks")]}, r"expected load_folder\(folder\)"),
     ],
 )
-def test_a_wrong_call_says_what_was_expected(run, systems, options, complaint):
+def test_a_wrong_argument_is_an_error_that_says_what_was_expected(run, systems, options, complaint):
     with pytest.raises(ConfigError, match=complaint):
         run(systems, **options)
 
@@ -289,7 +289,7 @@ def test_a_system_that_returns_ids_of_another_collection_is_named_in_place_of_sc
         run({"mine": by_words, "numbered": numbered})
 
 
-def test_asking_for_what_was_not_measured_lists_what_was(run):
+def test_an_unknown_row_is_an_error_that_lists_the_measured_ones(run):
     comparison = run({"mine": by_words}, [toy(), toy("x", name="other")])
     with pytest.raises(ConfigError, match="name one of the sets"):
         comparison.row("mine")

@@ -32,7 +32,7 @@ def test_a_document_with_a_title_reads_title_full_stop_text(beir):
     assert (dataset.name, dataset.group) == ("talk", "talk")
 
 
-def test_documents_stand_alone_unless_keys_say_otherwise(beir):
+def test_documents_have_no_source_unless_keys_name_one(beir):
     assert {(chunk.source, chunk.position, chunk.event_time) for chunk in load_beir(beir).chunks} == {
         (None, None, None)
     }
@@ -275,7 +275,7 @@ def test_each_question_is_its_own_dataset_asked_at_its_own_time(haystacks):
     assert dataset.chunks[2].event_time == datetime(2023, 1, 2, 10, tzinfo=UTC)
 
 
-def test_questions_that_cannot_be_answered_come_on_request(haystacks):
+def test_unanswerable_questions_are_included_on_request(haystacks):
     assert [d.group for d in load_haystacks(haystacks, abstention=True)] == ["x1", "x2"]
     assert [d.group for d in load_haystacks(haystacks, abstention=True, limit=1)] == ["x1"]
 

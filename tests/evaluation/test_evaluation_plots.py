@@ -74,7 +74,7 @@ def test_latency_is_in_milliseconds(comparison):
     assert "milliseconds" in plot_latency(comparison).axes[0].get_xlabel()
 
 
-def test_llm_calls_show_only_systems_that_say(comparison):
+def test_the_plot_of_llm_calls_shows_only_systems_that_state_them(comparison):
     figure = plot_llm_calls(comparison)
     assert figure.axes[0].get_legend_handles_labels()[1] == ["asks"]
     assert figure.axes[0].get_xlabel() == "LLM calls a query"
@@ -128,7 +128,7 @@ def test_a_decay_curve_is_halfway_to_the_floor_at_its_half_life():
     assert week.axes.get_xlabel() == "age (days)"
 
 
-def test_a_plot_of_nothing_says_so():
+def test_a_plot_of_nothing_is_an_input_error():
     with pytest.raises(InputError, match="no hits"):
         plot_score_flow(SearchResult((), "q"))
     with pytest.raises(InputError, match="half-life"):
@@ -144,7 +144,7 @@ def test_a_figure_shows_itself_in_a_notebook_and_leaves_pyplot_alone(comparison)
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
 
 
-def test_a_metric_or_set_that_is_not_there_is_named(comparison):
+def test_an_unknown_metric_or_set_is_named(comparison):
     with pytest.raises(ConfigError, match="there is recall@5"):
         comparison.plot(metric="ndcg@3")
     with pytest.raises(ConfigError, match="sets:"):

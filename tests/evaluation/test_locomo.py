@@ -1,4 +1,4 @@
-"""Quality that must not get lost: LoCoMo dev, embedded default, no LLM. `make bench-quality` measures the rest."""
+"""The smallest quality on LoCoMo dev with the default model and no LLM. `make bench-quality` measures the rest."""
 
 from __future__ import annotations
 

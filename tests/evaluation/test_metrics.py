@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from umi_common.errors import ConfigError, DatasetError
 from umi_common.evaluation import diversity, duplication, score_rankings
-from umi_common.evaluation.metrics import check_metric, default_metrics, latency
+from umi_common.evaluation.metrics import default_metrics, latency, parse_metric
 
 GRADES = {"q": {"a": 2, "b": 1, "c": 1, "x": 0}}
 """Three relevant documents, one of them worth twice, and one judged useless."""
@@ -24,7 +24,7 @@ def test_recall_is_the_share_of_the_relevant_that_was_found():
     assert measured("recall@4", ["x", "a", "y", "b"]) == pytest.approx(2 / 3)
 
 
-def test_hit_asks_for_any_relevant_document():
+def test_hit_is_1_if_any_relevant_document_was_found():
     assert measured("hit@1", ["x", "a"]) == 0.0
     assert measured("hit@2", ["x", "a"]) == 1.0
 
@@ -71,9 +71,9 @@ def test_a_long_list_keeps_its_order():
 
 
 @pytest.mark.parametrize("name", ["ndcg@0", "recall", "ndcg@ten", "accuracy@5", "@5", "", "precision@", "ndcg@-1"])
-def test_what_is_no_metric_is_refused(name):
+def test_an_unknown_metric_is_refused(name):
     with pytest.raises(ConfigError, match=r"ndcg@10"):
-        check_metric(name)
+        parse_metric(name)
 
 
 @pytest.mark.parametrize("judged", [{"a": 0.5}, {"a": "1"}, ["a"]])
@@ -132,7 +132,7 @@ def test_duplication_counts_hits_that_repeat_a_better_ranked_one():
     assert duplication(np.zeros((0, 2), np.float32)) == 0.0
 
 
-def test_zero_vectors_are_nobodys_duplicate():
+def test_zero_vectors_are_no_duplicates():
     assert duplication(np.zeros((3, 2), np.float32)) == 0.0
 
 

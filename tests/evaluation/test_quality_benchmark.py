@@ -33,17 +33,17 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_absent_data_is_said_and_is_no_failure(quality, tmp_path, capsys):
+def test_absent_data_is_reported_and_is_no_failure(quality, tmp_path, capsys):
     assert quality.main(["--data", str(tmp_path / "nowhere")]) == 0
     assert "the evaluation data is not there" in capsys.readouterr().out
 
 
-def test_an_absent_set_is_left_out_aloud(quality, data, capsys):
+def test_an_absent_set_is_left_out_and_reported(quality, data, capsys):
     assert quality.main(["--data", str(data), "--sets", "cosqa", "--systems", "umi"]) == 0
     assert "no data for cosqa with minilm; left out" in capsys.readouterr().out
 
 
-def test_a_table_and_a_json_file_come_out(quality, data, tmp_path, capsys):
+def test_a_run_prints_a_table_and_writes_a_json_file(quality, data, tmp_path, capsys):
     arguments = ["--data", str(data), "--sets", "cranfield", "--embedder", "default", "--systems", "umi,arms"]
     assert quality.main([*arguments, "--json", str(tmp_path / "out.json")]) == 0
     out = capsys.readouterr().out

@@ -28,7 +28,7 @@ def test_the_seed_decides_the_split():
     assert len({tuple(groups(split_by_group(GROUPS, seed=seed)[1])) for seed in range(5)}) > 1
 
 
-def test_a_set_of_one_group_has_its_queries_dealt():
+def test_a_set_of_one_group_is_split_by_query():
     train, test = split_by_group([toy()], test_share=0.5)
     assert [len(part.queries) for part in (*train, *test)] == [1, 1]
     assert train[0].chunks is test[0].chunks  # so one store serves both
@@ -41,7 +41,7 @@ def test_each_set_is_split_by_itself():
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1])
-def test_both_sides_need_a_share(share):
+def test_both_sides_of_a_split_need_a_share(share):
     with pytest.raises(ConfigError, match="between 0 and 1"):
         split_by_group(GROUPS, test_share=share)
 
@@ -100,7 +100,7 @@ def test_questions_without_known_answers_are_refused_as_compare_refuses_them():
             measure()
 
 
-def test_a_span_runs_upwards():
+def test_the_low_end_of_a_between_is_below_its_high_end():
     with pytest.raises(ConfigError, match="below the high"):
         Between(2.0, 1.0)
 

@@ -1,4 +1,4 @@
-"""The real retriever and store under comparison and tuning, on a toy collection."""
+"""The real retriever and store in `compare` and `tune`, on a toy collection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(letters):
     return run
 
 
-def test_umi_finds_what_holds_the_word(run):
+def test_umi_finds_the_document_that_holds_the_word(run):
     comparison = run({"umi": UmiConfig(), "words": by_words}, ks=(5,))
     assert comparison.value("umi", "recall@5") == 1.0
     assert comparison.row("umi").llm_calls == 0.0
@@ -206,7 +206,7 @@ def test_the_arm_by_itself_is_a_system(letters):
     assert answer.llm_calls == 0
 
 
-def test_an_arm_that_there_is_not_is_refused_with_those_that_there_are():
+def test_an_unknown_arm_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match="arm 'words'; expected 'lexical' or 'dense'"):
         arm("words")
 

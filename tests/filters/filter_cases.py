@@ -1,4 +1,4 @@
-"""Metadata and filters for the differential tests: small pools, so that they meet often, full of hostile things."""
+"""Metadata and filters for the differential tests: few keys and values, so that filters often match; many are odd."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Cases:
 
 
 class SqlRows:
-    """Metadata as JSON text in a real SQLite, one row each; a row may be written in ASCII or in UTF-8."""
+    """Metadata as JSON text in a real SQLite, one row each; every second row is written in ASCII."""
 
     def __init__(self, metadatas: Sequence[Metadata]) -> None:
         self._db = sqlite3.connect(":memory:")

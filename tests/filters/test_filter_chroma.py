@@ -1,4 +1,4 @@
-"""What Chroma lets through is never less than what passes, and no more where the clause says it is exact."""
+"""A clause for Chroma passes at least the rows that pass the filter, and no others if it is exact."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def chroma() -> Iterator[ChromaRows]:
         ("numbers", [-2, -1, 0, 1, 2, 3, -2.5, -0.5, 0.0, 0.5, 1.5, 2.5, 2**53, 2**53 + 1, 2.0**53]),
     ],
 )
-def test_chroma_lets_through_at_least_what_passes_and_no_more_where_exact(
+def test_a_clause_passes_at_least_the_rows_of_the_filter_and_exactly_these_if_it_is_exact(
     chroma: ChromaRows, name: str, scalars: list[Any]
 ):
     cases = Cases(
@@ -125,7 +125,7 @@ def test_a_clause_is_as_the_page_says(where: dict[str, Any], clause: dict[str, A
         {"a": {"$in": list(range(8_001))}},
     ],
 )
-def test_what_chroma_cannot_narrow_is_none(where: dict[str, Any]):
+def test_a_filter_that_chroma_cannot_express_has_no_clause(where: dict[str, Any]):
     tree = parse_filter(where)
     assert tree is not None
     assert to_chroma(tree) is None

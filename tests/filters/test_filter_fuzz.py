@@ -1,4 +1,4 @@
-"""Whatever is given as a filter, only a FilterError comes out, and what is understood means one thing everywhere.
+"""Any object given as a filter raises a FilterError, or is a filter that means the same everywhere.
 
 UMI_FUZZ_EXAMPLES sets how long; 60,000 take some ten minutes.
 """
@@ -75,7 +75,7 @@ def damaged(draw: st.DrawFn) -> Any:
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-def test_no_filter_escapes_as_another_error_or_means_two_things(where: Any, rows: list[dict[str, Any]]):
+def test_any_filter_is_a_filter_error_or_means_the_same_everywhere(where: Any, rows: list[dict[str, Any]]):
     try:
         tree = parse_filter(where)
     except FilterError as error:
@@ -94,7 +94,7 @@ def test_no_filter_escapes_as_another_error_or_means_two_things(where: Any, rows
 @pytest.mark.slow
 @given(anything | damaged() | wheres | _METADATA_FILTERS, metadatas, st.sampled_from(["ann", "bob", "x", "1", 1, 2]))
 @settings(max_examples=FUZZ_EXAMPLES // 4, deadline=None, derandomize=True)
-def test_nothing_that_a_caller_asks_for_shows_what_the_scope_hides(where: Any, metadata: dict[str, Any], user: Any):
+def test_no_filter_shows_a_chunk_outside_the_scope(where: Any, metadata: dict[str, Any], user: Any):
     try:
         tree = scope(user="ann").narrow(where)
     except FilterError:

@@ -1,4 +1,4 @@
-"""What the dict spelling means as a tree, and what each mistake is told."""
+"""The tree of each dict spelling, and the error of each mistake."""
 
 from __future__ import annotations
 
@@ -129,14 +129,14 @@ PLAIN_IN_METADATA = [np.int64(3), np.float32(0.1), np.bool_(True), np.str_("x"),
 
 
 @pytest.mark.parametrize("value", [*PLAIN_IN_METADATA, PurePosixPath("/a/b"), Size.LARGE], ids=repr)
-def test_a_value_that_metadata_may_hold_may_be_asked_for(value: Any):
+def test_every_value_that_metadata_may_hold_can_be_filtered_by(value: Any):
     chunk = Chunk("a", "text", metadata={"key": value})
     for where in ({"key": value}, {"key": {"$in": [value]}}, Comparison("key", "$eq", value)):
         assert matches(parse_filter(where), chunk.metadata)
 
 
 @pytest.mark.parametrize(("where", "message"), MISTAKES, ids=[message[:50] for _, message in MISTAKES])
-def test_a_mistake_is_named_with_its_fix(where: Any, message: str):
+def test_a_mistake_is_an_error_with_its_fix(where: Any, message: str):
     with pytest.raises(FilterError, match=message):
         parse_filter(where)
 
@@ -233,7 +233,7 @@ def test_any_json_becomes_a_tree_or_a_filter_error(where: Any):
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(100, 3_000), st.sampled_from(["$and", "$not", "a", "$in"]))
-def test_hostile_depth_never_escapes_as_a_recursion_error(levels: int, key: str):
+def test_deep_nesting_is_a_filter_error_and_no_recursion_error(levels: int, key: str):
     value: Any = "x"
     for _ in range(levels):
         value = [value] if key == "$in" else {key: [value] if key == "$and" else value}
@@ -249,7 +249,7 @@ def test_a_filter_with_too_many_values_in_all_its_lists_is_refused():
 
 
 @pytest.mark.parametrize("operator", ["$in", "$nin", "$eq"])
-def test_so_many_values_are_taken_whatever_the_operator(operator):
+def test_the_largest_number_of_values_is_accepted_whatever_the_operator(operator):
     half = list(range(VALUES_MAX // 2))
     assert parse_filter({"a": {operator: half}, "b": {operator: half}})
     with pytest.raises(FilterError, match="values in its lists"):

@@ -1,4 +1,4 @@
-"""A scope is set once and nothing that comes after it sees more."""
+"""A filter narrowed by a scope never passes a chunk outside the scope."""
 
 from __future__ import annotations
 

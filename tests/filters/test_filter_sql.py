@@ -1,4 +1,4 @@
-"""What SQLite itself could trip over: width, depth, many values, odd columns."""
+"""Filters that reach limits of SQLite: wide, deep, with many values; and names of columns."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def _rows() -> list[Any]:
     return rows
 
 
-def test_the_table_is_found_whole():
+def test_all_rows_of_the_table_are_read():
     section = _PAGE.read_text(encoding="utf-8").split("## What holds when")[1].split("\n## ")[0]
     assert len(_rows()) == sum(line.startswith("|") for line in section.splitlines()) - 2
 

@@ -30,7 +30,7 @@ def test_rows_that_were_left_out_have_no_metadata():
     assert columns.mask(_tree({"a": {"$in": [None, "y"]}}), 5).tolist() == [True, False, True, True, True]
 
 
-def test_a_key_nobody_has_is_missing_everywhere():
+def test_a_key_that_no_row_has_is_missing_in_every_row():
     columns = columns_of([{"a": 1}, {}])
     assert columns.mask(_tree({"z": 1}), 2).tolist() == [False, False]
     assert columns.mask(_tree({"z": None}), 2).tolist() == [True, True]

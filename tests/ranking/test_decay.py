@@ -32,7 +32,7 @@ def test_the_oldest_keeps_the_floor():
     assert decay_factors(np.array([1e9]), rate=1.0, floor=0.5).tolist() == [0.5]
 
 
-def test_a_rate_of_0_forgets_nothing():
+def test_a_rate_of_0_changes_no_score():
     assert decay(np.array([3.0, 2.0]), np.array([0.0, 1e6]), rate=0.0, floor=0.0).tolist() == [3.0, 2.0]
 
 

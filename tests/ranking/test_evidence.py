@@ -72,7 +72,7 @@ def test_dense_evidence_falls_to_0_below_the_background():
     assert 0 < standing_out(-8.0) < 0.001
 
 
-def test_a_handful_of_chunks_is_mixed_with_what_is_usual():
+def test_the_background_of_a_few_chunks_is_averaged_with_the_prior():
     # 8 seen and 8 of the prior: mean (0.4 + 0.2) / 2 = 0.3, deviation sqrt((0.12^2 + 0.12^2) / 2) = 0.12
     background = Background(np.array([0.4]), np.array([0.12]), 8)
     assert dense_evidence(np.array([[0.3]]), background)[0, 0] == approx(1 / 64)
@@ -89,7 +89,7 @@ def test_the_background_is_mean_and_deviation_per_query():
     assert background.count == 2
 
 
-def test_an_arm_that_stands_out_is_trusted_more():
+def test_an_arm_whose_best_stands_out_has_a_larger_share():
     words = np.array([[0.5, 0.4]])
     _, flat = fuse_evidence(words, np.array([[0.05, 0.04]]), lexical_share=0.45)
     _, peaked = fuse_evidence(words, np.array([[0.9, 0.04]]), lexical_share=0.45)
@@ -97,7 +97,7 @@ def test_an_arm_that_stands_out_is_trusted_more():
     assert peaked[0] < 0.5 < flat[0]
 
 
-def test_no_evidence_at_all_is_0_for_all_and_trusts_both_alike():
+def test_without_evidence_all_scores_are_0_and_the_share_is_one_half():
     scores, share = fuse_evidence(np.zeros((1, 3)), np.zeros((1, 3)), lexical_share=0.45)
     assert scores.tolist() == [0.0, 0.0, 0.0]
     assert share.tolist() == [0.5]

@@ -61,7 +61,7 @@ def test_scores_of_0_change_nothing():
 
 
 @given(SCORES, st.integers(0, 2**32 - 1), st.floats(0, 0.5))
-def test_nobody_passes_the_best_and_nobody_loses(scores, seed, weight):
+def test_no_chunk_passes_the_best_and_no_score_falls(scores, seed, weight):
     scores[0] = max(scores[0], 0.1)
     vectors = np.random.default_rng(seed).standard_normal((len(scores), 8))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -129,7 +129,7 @@ def test_a_search_by_one_arm_alone_is_in_the_order_of_that_arm(tides, strategy):
     assert all("feedback" not in hit.stages for hit in result.hits)
 
 
-def test_three_candidates_are_ranked_without_it():
+def test_with_three_candidates_feedback_changes_nothing():
     with HybridStore.open(embedder=Directions()) as store:
         store.add([Chunk(f"c{at}", f"tide: high water number {at}") for at in range(3)])
         result = DualRetriever(store).search("when is high water")

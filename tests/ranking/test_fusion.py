@@ -57,7 +57,7 @@ def test_merge_rrf_refuses_an_id_in_the_place_of_a_list(lists):
         merge_rrf(*lists)
 
 
-def test_a_list_of_no_weight_still_names_its_ids():
+def test_the_ids_of_a_list_of_weight_0_are_in_the_result():
     assert merge_rrf(["a"]) == ["a"]
     assert [id for id, _ in weighted_rrf([["b"], ["a"]], [1.0, 0.0])] == ["b", "a"]
 
@@ -70,7 +70,7 @@ def test_wrong_weights_and_k_are_refused(weights, k):
         rrf(np.array([[1, 0], [0, 1]]), weights, k=k)
 
 
-def test_rrf_over_ranks_skips_what_an_arm_did_not_rank():
+def test_rrf_over_ranks_adds_0_for_rows_that_an_arm_did_not_rank():
     ranks = np.array([[1, 2, NOT_RANKED], [NOT_RANKED, 1, 2]])
     assert rrf(ranks, [1.0, 0.5]).tolist() == approx([1 / 61, 1 / 62 + 0.5 / 61, 0.5 / 62])
 
@@ -155,7 +155,7 @@ def test_one_arm_alone_is_scaled_to_0_and_1_and_keeps_its_order(mode, normalizer
 @pytest.mark.parametrize("method", ["convex", "rrf"])
 @pytest.mark.parametrize("normalizer", ["bound", "minmax", "zscore", "logistic", "none"])
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_no_way_of_fusing_changes_the_pool(method, normalizer, adaptive):
+def test_no_fusion_changes_the_pool(method, normalizer, adaptive):
     pool = pool_of(lexical=[[3.0, 0.0], [1.0, 1.0]], dense=[[0.2, 0.5], [0.1, 0.0]], bound=[12.0, 0.0])
     before = pool.lexical.copy(), pool.dense.copy()
     scores, _ = fuse(pool, FusionConfig(method=method, normalizer=normalizer, adaptive=adaptive))

@@ -24,20 +24,20 @@ def by_definition(scores, vectors, limit, trade_off):
     return chosen
 
 
-def test_a_copy_of_the_first_gives_way_to_something_else():
+def test_a_copy_of_the_first_is_chosen_after_an_unlike_row():
     vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
     # second place: row 1 has 0.7 * 0.9 - 0.3 * 1 = 0.33, row 2 has 0.7 * 0.5 - 0 = 0.35
     assert mmr(np.array([1.0, 0.9, 0.5]), vectors, limit=3).tolist() == [0, 2, 1]
 
 
-def test_it_looks_at_all_that_was_chosen_and_not_at_the_last_alone():
+def test_a_choice_is_compared_with_all_rows_chosen_before_and_not_with_the_last_only():
     vectors = np.array([[1, 0], [0, 1], [1, 0], [0.6, 0.8]], dtype=np.float32)
     # third place after rows 0, 1: row 2 has 0.35 - 0.5 * 1; row 3 has 0.3 - 0.5 * 0.8.
     # Against row 1 alone row 2 would win.
     assert mmr(np.array([1.0, 0.9, 0.7, 0.6]), vectors, limit=3, trade_off=0.5).tolist() == [0, 1, 3]
 
 
-def test_a_chunk_without_a_vector_is_like_nothing():
+def test_a_chunk_without_a_vector_has_similarity_0_to_every_row():
     vectors = np.array([[1, 0], [1, 0], [0, 0]], dtype=np.float32)
     assert mmr(np.array([1.0, 0.9, 0.6]), vectors, limit=2).tolist() == [0, 2]
 

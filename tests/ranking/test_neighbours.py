@@ -8,7 +8,7 @@ from pytest import approx
 
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE
-from umi_common.ranking.neighbours import Shares, following_rows, shares_of, source_evidence, spread, standout
+from umi_common.ranking.neighbours import Shares, following_rows, neighbour_scores, shares_of, source_evidence, standout
 
 SHORT = 0
 """A length at which a chunk needs all the context it can get."""
@@ -17,7 +17,7 @@ SHORT = 0
 def spread_line(scores, *, source=None, position=None, length=SHORT, whole=None, **settings):
     """Chunks of one source in their order."""
     n = len(scores)
-    return spread(
+    return neighbour_scores(
         np.array(scores, dtype=np.float64),
         np.zeros(n, dtype=np.int64) if source is None else np.array(source),
         np.arange(n) if position is None else np.array(position),
@@ -32,31 +32,31 @@ def test_the_answer_gains_more_than_the_question_that_is_asked_before_it():
     assert spread_line([0.0, 1.0, 0.0]).tolist() == approx([0.3, 1.0, 0.6])
 
 
-def test_two_steps_away_half_arrives():
+def test_two_positions_away_the_gain_is_half():
     assert spread_line([1.0, 0.0, 0.0, 0.0]).tolist() == approx([1.0, 0.6, 0.3, 0.0])
     assert spread_line([0.0, 0.0, 0.0, 1.0]).tolist() == approx([0.0, 0.15, 0.3, 1.0])
 
 
-def test_only_peaks_are_passed_on():
+def test_only_chunks_with_high_scores_give():
     # e = 0.5 keeps 0.5 ** 1.5 and passes on 0.5 ** 3 = 0.125
     alone = spread_line([1.0, 0.5, 0.0], source=[1, 0, 0])
     assert alone.tolist() == approx([1.0, 0.5**1.5, 0.6 * 0.125])
 
 
-def test_a_long_chunk_neither_takes_nor_gives():
+def test_a_long_chunk_neither_gains_nor_gives():
     # 150 terms: half of everything; given and taken: a quarter
     assert spread_line([1.0, 0.0], length=150)[1] == approx(0.6 * 0.5 * 0.5)
     assert spread_line([1.0, 0.0], length=1500)[1] < 0.001
 
 
-def test_nothing_crosses_the_border_of_a_source_or_a_gap():
+def test_no_gain_crosses_the_end_of_a_source_or_a_gap():
     assert spread_line([1.0, 0.0], source=[0, 1]).tolist() == [1.0, 0.0]
     assert spread_line([1.0, 0.0], position=[0, 2]).tolist() == [1.0, 0.0]
     assert spread_line([1.0, 0.0], source=[NO_SOURCE] * 2).tolist() == [1.0, 0.0]
     assert spread_line([1.0, 0.0], position=[NO_POSITION, 0]).tolist() == [1.0, 0.0]
 
 
-def test_the_whole_source_counts_half():
+def test_the_gain_from_the_whole_source_is_half():
     assert spread_line([1.0, 0.0], source=[0, 1], whole=[0.0, 1.0]).tolist() == approx([1.0, 0.5])
 
 
@@ -99,11 +99,11 @@ def test_among_copies_a_small_lead_is_enough():
     assert standout(np.array([8.0, 8.0, 7.8, 6.0]), sources, lambda: 1.0) == 0.0
 
 
-def test_shares_are_believed_until_the_corpus_says_otherwise():
+def test_without_calibration_the_shares_are_those_of_the_prior():
     assert shares_of({}) == Shares(position=1.0, source=1.0)
 
 
-def test_positions_that_carry_nothing_get_no_share():
+def test_positions_without_information_have_a_share_of_0():
     # (1000 * 0.0 + 40 * 0.1) / 1040 = 0.004 is below 0.03
     calibration = {"succession": 0.0, "succession_pairs": 1000.0, "unity": 0.0, "unity_chunks": 1000.0, "company": 1.0}
     assert shares_of(calibration) == Shares(0.0, 0.0)
@@ -114,7 +114,7 @@ def measured(unity, *, company=1.0):
     return {"succession": 0.4, "succession_pairs": 1e9, "unity": unity, "unity_chunks": 1e9, "company": company}
 
 
-def test_shares_fade_where_each_chunk_says_what_its_source_says():
+def test_shares_fall_if_each_chunk_repeats_its_source():
     # position: 1 - (0.2 - 0.1) / (0.3 - 0.1) = 0.5; source: (1 - (0.2 - 0.1) / (1.0 - 0.1)) * 0.5 = 4 / 9
     shares = shares_of(measured(0.2, company=0.5))
     assert (shares.position, shares.source) == (approx(0.5), approx(4 / 9))
@@ -142,7 +142,7 @@ def columns(line):
 
 
 @given(LINES)
-def test_no_share_is_identity(line):
+def test_shares_of_0_change_nothing(line):
     scores, source, position = columns(line)
     after = spread_line(scores, source=source, position=position, previous=0, following=0, source_share=0)
     assert after.tolist() == scores
@@ -185,7 +185,7 @@ def test_the_order_of_the_rows_does_not_matter(line, random):
     assert mixed.tolist() == approx(straight[rows].tolist())
 
 
-def test_a_near_copy_beside_a_chunk_passes_nothing_on():
+def test_a_near_copy_beside_a_chunk_gives_it_nothing():
     copies = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
     # the second is a copy of the first and gets nothing; the third is two steps away and gets half of 0.6
     assert spread_line([1.0, 0.0, 0.0], vectors=copies).tolist() == approx([1.0, 0.0, 0.3])

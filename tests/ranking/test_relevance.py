@@ -97,7 +97,7 @@ def test_a_store_that_states_no_background_is_measured_by_its_own_candidates():
     assert 0 < found[0] < 1
 
 
-def test_words_without_a_bound_leave_the_dense_arm_to_judge_and_alone_nothing():
+def test_without_a_bound_relevance_uses_the_dense_arm_alone_or_is_not_known():
     scores = np.array([1.0, 0.5])
     unbound = replace(a_pool(), lexical_bound=np.zeros(1))
     assert relevance_of(unbound, scores).tolist() == approx(relevance_of(a_pool(mode="vector"), scores).tolist())

@@ -1,4 +1,4 @@
-"""Few threads compute at a time; a search without a slot still ends."""
+"""A limited number of threads compute at a time; a search that gets no slot ends, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def in_threads(work, count):
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_no_more_threads_than_some_compute_at_a_time(at_once):
+def test_at_most_slot_count_threads_compute_at_a_time(at_once):
     slots, inside, most = ComputeSlots(at_once, wait_seconds=30.0), [], []
 
     def compute():
@@ -45,7 +45,7 @@ def test_a_slot_is_free_again_after_an_error():
         assert time.perf_counter() - begun < SLOT_WAIT_SECONDS
 
 
-def test_after_the_wait_a_thread_goes_on_and_later_ones_do_not_wait():
+def test_a_thread_that_waited_too_long_continues_and_later_ones_do_not_wait():
     slots, times = ComputeSlots(1, wait_seconds=0.3), []
 
     def compute():
@@ -62,7 +62,7 @@ def test_after_the_wait_a_thread_goes_on_and_later_ones_do_not_wait():
     assert slots._free.qsize() == 1
 
 
-def test_a_thread_that_holds_a_slot_and_takes_another_is_not_stuck():
+def test_a_thread_that_holds_a_slot_and_takes_another_does_not_wait_for_ever():
     slots = ComputeSlots(1, wait_seconds=0.01)
     with slots.held(), slots.held(), slots.held():
         pass

@@ -1,4 +1,4 @@
-"""One body, two drivers: the same outcomes in the same order, failures handed to the body, nothing left running."""
+"""Both drivers give a body the same outcomes in the same order, and failures as outcomes; nothing is left running."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_calls_of_one_tuple_run_at_the_same_time(threads):
     assert sorted(await adrive(body(), threads)) == [0, 1]
 
 
-async def test_a_call_that_raises_is_the_bodys_business(threads):
+async def test_a_call_that_raises_is_a_call_failure_for_the_body(threads):
     def fail():
         raise OSError("no")
 
@@ -67,7 +67,7 @@ async def test_what_the_body_raises_reaches_the_caller(threads):
         await adrive(body(), threads)
 
 
-async def test_a_cancelled_search_closes_its_body_and_swallows_nothing(threads):
+async def test_a_cancelled_search_closes_its_body_and_raises_the_cancellation(threads):
     closed = []
 
     def body():
@@ -96,7 +96,7 @@ async def test_the_loop_stays_free_while_a_blocking_call_runs(threads):
     assert await task == [True]
 
 
-async def test_from_its_first_blocking_call_on_a_body_stays_in_one_thread(threads):
+async def test_after_its_first_blocking_call_a_body_stays_in_one_thread(threads):
     def body():
         seen = [threading.get_ident()]
         for _ in range(3):
@@ -133,7 +133,7 @@ async def test_a_body_whose_call_is_prepared_on_the_loop_goes_on_in_a_thread(thr
     assert seen[1] != loop
 
 
-async def test_a_preparation_that_fails_is_the_bodys_business(threads):
+async def test_a_preparation_that_fails_is_a_call_failure_for_the_body(threads):
     async def prepare(items):
         raise OSError("no")
 
@@ -183,7 +183,7 @@ async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(thre
     assert seen == ["closed"]
 
 
-async def test_what_no_body_can_catch_ends_the_calls_beside_it(threads):
+async def test_a_base_exception_of_one_call_cancels_the_others_of_its_tuple(threads):
     class TheEnd(BaseException):
         pass
 

@@ -1,4 +1,4 @@
-"""A retriever that has searched before `os.fork` answers in the child, or says at once why it cannot."""
+"""A retriever that has searched before `os.fork` answers in the child, or raises at once."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def test_a_store_opened_before_the_fork_is_refused_at_once(store, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_store_that_lives_on_in_the_child_answers_there(store, way):
+def test_a_store_that_survives_a_fork_answers_in_the_child(store, way):
     llm = ScriptedLLM(lambda prompt: '["thousand"]')
     with DualRetriever(KeptByTheChild(store), rewriter=llm).with_config(routing={"mode": "always"}) as umi:
         expected = {name: search(umi) for name, search in WAYS.items()}
         assert in_a_child(lambda: 0 if WAYS[way](umi) == expected[way] else FAILED) == 0
 
 
-async def test_a_fork_amid_searches_leaves_the_child_free_of_them(store):
+async def test_a_child_forked_during_searches_does_not_wait_for_them(store):
     """The parent's threads are in the middle of calls, and searches wait for one, when it forks."""
     threads, begun, released = Workers(), threading.Event(), threading.Event()
 
@@ -144,7 +144,7 @@ async def test_a_fork_amid_searches_leaves_the_child_free_of_them(store):
     assert code == 0
 
 
-def test_calls_to_an_llm_that_hang_in_the_parent_take_no_place_in_the_child(store):
+def test_llm_calls_that_hang_in_the_parent_do_not_count_in_the_child(store):
     hanging = FaultyLLM("hangs", heals_after=20, good='["thousand"]')
     config = {"routing": {"mode": "always"}, "rewrite": {"timeout_seconds": 0.02, "breaker_failures": 1_000}}
     with DualRetriever(KeptByTheChild(store), rewriter=hanging).with_config(**config) as umi:

@@ -1,4 +1,4 @@
-"""Searches that wait for a thread go together; none pays for another, and none is forgotten."""
+"""Searches that are queued for a thread run as a group; none delays or fails another, and none is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from umi_common.runtime.workers import Workers
 
 @pytest.fixture()
 def threads(monkeypatch):
-    """One thread, so that searches that come while it is at work are queued."""
+    """Workers with one thread, so that searches which begin while it is busy are queued."""
     monkeypatch.setattr(workers, "SEARCH_THREADS_MAX", 1)
     made = Workers()
     yield made
@@ -24,7 +24,7 @@ def threads(monkeypatch):
 
 
 class Busy:
-    """Keeps the only thread until it is told to let go."""
+    """Keeps the only thread busy inside the `async with` block."""
 
     def __init__(self, threads):
         self._begun, self._released, self._threads = threading.Event(), threading.Event(), threads
@@ -40,7 +40,7 @@ class Busy:
         return self
 
     async def __aexit__(self, *exc_info):
-        await asyncio.sleep(0.01)  # those who came meanwhile are waiting now
+        await asyncio.sleep(0.01)  # the searches that began meanwhile are queued now
         self._released.set()
         await self._task
 
@@ -51,7 +51,7 @@ def one(call):
 
 
 def asked_of(log):
-    """A batched call that notes what it is asked, and cannot bear "bad"."""
+    """A batched call that appends its items to `log`, and fails if one is "bad"."""
 
     def run(items):
         log.append(list(items))
@@ -68,7 +68,7 @@ async def gathered(threads, bodies):
     return await asyncio.gather(*tasks)
 
 
-async def test_what_those_who_wait_ask_for_is_asked_at_once(threads):
+async def test_calls_of_queued_searches_are_made_as_one_call(threads):
     log = []
     upper = asked_of(log)
     assert await gathered(threads, [one(upper("a")), one(upper("b", "c")), one(upper("d"))]) == [
@@ -79,7 +79,7 @@ async def test_what_those_who_wait_ask_for_is_asked_at_once(threads):
     assert log == [["a", "b", "c", "d"]]
 
 
-async def test_the_loop_is_woken_once_for_all_that_end_together(threads, monkeypatch):
+async def test_the_event_loop_is_woken_once_for_searches_that_end_together(threads, monkeypatch):
     loop, told = asyncio.get_running_loop(), []
     async with Busy(threads):
         tasks = [asyncio.create_task(adrive(one(asked_of([])(name)), threads)) for name in "abc"]
@@ -92,7 +92,7 @@ async def test_the_loop_is_woken_once_for_all_that_end_together(threads, monkeyp
     assert len(told) == 2  # for the one that kept the thread busy, and for the three
 
 
-async def test_no_more_than_some_go_together(threads):
+async def test_a_group_has_at_most_group_max_searches(threads):
     log = []
     upper = asked_of(log)
     names = [str(number) for number in range(GROUP_MAX + 3)]
@@ -100,14 +100,14 @@ async def test_no_more_than_some_go_together(threads):
     assert list(map(len, log)) == [GROUP_MAX, 3]
 
 
-async def test_threads_are_called_for_as_many_as_they_take(threads, monkeypatch):
+async def test_as_many_workers_are_started_as_the_queue_needs(threads, monkeypatch):
     called, call = [], Workers._run_group
     monkeypatch.setattr(Workers, "_run_group", lambda self: (called.append(1), call(self)))
     await gathered(threads, [one(asked_of([])(str(number))) for number in range(2 * GROUP_MAX + 1)])
     assert len(called) == 1 + 3  # the busy one, and three for two groups and a rest
 
 
-async def test_who_could_not_call_a_thread_leaves_none_expected(threads, monkeypatch):
+async def test_a_worker_that_could_not_be_started_is_not_counted_as_starting(threads, monkeypatch):
     def refuse(size, name):
         raise RuntimeError("the interpreter is going down")
 
@@ -118,7 +118,7 @@ async def test_who_could_not_call_a_thread_leaves_none_expected(threads, monkeyp
     assert await adrive(one(asked_of([])("b")), threads) == ["B"]
 
 
-async def test_what_one_asks_for_in_vain_costs_the_others_nothing(threads):
+async def test_a_call_that_fails_in_a_group_fails_for_its_own_search_only(threads):
     log = []
     upper = asked_of(log)
     good, bad, other = await gathered(threads, [one(upper("a")), one(upper("bad")), one(upper("b"))])
@@ -128,7 +128,7 @@ async def test_what_one_asks_for_in_vain_costs_the_others_nothing(threads):
     assert log == [["a", "bad", "b"], ["a"], ["bad"], ["b"]]
 
 
-async def test_a_body_that_raises_takes_nobody_with_it(threads):
+async def test_a_search_that_raises_does_not_end_the_others_of_its_group(threads):
     upper = asked_of([])
 
     def raising():
@@ -142,7 +142,7 @@ async def test_a_body_that_raises_takes_nobody_with_it(threads):
         await failing
 
 
-async def test_a_call_that_has_no_company_does_not_hold_others_up(threads):
+async def test_a_call_that_cannot_be_batched_does_not_delay_the_others(threads):
     upper, held, ready = asked_of([]), threading.Event(), threading.Event()
 
     def slow(name):
@@ -162,7 +162,7 @@ async def test_a_call_that_has_no_company_does_not_hold_others_up(threads):
     assert await tasks[1] is True
 
 
-async def test_one_who_gave_up_while_waiting_is_closed_and_asks_for_nothing(threads):
+async def test_a_search_cancelled_in_the_queue_is_closed_and_makes_no_call(threads):
     log, closed = [], []
     upper = asked_of(log)
 
@@ -184,7 +184,7 @@ async def test_one_who_gave_up_while_waiting_is_closed_and_asks_for_nothing(thre
     assert log == [["a"]]
 
 
-async def test_who_waits_when_the_threads_are_closed_gets_an_error_and_the_next_get_new_ones(threads):
+async def test_queued_searches_raise_when_the_threads_are_closed_and_later_ones_get_new_threads(threads):
     upper = asked_of([])
     async with Busy(threads):
         task = asyncio.create_task(adrive(one(upper("a")), threads))
@@ -195,7 +195,7 @@ async def test_who_waits_when_the_threads_are_closed_gets_an_error_and_the_next_
     assert await adrive(one(upper("b")), threads) == ["B"]
 
 
-async def test_what_no_body_can_catch_reaches_all_who_wait_for_it(threads):
+async def test_a_base_exception_of_a_merged_call_reaches_all_its_searches(threads):
     class TheEnd(BaseException):
         pass
 
@@ -224,7 +224,7 @@ def test_searches_of_two_event_loops_share_threads(threads):
     assert sorted(found) == [["A"], ["B"]]
 
 
-async def test_a_call_without_company_that_waits_when_the_threads_are_closed_gets_an_error(monkeypatch):
+async def test_a_queued_call_that_cannot_be_batched_raises_when_the_threads_are_closed(monkeypatch):
     monkeypatch.setattr(workers, "CALL_THREADS_MAX", 1)
     threads, begun, released = Workers(), threading.Event(), threading.Event()
 
@@ -244,7 +244,7 @@ async def test_a_call_without_company_that_waits_when_the_threads_are_closed_get
 
 
 @pytest.mark.parametrize("on_loop", [False, True])
-async def test_a_search_on_the_loop_that_waits_when_the_threads_are_closed_gets_an_error(threads, on_loop):
+async def test_a_search_kept_on_the_event_loop_raises_when_the_threads_are_closed(threads, on_loop):
     async with Busy(threads):
         task = asyncio.create_task(adrive(one(asked_of([])("a")), threads, on_loop=on_loop))
         await asyncio.sleep(0.01)
@@ -254,7 +254,7 @@ async def test_a_search_on_the_loop_that_waits_when_the_threads_are_closed_gets_
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_of_many_who_come_and_go_each_that_stays_gets_its_own(seed):
+async def test_among_many_searches_started_and_cancelled_each_that_stays_gets_its_own_result(seed):
     draw, threads = random.Random(seed), Workers()
     upper = asked_of([])
 

@@ -310,6 +310,14 @@ def test_calls_of_one_kind_go_out_as_one_and_each_body_gets_its_part():
     assert asked == [[1, 10, 20], [2, 11, 21]]
 
 
+def test_bodies_that_only_let_the_event_loop_run_other_tasks_reach_their_end_together():
+    def body(name):
+        yield ()
+        return name
+
+    assert drive(run_together([body("a"), body("b")]), Workers()) == ["a", "b"]
+
+
 def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_the_others():
     closed = []
 

@@ -1,4 +1,4 @@
-"""The testing kit keeps its own promises."""
+"""The simulated models and clocks do what their docstrings say."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_script_by_word_takes_the_longest_that_fits():
     assert llm.prompts == ["who knows Acme", "who is it"]
 
 
-def test_a_script_in_turn_ends():
+def test_a_script_with_no_reply_left_raises():
     llm = ScriptedLLM([["a", "b"], ValueError("third")])
     assert llm.complete("x") == '["a", "b"]'
     with pytest.raises(ValueError, match="third"):
@@ -120,7 +120,7 @@ def test_an_unknown_fault_is_refused():
 
 
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"raises", "hangs"}))
-def test_a_fault_is_the_same_in_both_worlds(fault: str):
+def test_a_fault_is_the_same_in_sync_and_async_calls(fault: str):
     llm = FaultyLLM(fault)
     assert llm.complete("prompt") == asyncio.run(llm.acomplete("prompt"))
     assert llm.calls == 2
@@ -145,7 +145,7 @@ def test_the_sim_llm_follows_its_seed():
 # Clock
 
 
-def test_time_stands_still_until_it_is_told_to_pass():
+def test_the_virtual_clock_advances_only_when_it_is_advanced():
     clock = VirtualClock(datetime(2024, 5, 1, tzinfo=timezone.utc))
     assert clock() == clock.now() == datetime(2024, 5, 1, tzinfo=timezone.utc)
     clock.advance(90)
@@ -216,7 +216,7 @@ def test_hashing_is_the_same_on_every_machine():
 GOLDEN_UMI = [0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0]
 
 
-def test_counting_counts():
+def test_the_counting_embedder_counts_calls_and_texts():
     embedder = CountingEmbedder(HashEmbedder())
     embedder.embed_documents(["a", "b"])
     embedder.embed_queries(["c"])
@@ -226,7 +226,7 @@ def test_counting_counts():
 @pytest.mark.parametrize(
     ("fail_on", "fails"), [("poison", [False, True, False]), (3, [False, False, True]), (None, [True] * 3)]
 )
-def test_a_faulty_embedder_fails_where_it_is_told_to(fail_on: str | int | None, fails: list[bool]):
+def test_a_faulty_embedder_fails_on_the_chosen_calls(fail_on: str | int | None, fails: list[bool]):
     embedder = FaultyEmbedder(HashEmbedder(), fail_on)
     for text, expected in zip(("a", "some poison", "b"), fails, strict=True):
         if expected:

@@ -1,9 +1,10 @@
-"""`python -m tests.simulation --seconds 600 --seed 0`: the long form; `--seed N --only` runs one seed."""
+"""`python -m tests.simulation --seconds 600 --seed 0` runs seeds for ten minutes; without `--seconds` it runs one."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -12,9 +13,7 @@ from simulate import run_seed
 
 
 def main() -> int:
-    """Run seeds; 1 if one fails."""
-    import time
-
+    """Run seeds; returns 1 if one fails, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("--seed", type=int, default=0, help="the first seed, or, without --seconds, the only one")
     parser.add_argument("--seconds", type=float, default=0.0, help="how long seeds are run, one after another")

@@ -1,4 +1,4 @@
-"""Copies of a store, and how users put them back; another store of the same length; damage to files."""
+"""Copies of a store and the ways to restore them; another store with as many rows; damage to files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TWIN_VERSIONS = 100_000
 
 
 def back_up_ledger(store: Path, target: Path) -> None:
-    """SQLite's own copy of `umi.db`, from a store in use; as docs/operate.md has it."""
+    """Copy `umi.db` of a store in use with SQLite's backup, as docs/operate.md describes."""
     target.mkdir(parents=True)
     with closing(sqlite3.connect(store / "umi.db")) as live, closing(sqlite3.connect(target / "umi.db")) as copy:
         live.backup(copy)
 
 
 def put_back(copy: Path, store: Path, how: str) -> None:
-    """Bring a copy back into the folder of a closed store."""
+    """Restore a copy into the folder of a closed store."""
     if how == "in place of the folder":
         shutil.rmtree(store)
         shutil.copytree(copy, store, ignore=shutil.ignore_patterns("*-shm"))
@@ -48,7 +48,7 @@ def put_back(copy: Path, store: Path, how: str) -> None:
 
 @dataclass(frozen=True)
 class Twin:
-    """Another store that has been written to as often."""
+    """Another store, with as many rows ever written as the first."""
 
     path: Path
     content: Mapping[str, Chunk]
@@ -78,7 +78,7 @@ def make_twin(store: Path, path: Path, embedder: Any) -> Twin:
 
 
 def scribble(store: Path, what: str, seed: int) -> None:
-    """Damage a file of an index, or the mark."""
+    """Flip a bit of a file of an index or of the mark, cut the file, or delete it."""
     dice = random.Random(seed)
     files = sorted(file for file in store.rglob("*") if file.is_file() and what in file.relative_to(store).parts)
     if not files:

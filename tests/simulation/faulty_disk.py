@@ -1,19 +1,20 @@
-"""A disk that fails on request, and what is left on it after the power has gone.
+"""A simulated disk that fails on request, and the content that it has after a power cut.
 
-Watches a folder: what SQLite does in it (`sqlite_files`), and what Python does in it: files opened for writing,
-renames, new and removed folders (audit events) and `os.fsync`. Each is an event; a `Fault` strikes at the n-th.
+It watches a folder: the operations of SQLite in it (`sqlite_files`), and those of Python: files opened for writing,
+renames, new and removed folders (audit events), and `os.fsync`. Each operation is an event; a `Fault` happens at the
+n-th.
 
-After a crash (`image`) the disk holds what was synced, and of the rest any part:
+After a crash the disk (the folder `image`) holds everything that was synced, and of the rest any part:
 
 - of SQLite's unsynced writes any subset, each whole or cut at sectors of 512 bytes;
-- of another unsynced file its last synced content, its present one, a beginning of that, or zeros of its length;
-- of names changed in a folder since the folder was synced, each the old or the new, in any combination; a renamed file
-  keeps one of its names. A new folder whose parent was not synced may be gone with all that is in it.
+- of another unsynced file its last synced content, its present content, a beginning of that, or zeros of its length;
+- of names changed in a folder since the folder was synced, each the old or the new one, in any combination; a renamed
+  file keeps one of its names. A new folder whose parent was not synced may be missing with all its content.
 
-Weaker than a real disk: single writes of Python's own files are not seen, so a full disk strikes at their opening,
-sync or rename, and a crash leaves of an unsynced file one of the four forms above, not any mixture of its writes. A
-file that SQLite syncs has its name synced too, which SQLite sees to itself for new logs; other names wait for their
-folder's sync.
+Simpler than a real disk: single writes of Python's own files are not watched. So a full disk fails at the opening, sync
+or rename of such a file, and after a crash an unsynced file has one of the four contents above, not any mixture of its
+writes. When SQLite syncs a file, its name is durable, too, as SQLite itself ensures for new logs; other names become
+durable when their folder is synced.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ _hooked = False
 
 
 class Fault(NamedTuple):
-    """What goes wrong in the course of a step."""
+    """A fault of the disk during a step."""
 
     kind: Kind
     at: int
-    """The event at which it does, from 1. "disk full": that write and all that follow."""
+    """Number of the event at which it happens, from 1. "disk full": at that write and all later ones."""
     seed: int = 0
-    """Of what a crash leaves."""
+    """Seed of the choices in the content after a crash."""
 
 
 class File:
-    """A file by what is durable of it. Kept open, so that the system gives its number to no other."""
+    """A file and its durable content. It is kept open, so that no other file gets its inode number."""
 
     def __init__(self, path: Path) -> None:
         self.handle = os.open(path, os.O_RDONLY)
@@ -63,20 +64,20 @@ class File:
         self.of_sqlite = False
 
     def content(self) -> bytes:
-        """As programs see it."""
+        """The present content, as programs read it."""
         return os.pread(self.handle, os.fstat(self.handle).st_size, 0)
 
     def sync(self) -> None:
-        """All of it is durable."""
+        """Make the content durable, as a sync by its writer does."""
         self.synced = edited(self.synced, self.edits) if self.of_sqlite else self.content()
         self.edits = []
 
     def settle(self) -> None:
-        """All of it is durable, whoever wrote it."""
+        """Make the present content durable, whoever wrote it."""
         self.synced, self.edits = self.content(), []
 
     def after_crash(self, dice: random.Random) -> bytes:
-        """What a crash leaves of it."""
+        """The content after a crash."""
         if self.of_sqlite:
             return edited(self.synced, left_over(self.edits, dice))
         present = self.content()
@@ -86,7 +87,7 @@ class File:
 
 
 class Folder:
-    """A folder by the names that are durable in it."""
+    """A folder and the names that are durable in it."""
 
     def __init__(self, path: Path) -> None:
         self.handle = os.open(path, os.O_RDONLY)
@@ -94,7 +95,7 @@ class Folder:
 
 
 def edited(content: bytes, edits: list[Edit]) -> bytes:
-    """With the edits made, in order."""
+    """The content after the edits, made in order."""
     data = bytearray(content)
     for offset, written in edits:
         if written is None:
@@ -106,7 +107,7 @@ def edited(content: bytes, edits: list[Edit]) -> bytes:
 
 
 def left_over(edits: list[Edit], dice: random.Random) -> list[Edit]:
-    """What of unsynced edits reaches the disk: none, all, a beginning, or any of them; single sectors of the last."""
+    """The unsynced edits that reach the disk: none, all, the first ones, or any; of the last perhaps single sectors."""
     how = dice.choice(("none", "all", "beginning", "any"))
     if how == "all":
         return edits
@@ -125,16 +126,16 @@ def left_over(edits: list[Edit], dice: random.Random) -> list[Edit]:
 
 
 class Disk:
-    """Watches a folder while it is the block of a `with`. One at a time in a process."""
+    """Watches a folder inside a `with` block. One at a time in a process."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.events = 0
-        """Since the fault was set."""
+        """Number of events since the fault was set."""
         self.fault: Fault | None = None
         self.struck = False
         self.crashed: Path | None = None
-        """Where the image of the crash lies, if the fault was one and has struck."""
+        """The folder with the content after the crash, if there was one."""
         self._lock = threading.RLock()
         self._nodes: dict[int, File | Folder] = {}
         self._files = SqliteFiles(root, self) if sqlite_files.usable() else None
@@ -164,7 +165,7 @@ class Disk:
 
     @contextmanager
     def failing(self, fault: Fault | None, image: Path) -> Iterator[None]:
-        """The fault strikes in the block, once; a crash leaves its image at `image`."""
+        """The fault happens inside the block; after a crash, `image` is the folder with the disk's content."""
         self.fault, self.events, self.struck, self.crashed, self._image = fault, 0, False, None, image
         try:
             yield
@@ -174,7 +175,7 @@ class Disk:
             self.fault = None
 
     def crash(self, seed: int) -> None:
-        """The power goes now."""
+        """Simulate a power cut now."""
         with self.unwatched():
             self.struck, self.crashed = True, self._image
             self._image.mkdir()
@@ -182,7 +183,7 @@ class Disk:
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:
-        """What is done in the block is no event: the harness's own work."""
+        """Operations inside the block are not events: they are the simulation's own."""
         before, self._off = self._off, True
         try:
             yield
@@ -190,7 +191,7 @@ class Disk:
             self._off = before
 
     def settle(self) -> None:
-        """All that is in the folder is durable: it was written by somebody who saw to it."""
+        """Make everything in the folder durable, as after a copy by a user."""
         with self._lock, self.unwatched():
             self._settle(self.root)
 
@@ -211,7 +212,7 @@ class Disk:
         return node
 
     def _build(self, node: File | Folder, present: Path | None, image: Path, dice: random.Random) -> None:
-        """What a crash leaves of a folder, made at `image`; `present`: where the folder is now."""
+        """Write the folder's content after a crash to `image`; `present`: where the folder is now."""
         assert isinstance(node, Folder)
         now = {} if present is None else {child.name: self._node(child) for child in sorted(present.iterdir())}
         chosen = {name: dice.choice([node.synced.get(name), now.get(name)]) for name in sorted({*node.synced, *now})}
@@ -227,7 +228,7 @@ class Disk:
                 self._build(child, inside, image / name, dice)
 
     def _event(self, kinds: tuple[Kind, ...]) -> Kind | None:
-        """Count an event, one at which these faults may strike; the fault that does."""
+        """Count an event at which faults of these kinds may happen; returns the kind of the fault that happens now."""
         fault = self.fault
         if fault is None or fault.kind not in kinds:
             return None
@@ -291,7 +292,7 @@ class Disk:
             return sqlite_files.DELETE_FAILED if not self._off and self._event(("crash",)) else sqlite_files.OK
 
     def _sqlite_node(self, path: str) -> File | None:
-        """None: the file has no name any more, and no crash brings it back."""
+        """The file; None: it has no name any more, so it does not exist after a crash."""
         try:
             node = self._node(Path(path))
         except FileNotFoundError:
@@ -302,7 +303,7 @@ class Disk:
     # Python's files
 
     def python_event(self, name: str, path: str) -> None:
-        """Before Python does something to a file."""
+        """Count an operation of Python on a file, before it is done; raises the OSError of a fault."""
         with self._lock:
             struck = self._event(("crash",) if name == "removed" else WRITING)
         if struck is not None:
@@ -318,7 +319,7 @@ class Disk:
         with self._lock:
             if self._event(WRITING):
                 raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-            with self.unwatched():  # the real disk need not be waited for: nothing here outlives the test
+            with self.unwatched():  # no real sync: the power is never cut
                 node = self._node(path)
                 if isinstance(node, File):
                     node.sync()
@@ -327,7 +328,7 @@ class Disk:
 
 
 _KEPT: list[SqliteFiles] = []
-"""Connections may still be open that were opened while these were installed."""
+"""Kept for ever: connections that were opened while they were installed may still be open."""
 _EVENTS = {"os.rename": "renamed", "os.mkdir": "made", "shutil.rmtree": "removed", "os.truncate": "cut"}
 
 

@@ -1,4 +1,4 @@
-"""What a store must hold and answer: plain dictionaries, and for answers a store made at one stroke."""
+"""The content and the answers that a store must have: dictionaries, and answers of a store written in one batch."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from umi_common.sim import HashEmbedder, VirtualClock
 from umi_common.types import Chunk
 
 Content: TypeAlias = "Mapping[str, Chunk]"
-"""All chunks of one moment, by id."""
+"""All chunks that a store holds at one moment, by id."""
 DIMENSIONS = 8
 SCORES_DIFFER = 1e-9
 STORES_KEPT = 6
 VERSION = re.compile(r"\bv\d+v\b")
-"""The word that tells a version of a chunk from all others."""
+"""The word in a chunk's text that no other version of a chunk has."""
 
 
 class LawBroken(AssertionError):
-    """The store did what it must not."""
+    """The store broke one of the laws that `world` lists."""
 
 
 def difference(content: Content, ids: Sequence[str], chunks: Sequence[Chunk | None]) -> str:
-    """How what a store holds differs from what it must hold; "" if it does not."""
+    """How a store's ids and chunks differ from the content that it must hold; "" if they do not."""
     if list(ids) == sorted(content) and list(chunks) == [content[id] for id in ids]:
         return ""
     found = dict(zip(ids, chunks, strict=True))
@@ -42,15 +42,15 @@ def _said(chunk: Chunk | None) -> str:
     return "nothing" if chunk is None else f"{chunk.text!r} of {chunk.metadata.get('user')}"
 
 
-class AtOneStroke:
-    """Answers of stores into which a content went in one write, and nothing before or after."""
+class WrittenAtOnce:
+    """Answers of stores into which each content was written in one batch, and nothing else."""
 
     def __init__(self, config: UmiConfig, llm: Any, clock: VirtualClock) -> None:
         self._config, self._llm, self._clock = config, llm, clock
         self._known: OrderedDict[tuple[Any, ...], tuple[HybridStore, DualRetriever]] = OrderedDict()
 
     def of(self, content: Content) -> tuple[HybridStore, DualRetriever]:
-        """A store that holds this, and a retriever over it."""
+        """A store with this content, and its retriever."""
         key = tuple((id, content[id].text) for id in sorted(content))
         if key not in self._known:
             store = HybridStore.open(embedder=HashEmbedder(DIMENSIONS), config=self._config)
@@ -63,7 +63,7 @@ class AtOneStroke:
         return self._known[key]
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all stores."""
         for store, umi in self._known.values():
             self._close(store, umi)
         self._known.clear()
@@ -85,7 +85,7 @@ def visible(content: Content, user: str | None, since: datetime | None) -> Conte
 
 
 def check_hits(hits: Sequence[Any], moments: Sequence[Content], user: str | None, since: datetime | None) -> None:
-    """Each hit is one version that passes the filter, and all are of one moment among these."""
+    """Raise LawBroken unless each hit passes the filter, and all are versions of one of these moments."""
     seen = [visible(content, user, since) for content in moments]
     for hit in hits:
         if not any(content.get(hit.chunk.id) == hit.chunk for content in seen):
@@ -95,7 +95,7 @@ def check_hits(hits: Sequence[Any], moments: Sequence[Content], user: str | None
 
 
 def check_texts(text: str, moments: Sequence[Content], user: str | None, since: datetime | None, where: str) -> None:
-    """Every version of which the text shows something was there, and passes the filter."""
+    """Raise LawBroken unless every version that the text shows passed the filter at one of these moments."""
     allowed = {
         word
         for content in moments
@@ -108,14 +108,14 @@ def check_texts(text: str, moments: Sequence[Content], user: str | None, since: 
 
 
 def check_ids(ids: Sequence[str], moments: Sequence[Content], user: str | None, since: datetime | None) -> None:
-    """Ids that a result names beside its hits passed the filter at some moment."""
+    """Raise LawBroken unless each of these ids, which a result names, passed the filter at one of these moments."""
     allowed = {id for content in moments for id in visible(content, user, since)}
     if not set(ids) <= allowed:
         raise LawBroken(f"the result names {sorted(set(ids) - allowed)}, which no moment of this search allowed")
 
 
 def same_answers(found: Sequence[tuple[Any, float]], expected: Sequence[tuple[Any, float]]) -> bool:
-    """The same in the same order, scores to 1e-9."""
+    """Whether both have the same items in the same order, with scores that differ by at most 1e-9."""
     return [item for item, _ in found] == [item for item, _ in expected] and all(
         abs(score - other) <= SCORES_DIFFER * max(1.0, abs(other))
         for (_, score), (_, other) in zip(found, expected, strict=True)

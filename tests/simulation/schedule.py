@@ -1,4 +1,4 @@
-"""Schedules made from a seed: what a writer, readers and searches do, in which order, and what goes wrong meanwhile."""
+"""Schedules made from a seed: the steps of a writer, readers and searches in order, and the faults during them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ TENANTS = ("ann", "bob")
 WRITES = ("add", "delete", "delete where", "rebuild", "compact", "repair", "reindex")
 STEPS_MIN, STEPS_MAX = 5, 24
 FAULTY_SHARE = 0.2
-"""Of the steps that write: those in which the disk fails or the power goes."""
+"""Share of the writing steps during which the disk fails or the power is cut."""
 IN_A_SEARCH = (1, 2, 3, 4, "stage 1", "stage 2", "stage 3", "LLM")
-"""Points at which other steps run: before a call of the store, when a stage begins, while the LLM thinks."""
+"""Points of a search at which other steps run: before a call of the store, at the start of a stage, during the LLM's
+call."""
 OF_A_WRITE = ("ledger.insert", "ledger.commit", "ledger.committed", "snapshot.files", "snapshot.publish")
 OF_A_REBUILD = ("rebuild.dropped", "snapshot.files", "snapshot.publish", "snapshot.published")
-"""Points at which a write is held while others read."""
+"""Failpoints at which a write is held while others read."""
 CONFIGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "decay": {"decay": {"half_life_hours": 24.0}},
@@ -34,24 +35,24 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One thing done to a store."""
+    """One operation on a store."""
 
     kind: str
     what: dict[str, Any] = field(default_factory=dict)
     during: tuple[tuple[int | str, tuple[Step, ...]], ...] = ()
-    """Steps in its midst: at a point `IN_A_SEARCH`, or while a write is held at a failpoint."""
+    """Steps that run during it: at a point `IN_A_SEARCH`, or while a write is held at a failpoint."""
     fault: Fault | None = None
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """All that happens to one store."""
+    """All steps of one store."""
 
     seed: int
     config: str
-    """Of `CONFIGS`."""
+    """A name in `CONFIGS`."""
     save_every: int
-    """Changes after which the lexical snapshot is written."""
+    """Number of changes after which the lexical snapshot is written."""
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
@@ -80,7 +81,7 @@ def _shown(value: Any) -> str:
 
 
 def schedule_of(seed: int) -> Schedule:
-    """The schedule of a seed: the same on every machine."""
+    """The schedule of a seed, the same on every machine."""
     return _Maker(random.Random(seed)).schedule(seed)
 
 
@@ -152,7 +153,7 @@ class _Maker:
             what["hours"] = self.dice.randint(1, 48)
         if self.dice.random() < 0.4 or how in ("many", "gather", "words"):
             return Step("search", what)
-        # Elsewhere the LLM thinks in a thread beside the search, and nothing tells which of them comes first.
+        # In other searches the LLM is called in a thread beside the search, so the order of the two is not fixed.
         thinks_alone = what["deep"] == "evidence" and how in ("search", "context")
         points = [point for point in IN_A_SEARCH if point != "LLM" or thinks_alone]
         chosen = self.dice.sample(points, self.dice.randint(1, 2))
@@ -193,7 +194,7 @@ class _Maker:
         return Step("restore", {"name": name, "how": how})
 
     def step_swap(self) -> Step:
-        """Another store's ledger or index comes into this one."""
+        """Replace this store's ledger or index by another store's."""
         what = self.dice.choice(("umi.db", "lexical"))
         return Step("swap", {"what": what, "chunks": self.chunks(self.dice.randint(1, 8)), "same length": True})
 
@@ -221,7 +222,7 @@ class _Maker:
         return tuple(self.chunk(id) for id in self.dice.sample(IDS, count))
 
     def chunk(self, id: str) -> Chunk:
-        """A new version, which a word of its own tells from all others; now and then an old one once more."""
+        """A new version of a chunk, with a word that no other version has; sometimes an old version once more."""
         older = [chunk for chunk in self.made if chunk.id == id]
         if older and self.dice.random() < 0.1:
             return self.dice.choice(older)

@@ -1,4 +1,4 @@
-"""A search as users make it, in every form; and a store whose calls can be interrupted by other steps."""
+"""Searches in every form that users have; and a store during whose calls other steps can run."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ POLICY = AssemblyPolicy(neighbours=1)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a caller sees."""
+    """Everything that a search shows its caller."""
 
     scored: Sequence[tuple[Any, float]] = ()
     """Chunks, or ids, with their scores, best first."""
     hits: Sequence[Any] = ()
     names: Sequence[str] = ()
-    """Ids beside the hits: suppressed chunks, chunks of a context."""
+    """Further ids: of suppressed chunks, or of the chunks of a context."""
     text: str = ""
-    """Context."""
+    """The text of a context."""
     page: str = ""
-    """The explanation; compared with nothing, since it holds times."""
+    """The result as text and as a page. It holds times, so it is not compared with other answers."""
     degraded: tuple[Any, ...] = ()
     error: str = ""
-    """Type of the error in place of an answer."""
+    """Name of the class of the error that was raised; "": none was."""
     facts: tuple[Any, ...] = field(default=())
 
     def check(self, moments: Sequence[Content], user: str | None, since: datetime | None) -> None:
-        """Whether all that it shows was there at one of these moments, and passed the filter."""
+        """Raise LawBroken unless everything that it shows existed at one of these moments and passed the filter."""
         check_hits(self.hits, moments, user, since)
         check_ids(self.names, moments, user, since)
         check_texts(self.text, moments, user, since, "the context")
         check_texts(self.page, moments, user, since, "the page")
 
     def differs(self, other: Answer) -> str:
-        """What is not as in another answer; "" if nothing is."""
+        """The first difference from another answer; "" if there is none."""
         for name in ("error", "text", "names", "degraded", "facts"):
             if getattr(self, name) != getattr(other, name):
                 return f"{name}: {getattr(self, name)!r}, expected {getattr(other, name)!r}"
@@ -65,13 +65,13 @@ def _brief(scored: Sequence[tuple[Any, float]]) -> str:
 
 
 def rewrite(prompt: str) -> str:
-    """An LLM's reply: two variations that the prompt alone decides."""
+    """An LLM's reply: two variations, which depend on the prompt alone."""
     number = zlib.crc32(prompt.encode())
     return json.dumps([f"{WORDS[number % 6]} {WORDS[number // 6 % 6]}", WORDS[number // 36 % 6]])
 
 
 class Llm:
-    """An LLM that needs no thread on an event loop, where time would pass while the thread runs."""
+    """An LLM with an async method, so that it needs no thread on an event loop."""
 
     name = "llm"
 
@@ -79,7 +79,7 @@ class Llm:
         self._thinking = thinking
 
     def complete(self, prompt: str) -> str:
-        """Two variations, after other steps have run."""
+        """Two variations, after `thinking` was called."""
         self._thinking()
         return rewrite(prompt)
 
@@ -89,7 +89,7 @@ class Llm:
 
 
 def since(what: dict[str, Any]) -> datetime | None:
-    """The beginning of the search's time range."""
+    """The start of the search's time range; None: it has none."""
     now: datetime = what["now"]
     return now - timedelta(hours=what["hours"]) if "hours" in what else None
 
@@ -97,7 +97,7 @@ def since(what: dict[str, Any]) -> datetime | None:
 def ask(
     store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualClock, on_stage: OnStage | None = None
 ) -> Answer:
-    """Search in the way that a step says, at the moment `what["now"]`."""
+    """The answer of the search that `what`, the content of a step, describes, at the time `what["now"]`."""
     try:
         return _asked(store, umi, what, clock, on_stage)
     except (IndexUnavailable, UmiError) as error:
@@ -165,31 +165,31 @@ def _words(text: str) -> int:
 
 
 class Points:
-    """Where in a search other steps may run: before a call of its store, when a stage begins, while the LLM thinks.
+    """The points of a search at which other steps may run (`schedule.IN_A_SEARCH`).
 
     Args:
-        before: Told which point is reached: 1, 2, ... of the store's calls, "stage 1", ..., "LLM".
+        before: Called with the point that is reached: 1, 2, ... for the store's calls, "stage 1", ..., "LLM".
     """
 
     def __init__(self, before: Callable[[int | str], None]) -> None:
         self._before = before
         self._calls = self._stages = 0
         self.failure: BaseException | None = None
-        """What `before` raised first: a search may take it for a part's failure and go on without the part."""
+        """The first error of `before`, kept because a search may take it for the failure of a part and continue."""
 
     def call(self) -> None:
-        """The store is called."""
+        """Called before each call of the store."""
         self._calls += 1
         self._reach(self._calls)
 
     def on_stage(self, _name: str) -> Callable[[Any], None]:
-        """A stage begins; what is called when it ends."""
+        """Called when a stage begins; returns a function for its end."""
         self._stages += 1
         self._reach(f"stage {self._stages}")
         return lambda _stage: None
 
     def thinking(self) -> None:
-        """The LLM thinks."""
+        """Called during the LLM's call."""
         self._reach("LLM")
 
     def _reach(self, point: int | str) -> None:
@@ -201,7 +201,7 @@ class Points:
 
 
 class Interrupted:
-    """A store of which every call is a point where other steps may run: what a user's own `Store` can do."""
+    """A wrapper of a store. Each call is a point at which other steps may run."""
 
     def __init__(self, store: HybridStore, points: Points) -> None:
         self._store, self._points = store, points
@@ -219,11 +219,7 @@ class Interrupted:
 
 
 def expected(answer: Answer, candidates: Sequence[Answer], what: dict[str, Any]) -> None:
-    """The answer is one of these.
-
-    Raises:
-        LawBroken: If it is none.
-    """
+    """Raise LawBroken unless the answer equals one of the candidates."""
     differences = [answer.differs(each) for each in candidates]
     if all(differences):
-        raise LawBroken(f"another answer than a store made at one stroke to {what}: {differences[-1]}")
+        raise LawBroken(f"another answer than that of a store written in one batch, to {what}: {differences[-1]}")

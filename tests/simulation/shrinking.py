@@ -1,4 +1,4 @@
-"""Make a schedule that fails short: leave out what it fails without."""
+"""Shorten a schedule that fails, by leaving out steps without which it still fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from schedule import Schedule, Step
 
 RUNS_MAX = 400
-"""Schedules tried at most."""
+"""Largest number of schedules that are tried."""
 
 
 def shrunk(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:

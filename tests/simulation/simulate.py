@@ -1,4 +1,4 @@
-"""Run seeds, one after another, and tell of those that fail."""
+"""Run seeds one after another, and report those that fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Failed:
 
 
 def failure_of(schedule: Schedule) -> BaseException | None:
-    """How a schedule fails; None: it does not."""
+    """The error of a schedule; None: it ends without one."""
     home = Path(tempfile.mkdtemp(prefix="umi-simulation-"))
     try:
         World(home, schedule).run()
@@ -39,12 +39,12 @@ def failure_of(schedule: Schedule) -> BaseException | None:
 
 
 def kind_of(error: BaseException) -> str:
-    """Failures of one kind are shrunk as one."""
+    """The kind of an error, which stays the same while its schedule is shortened."""
     return f"{type(error).__name__} {str(error).split(':')[0][:60]}"
 
 
 def run_seed(seed: int, *, shrink: bool = True) -> Failed | None:
-    """Run the schedule of a seed; None: all laws hold."""
+    """Run the schedule of a seed; returns its failure. None: all laws hold."""
     schedule = schedule_of(seed)
     error = failure_of(schedule)
     if error is None:
@@ -62,7 +62,7 @@ def run_seed(seed: int, *, shrink: bool = True) -> Failed | None:
 
 
 def run_seeds(count: int, first: int = 0) -> Failed | None:
-    """Run so many seeds from the first on; the first that fails, or None."""
+    """Run `count` seeds from `first` on; returns the first failure. None: all laws hold."""
     for seed in range(first, first + count):
         failed = run_seed(seed)
         if failed is not None:

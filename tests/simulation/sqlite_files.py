@@ -1,8 +1,8 @@
-"""SQLite's own files, seen from below: every write, sync, truncation and deletion of the connections of this process.
+"""Watch the files of SQLite: every read, write, sync, truncation and deletion of the connections of this process.
 
-SQLite reaches its files through a table of functions, its VFS. Here that table is copied, a few entries lead to Python,
-and the copy becomes the default: connections opened from then on, umi's included, are seen without their help. Needs no
-compiler; works where the library that Python's `sqlite3` uses shows its symbols (`usable()`).
+SQLite accesses its files through a table of functions, its VFS. Here that table is copied, a few entries are replaced
+by Python functions, and the copy is registered as the default. So all connections that are opened later are watched,
+umi's included. It needs no compiler, but a SQLite library whose functions ctypes can find (`usable()`).
 """
 
 from __future__ import annotations
@@ -12,30 +12,17 @@ import sys
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_int, c_int64, c_void_p, cast, sizeof
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from faulty_disk import Disk
 
 OK, READ_FAILED, WRITE_FAILED, SYNC_FAILED, CUT_FAILED, FULL = 0, 266, 778, 1034, 1546, 13
 DELETE_FAILED = 2570
 """SQLite's result codes."""
 CLOSE, READ, WRITE, TRUNCATE, SYNC = 1, 2, 3, 4, 5
-"""Places in the table of a file's functions; place 0 holds its version."""
+"""Indices in the table of a file's functions; index 0 holds its version."""
 FILE_FUNCTIONS = 19
-
-
-class Watcher(Protocol):
-    """Told of each operation before it is done; what it returns is SQLite's result, `OK` to let it happen."""
-
-    def sqlite_opened(self, path: str) -> None: ...
-
-    def sqlite_read(self, path: str) -> int: ...
-
-    def sqlite_write(self, path: str, offset: int, data: bytes) -> int: ...
-
-    def sqlite_truncate(self, path: str, size: int) -> int: ...
-
-    def sqlite_sync(self, path: str) -> int: ...
-
-    def sqlite_delete(self, path: str) -> int: ...
 
 
 class _Vfs(Structure):
@@ -62,7 +49,7 @@ _KINDS: dict[int, Any] = {CLOSE: _Close, READ: _Transfer, WRITE: _Transfer, TRUN
 
 
 def library() -> Any:
-    """The SQLite that Python's `sqlite3` uses; None where its functions cannot be reached."""
+    """The SQLite library that Python's `sqlite3` uses; None: ctypes cannot find its functions."""
     if not sys.platform.startswith("linux"):
         return None
     import _sqlite3
@@ -80,11 +67,16 @@ def usable() -> bool:
 
 
 class SqliteFiles:
-    """Tells a watcher of the files that SQLite opens under a root, from `install` to `remove`."""
+    """Watches the files that SQLite opens under a root, from `install` to `remove`.
 
-    def __init__(self, root: Path, watcher: Watcher) -> None:
+    Args:
+        disk: Its methods `sqlite_read`, `sqlite_write` and so on are called before each operation. The operation is
+            done if they return `OK`; any other code is SQLite's result.
+    """
+
+    def __init__(self, root: Path, disk: Disk) -> None:
         self._root = f"{root}/".encode()
-        self._watcher = watcher
+        self._disk = disk
         self._library = library()
         self._paths: dict[int, str] = {}
         """By address of the open file."""
@@ -93,7 +85,7 @@ class SqliteFiles:
         self._original: dict[int, dict[int, Any]] = {}
         """By open file: SQLite's own functions."""
         self._kept: list[Any] = []
-        """What C code still points to."""
+        """Objects that C code points to."""
         self._default = self._library.sqlite3_vfs_find(None)
         self._shim = _Vfs()
         ctypes.memmove(byref(self._shim), self._default, sizeof(_Vfs))
@@ -111,11 +103,11 @@ class SqliteFiles:
         }
 
     def install(self) -> None:
-        """Watch what is opened from now on."""
+        """Watch the files that are opened from now on."""
         self._library.sqlite3_vfs_register(byref(self._shim), 1)
 
     def remove(self) -> None:
-        """Watch nothing new. What is open stays watched; keep this object until all of it is closed."""
+        """Watch no further files. Open ones stay watched; keep this object until all of them are closed."""
         self._library.sqlite3_vfs_unregister(byref(self._shim))
         self._library.sqlite3_vfs_register(self._default, 1)
 
@@ -137,7 +129,7 @@ class SqliteFiles:
             table, originals = self._tables[address]
             first[0] = ctypes.addressof(table)
             self._paths[file], self._original[file] = path.decode(), originals
-            self._watcher.sqlite_opened(path.decode())
+            self._disk.sqlite_opened(path.decode())
         return code
 
     def _copied(self, address: int) -> tuple[Any, dict[int, Any]]:
@@ -150,7 +142,7 @@ class SqliteFiles:
 
     def _deleted(self, vfs: int, name: bytes, sync: int) -> int:
         if name.startswith(self._root):
-            refused = self._watcher.sqlite_delete(name.decode())
+            refused = self._disk.sqlite_delete(name.decode())
             if refused:
                 return refused
         return int(self._delete_original(vfs, name, sync))
@@ -160,14 +152,14 @@ class SqliteFiles:
         return int(self._original.pop(file)[CLOSE](file))
 
     def _read(self, file: int, buffer: int, size: int, offset: int) -> int:
-        return self._watcher.sqlite_read(self._paths[file]) or self._original[file][READ](file, buffer, size, offset)
+        return self._disk.sqlite_read(self._paths[file]) or self._original[file][READ](file, buffer, size, offset)
 
     def _written(self, file: int, buffer: int, size: int, offset: int) -> int:
-        refused = self._watcher.sqlite_write(self._paths[file], offset, ctypes.string_at(buffer, size))
+        refused = self._disk.sqlite_write(self._paths[file], offset, ctypes.string_at(buffer, size))
         return refused or self._original[file][WRITE](file, buffer, size, offset)
 
     def _truncated(self, file: int, size: int) -> int:
-        return self._watcher.sqlite_truncate(self._paths[file], size) or self._original[file][TRUNCATE](file, size)
+        return self._disk.sqlite_truncate(self._paths[file], size) or self._original[file][TRUNCATE](file, size)
 
     def _synced(self, file: int, flags: int) -> int:
-        return self._watcher.sqlite_sync(self._paths[file])  # nothing here outlives the test: no need to wait for it
+        return self._disk.sqlite_sync(self._paths[file])  # no real sync: the power is never cut

@@ -1,4 +1,4 @@
-"""A store through seeded schedules of writes, searches, copies, faults and crashes: the laws of `world` hold."""
+"""The laws of `world` hold for a store during seeded schedules of writes, searches, copies, faults and crashes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlite_files
 from simulate import run_seeds
 
 SEEDS = int(os.environ.get("UMI_SIMULATION_SEEDS", "100"))
-"""Some twenty seconds, and the same on every machine; UMI_SIMULATION_SEEDS=3000 runs the long form."""
+"""Takes about twenty seconds, with the same steps on every machine; UMI_SIMULATION_SEEDS=3000 runs more."""
 FIRST = int(os.environ.get("UMI_SIMULATION_SEED", "0"))
 pytestmark = [
     pytest.mark.slow,

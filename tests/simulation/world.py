@@ -1,13 +1,15 @@
-"""Runs a schedule against a store on a faulty disk, and looks after every step whether the laws hold.
+"""Runs a schedule on a store on a simulated disk, and checks the laws after every step.
 
 The laws:
 
-1. What was acknowledged is there, whole, whatever failed meanwhile; what was not is there whole or not at all.
-2. All that a search shows was there, with that text and metadata, at one moment of the search, and passed its filter.
-3. A search during which nothing was written answers as a store made at one stroke: order, scores, context.
-4. `verify()` is true of a sound store and false of one whose ledger was changed behind its back.
-5. Opening, rebuilding, repairing, restoring embed nothing. A fault of the disk gives a typed error.
-6. A search waits for no write, however long that takes.
+1. A write that was acknowledged is stored completely, whatever failed meanwhile; any other write is stored completely
+   or not at all.
+2. Everything that a search shows existed, with that text and metadata, at one moment of the search, and passed its
+   filter.
+3. A search during which nothing was written answers as a store that was written in one batch: order, scores, context.
+4. `verify()` is true for a sound store, and false for one whose ledger was changed by another program.
+5. Opening, rebuilding, repairing and restoring embed nothing. A fault of the disk gives a typed error.
+6. A search waits for no write, however long the write takes.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any
 
 import copies
 from faulty_disk import Disk
-from model import DIMENSIONS, AtOneStroke, Content, LawBroken, difference
+from model import DIMENSIONS, Content, LawBroken, WrittenAtOnce, difference
 from schedule import CONFIGS, Schedule, Step
 from searching import Answer, Interrupted, Llm, Points, ask, expected, since
 
@@ -35,24 +37,24 @@ from umi_common.stores.embedded import row_data
 from umi_common.stores.failpoints import armed
 
 PATIENCE_SECONDS = 10.0
-"""How long a search may take while a write is held: two hundred times what it needs, for machines that are busy."""
+"""Longest time that a search may take while a write is held: two hundred times what it needs, for busy machines."""
 LLM_SECONDS = 120.0
-"""How long the LLM may think: longer than any steps take that run meanwhile."""
+"""Time limit of the LLM: longer than any steps take that run during its call."""
 EMBEDDING = ("add", "swap", "reindex")
 """Steps in which texts are embedded."""
 
 
 def embeds(step: Step) -> bool:
-    """Whether texts are embedded in it, or in a step in its midst."""
+    """Whether texts are embedded in the step, or in a step that runs during it."""
     return step.kind in EMBEDDING or any(embeds(each) for _, inner in step.during for each in inner)
 
 
 class World:
-    """One store and all that happens to it.
+    """One store, on which a schedule is run.
 
     Args:
         home: An empty folder.
-        schedule: What happens.
+        schedule: The steps.
     """
 
     def __init__(self, home: Path, schedule: Schedule) -> None:
@@ -60,14 +62,14 @@ class World:
         self.clock = VirtualClock()
         self.config = UmiConfig().replaced(rewrite={"timeout_seconds": LLM_SECONDS}, **CONFIGS[schedule.config])
         self.embedder = CountingEmbedder(HashEmbedder(DIMENSIONS))
-        self.fresh = AtOneStroke(self.config, Llm(), self.clock)
+        self.fresh = WrittenAtOnce(self.config, Llm(), self.clock)
         self.moments: list[Content] = [{}]
         self.pending: Content | None = None
-        """What a write under way makes of the content."""
+        """The content after the write that is running; None: no write is."""
         self.held_at: int | str = ""
         """The failpoint at which a write is held now."""
         self.doubtful: Content | None = None
-        """What a write that failed would have made of it: a crash may bring it back."""
+        """The content that a write which failed would have made: after a crash the store may hold it."""
         self.backups: dict[str, Content] = {}
         self.store: HybridStore
         self.umi: DualRetriever
@@ -111,7 +113,7 @@ class World:
 
     @property
     def content(self) -> Content:
-        """What is acknowledged."""
+        """The content after all acknowledged writes."""
         return self.moments[-1]
 
     def open(self) -> None:
@@ -132,12 +134,12 @@ class World:
         self.store.close()
 
     def abandon(self) -> None:
-        """Be rid of what a crash has ended; what this writes, nobody reads."""
+        """Close the objects of a store that a crash has ended. Nothing reads the files that this writes."""
         with self.disk.unwatched(), suppress(Exception):
             self.close()
 
     def move_to(self, image: Path) -> None:
-        """Go on with what a crash has left."""
+        """Continue with the disk's content after a crash."""
         self.abandon()
         self.disk.__exit__()
         shutil.rmtree(self.disk.root)
@@ -147,7 +149,7 @@ class World:
     # Steps
 
     def do(self, step: Step) -> None:
-        """One step of the schedule, and the laws that hold after each."""
+        """Run one step, and check the laws that hold after each step."""
         embedded = self.embedder.document_calls
         act: Callable[[Step], None] = getattr(self, "do_" + step.kind.replace(" ", "_"))
         act(step)
@@ -156,7 +158,7 @@ class World:
         self.holds()
 
     def holds(self) -> None:
-        """What is acknowledged is there, for writer and readers."""
+        """Check that the writer and the readers hold what was acknowledged."""
         for who, store in (("the writer", self.store), *(("a reader", reader) for reader, _ in self.readers)):
             try:
                 ids = store.ids()
@@ -167,13 +169,13 @@ class World:
                 raise LawBroken(f"{who} holds {len(store)} chunks, expected {len(self.content)}: {wrong}")
 
     def sound(self) -> None:
-        """The store says itself that it is sound."""
+        """Check that `verify()` finds the store sound."""
         found = self.store.verify()
         if not found or found.checked != len(self.content):
             raise LawBroken(f"verify() of a sound store of {len(self.content)} chunks: {found}")
 
     def opened(self, allowed: Sequence[Content], why: str) -> None:
-        """Open, and find one of these contents."""
+        """Open the store, and check that it holds one of these contents."""
         try:
             self.open()
         except UmiError as error:
@@ -181,7 +183,7 @@ class World:
         self.found(allowed, why)
 
     def found(self, allowed: Sequence[Content], why: str) -> None:
-        """The store that was just opened holds one of these, which is the content from now on, and is sound."""
+        """Check that the store, just opened, is sound and holds one of these, which is the content from now on."""
         try:
             ids = self.store.ids()
             chunks = self.store.get(ids)
@@ -195,7 +197,7 @@ class World:
         self.sound()
 
     def write(self, step: Step, after: Content, act: Callable[[], Any]) -> None:
-        """Something that turns the content into `after`, or leaves it; with the step's fault, or while others read."""
+        """Run `act`, which changes the content to `after` or leaves it, with the step's fault or while others read."""
         failed: BaseException | None = None
         self.pending = after
         with self.disk.failing(step.fault, self.next_root()), self.held(step):
@@ -220,7 +222,7 @@ class World:
             self.after_failure(step, before, after)
 
     def after_failure(self, step: Step, before: Content, after: Content) -> None:
-        """A write that failed is there whole or not at all."""
+        """Check that a write which failed is stored completely or not at all."""
         ids = self.store.ids()
         chunks = self.store.get(ids)
         if not difference(before, ids, chunks):
@@ -232,7 +234,7 @@ class World:
 
     @contextmanager
     def held(self, step: Step) -> Iterator[None]:
-        """While the block passes the step's failpoints, its inner steps run in another thread."""
+        """When the block reaches one of the step's failpoints, its inner steps run in another thread."""
         broken: list[BaseException] = []
         threads: list[threading.Thread] = []
 
@@ -250,7 +252,7 @@ class World:
                 threads[0].start()
                 threads[0].join(PATIENCE_SECONDS)
                 if threads[0].is_alive():
-                    broken.append(LawBroken(f"a search waits for {step.kind}, held at {point}"))
+                    broken.append(LawBroken(f"a search waits for {step.kind}, which is held at {point}"))
                 self.held_at = ""
 
         with ExitStack() as stack:
@@ -325,13 +327,14 @@ class World:
         if answer.error and not quiet:
             raise LawBroken(f"a search failed beside writes: {answer.error}")
         answer.check(moments, step.what["user"], begin)
-        # Between commit and hand-over a row that is replaced is gone from the ledger, and may be missing from the hits.
+        # At this failpoint a replaced row has left the ledger, and its successor is not yet in the index, so that the
+        # chunk may be missing from the hits.
         if quiet and self.held_at != "ledger.committed":
             every = [ask(*self.fresh.of(content), step.what, self.clock) for content in moments]
             expected(answer, every, step.what)
 
     def asked(self, step: Step, store: HybridStore, umi: DualRetriever) -> tuple[Answer, bool]:
-        """The answer, and whether nothing was written meanwhile."""
+        """The answer, and whether nothing was written during the search."""
         if not step.during:
             return ask(store, umi, step.what, self.clock), True
         inner = dict(step.during)
@@ -429,7 +432,7 @@ class World:
         self.reopened_after_user(content, f"with another store's {step.what['what']}")
 
     def reopened_after_user(self, content: Content, why: str) -> None:
-        """Open after the user has moved files; an error that tells to delete umi.mark is obeyed."""
+        """Open after the user has moved files. If the error says to delete umi.mark, do so and open again."""
         self.disk.settle()
         try:
             self.open()
@@ -465,7 +468,7 @@ class World:
             self.damaged_row(id, "text" if what == "a row" else "metadata")
 
     def damaged_row(self, id: str, column: str) -> None:
-        """A row changed behind the store's back is noticed; changed back, all is well."""
+        """Check that `verify` and `repair` report a row that another program changed. The change is undone."""
         with sqlite3.connect(self.path / "umi.db") as connection:
             (true,) = connection.execute(f"SELECT {column} FROM chunks WHERE id = ?", (id,)).fetchone()
             false = true.replace("v", "w") if column == "text" else true.replace("ann", "eve").replace("bob", "eve")

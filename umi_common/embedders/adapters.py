@@ -24,9 +24,6 @@ AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
 
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 
-Functions = tuple[Embed, Embed]
-"""Of documents and of queries."""
-
 minilm_embedder = lru_cache(maxsize=1)(MiniLMEmbedder)
 PACKAGED: dict[str, Callable[[], Embedder]] = {
     "default": default_embedder,
@@ -42,11 +39,10 @@ FRAMEWORK_METHODS = (
 )
 """Names of the methods for texts and for a query: LangChain's, LlamaIndex's. The async ones have the prefix "a"."""
 WRAPPED = ("underlying_embeddings", "base_embeddings")
-"""Attributes in which LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` hold the model that makes
-the vectors of documents."""
+"""Attributes of LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` that hold the model that embeds
+documents."""
 LANGCHAIN_BASE = "langchain_core.embeddings.embeddings"
-"""Module of LangChain's base class. Its async methods, which run the sync ones in asyncio's few threads, are not
-used."""
+"""Module of LangChain's base class. Its async methods are not used: they run the sync ones in asyncio's few threads."""
 
 
 class CallableEmbedder:
@@ -92,7 +88,7 @@ class CallableEmbedder:
 
     @property
     def dim(self) -> int:
-        """The dimension; where it was not given, that of one embedded text."""
+        """The dimension. If it was not given, one short text is embedded to find it."""
         if self._dim is None:
             self._dim = int(documents_embedded(self, ["dimension"]).shape[1])
         return self._dim
@@ -106,12 +102,12 @@ class CallableEmbedder:
         return _as_matrix(self._loop_thread.call(self._queries, self._aqueries, list(texts)), self.name)
 
     async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
-        """`embed_queries` for event loops; the constructor makes it public if there is an async function."""
+        """`embed_queries` for event loops. Only if there is an async function, `aembed_queries` is this method."""
         assert self._aqueries is not None, "only then is this method set"
         return _as_matrix(await self._aqueries(list(texts)), self.name)
 
     def close(self) -> None:
-        """End the thread in which sync code runs an async-only model; a later call starts a new one."""
+        """End the thread that runs the async functions for sync code; a later call starts a new one."""
         self._loop_thread.close()
 
 
@@ -126,7 +122,7 @@ def _as_matrix(vectors: Any, name: str) -> Vectors:
 
 
 class AbsentEmbedder:
-    """Name and dimension of a model that is not loaded, for a store that is only copied, checked or counted."""
+    """Name and dimension of a model that is not loaded; opens a store that is only copied, checked or counted."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name = name
@@ -148,10 +144,10 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
 
     None: `config.embedder.model`; if that is None too, the default.
 
-    The embedder's name, which a store records, is the class and the name that the model states, as in
-    "OpenAIEmbeddings/text-embedding-3-small", else the name of its class or function alone. A model that wraps another
-    (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the name of the wrapped one. A model may have async
-    functions only.
+    A store records the embedder's name. It is the model's class and the name that the model states, as in
+    "OpenAIEmbeddings/text-embedding-3-small"; if it states none, the name of the class or function alone. A model that
+    wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the name of the wrapped one. A model
+    may have only async functions.
 
     Raises:
         ConfigError: If it is none of these.
@@ -160,7 +156,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     if model is None:
         model = (None if config is None else config.embedder.model) or "default"
     if isinstance(model, str):
-        return _named(model)
+        return _model_of_name(model)
     if isinstance(model, type):
         raise ConfigError(f"embedder is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
     model = getattr(model, "umi_embedder", None) or model  # the adapters wrap umi's embedders for their framework
@@ -180,8 +176,8 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
 
 
 @lru_cache(maxsize=8)
-def _named(name: str) -> Embedder:
-    """A packaged model, or the model "LIBRARY:MODEL", loaded by the library, which may download it."""
+def _model_of_name(name: str) -> Embedder:
+    """A model of PACKAGED; or the model "LIBRARY:MODEL", which the library loads and may download."""
     if name in PACKAGED:
         return PACKAGED[name]()
     library, _, model = name.partition(":")
@@ -191,12 +187,12 @@ def _named(name: str) -> Embedder:
     return CallableEmbedder(*functions, name=name)
 
 
-def _fastembed(module: Any, name: str) -> Functions:
+def _fastembed(module: Any, name: str) -> tuple[Embed, Embed]:
     model = module.TextEmbedding(model_name=name)
     return lambda texts: list(model.embed(texts)), lambda texts: list(model.query_embed(texts))
 
 
-def _sentence_transformers(module: Any, name: str) -> Functions:
+def _sentence_transformers(module: Any, name: str) -> tuple[Embed, Embed]:
     model = module.SentenceTransformer(name)
     # Since version 5 there are two methods, which put the model's own instruction before the text.
     methods = ("encode_document", "encode_query") if hasattr(model, "encode_query") else ("encode", "encode")
@@ -205,22 +201,23 @@ def _sentence_transformers(module: Any, name: str) -> Functions:
 
 
 LIBRARIES = {"fastembed": _fastembed, "sentence-transformers": _sentence_transformers}
+"""By library, from its module and the name of a model to the functions that embed documents and queries."""
 
 
 def identity_of(embedder: Embedder) -> str | None:
-    """The name under which vectors of this embedder may be cached in a file; None: its name does not identify it."""
+    """The name under which a file may cache this embedder's vectors; None: its name does not identify the model."""
     return embedder.name if getattr(embedder, "named", True) else None
 
 
 def declared_dim(embedder: Embedder) -> int | None:
-    """The embedder's dimension where it is known without a call of its model; else None."""
+    """The embedder's dimension, if it is known without a call of the model; else None."""
     return embedder._dim if isinstance(embedder, CallableEmbedder) else getattr(embedder, "dim", None)
 
 
 def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder:
     name, named = name_of(_unwrapped(model)[-1])
     own: dict[str, Any] = {"name": name, "named": named, "adocuments": _async_method(model, f"a{documents}")}
-    if getattr(model, "symmetric", False) is True:  # a query is embedded as a document with the same text would be
+    if getattr(model, "symmetric", False) is True:  # it gives a query the vector of a document with the same text
         return CallableEmbedder(getattr(model, documents, None), **own)
     embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
     return CallableEmbedder(
@@ -233,7 +230,7 @@ def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder
 
 
 def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
-    """A function of several texts from one of a single text."""
+    """An async function of several texts, made of one that takes a single text."""
 
     async def aembed(texts: list[str]) -> list[Any]:
         return [await aembed_query(text) for text in texts]
@@ -242,7 +239,7 @@ def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
 
 
 def _async_method(model: Any, name: str) -> Any:
-    """A model's async method; None: it has none, or inherits that of LangChain's base class; see LANGCHAIN_BASE."""
+    """A model's async method; None: it has none, or only the one of LangChain's base class (LANGCHAIN_BASE)."""
     method = getattr(model, name, None)
     inherited = any(
         getattr(getattr(each, name, None), "__module__", None) == LANGCHAIN_BASE for each in _unwrapped(model)

@@ -23,22 +23,22 @@ from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.guards import DeadlineExceeded, TooManyCalls
 
 FIRST_WAIT_SECONDS = 0.1
-"""Longest wait before the second attempt; it doubles after each further failure. A random part of it, at least half, is
-used."""
+"""Longest wait before the second attempt; it doubles after each further failure. The wait is a random part of it, at
+least half."""
 LONGEST_WAIT_SECONDS = 8.0
 UNKNOWN_ATTEMPTS = 3
-"""Attempts in all if neither type, status nor message of the error shows whether the failure is temporary."""
+"""Number of attempts if neither type, status nor message of the error shows whether the failure is temporary."""
 TOO_MANY = 429
 """HTTP status of a rate limit."""
 TEMPORARY = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses after which the same call may succeed."""
-ABOUT_THE_SERVICE = frozenset({401, 402, 403, 404})
-"""HTTP statuses of a call that fails for any text."""
+WHATEVER_THE_TEXT = frozenset({401, 402, 403, 404})
+"""HTTP statuses of calls that fail whatever the text is: they are about the key, the account or the model's name."""
 PERMANENT = (UmiError, TypeError, AttributeError, LookupError, NotImplementedError, ImportError, MemoryError)
 """Errors that the same call raises again."""
 RATE_LIMIT_WORDS = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl|\b429\b", re.IGNORECASE)
 TEMPORARY_TYPES = re.compile(r"timeout|connect|unavailable|overload|internalserver", re.IGNORECASE)
-"""Searched in the name of an error's type, not in its message, which may hold the text that was embedded."""
+"""Searched in the name of an error's type only: its message may hold the text that was embedded."""
 
 OnRetry = Callable[[Exception, float], None]
 """Called with an attempt's error and the seconds from the start of the first attempt to that of the next."""
@@ -46,7 +46,7 @@ OnRetry = Callable[[Exception, float], None]
 
 @dataclass(slots=True)
 class Attempts:
-    """State of the attempts, which the caller reads when its time limit is reached."""
+    """State of the attempts, for a caller whose time limit is reached before they end."""
 
     failures: int = 0
     calling: bool = False
@@ -70,6 +70,7 @@ def attempts(
         queue: Admits each attempt.
         deadline: Time on `clock`, in seconds. No attempt begins after it.
         clock: Returns monotonic seconds.
+        state: Changed in place as the attempts proceed.
         on_retry: Called after each failure that is followed by a further attempt.
 
     Raises:
@@ -105,9 +106,10 @@ def attempts(
 
 
 def kind_of(error: BaseException) -> str:
-    """A model's error for the log: its type, HTTP status and operating system's message, never its own message.
+    """A model's error for the log: its type, its HTTP status and the operating system's message.
 
-    Its own message may contain the texts that were to be embedded. Example: "APIConnectionError, Connection refused".
+    Its own message is left out, because it may contain the texts that were to be embedded. Example:
+    "APIConnectionError, Connection refused".
     """
     status = next((f"HTTP {status}" for each in _causes(error) if (status := _status(each)) is not None), None)
     system = next((e.strerror for e in _causes(error) if isinstance(e, OSError) and e.strerror), None)
@@ -126,9 +128,9 @@ def is_rate_limit(error: BaseException) -> bool:
 def may_be_of_a_text(error: Exception) -> bool:
     """Whether the failure of a call for several texts may be due to one of them: it is neither temporary nor about the
     time limit, the caller's key, the model's name or its code."""
-    about_the_service = any(_status(each) in ABOUT_THE_SERVICE for each in _causes(error))
+    whatever_the_text = any(_status(each) in WHATEVER_THE_TEXT for each in _causes(error))
     never = isinstance(error, (DeadlineExceeded, TooManyCalls, AttributeError, ImportError, MemoryError))
-    return not (about_the_service or never or is_rate_limit(error) or _is_temporary(error))
+    return not (whatever_the_text or never or is_rate_limit(error) or _is_temporary(error))
 
 
 def retry_after(error: BaseException) -> float | None:
@@ -146,7 +148,7 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def _seconds(stated: Any) -> float | None:
-    """Seconds from a number, its text, or an HTTP date."""
+    """The seconds that a number, a number as text, or an HTTP date stands for; None: it is none of these."""
     try:
         return float(stated)
     except (TypeError, ValueError):

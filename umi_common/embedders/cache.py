@@ -1,4 +1,4 @@
-"""Caches of values by text, such as the vectors of embedded texts, in memory or in a file of a store."""
+"""Caches of values by text, such as the vectors of embedded texts: in memory, or in a file in a store's directory."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ REPLIES = "rewrites.db"
 KEY_BYTES = 20
 """Length of a key: the hash of model and text."""
 KEYS_AT_ONCE = 500
-"""Keys in one SQL statement; every SQLite takes 999 parameters."""
+"""Number of keys in one SQL statement; every SQLite accepts 999 parameters."""
 WAIT_SECONDS = 1.0
-"""Longest wait for another thread's write, in seconds; after it the vectors are not cached."""
+"""Longest wait for another thread's write, in seconds; then nothing is read or cached by this call."""
 MEMORY_MAX = 20_000
 """Largest number of vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
 
@@ -66,7 +66,7 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values, none of them None. Add a copy of an array view: the view keeps its whole array in memory."""
+        """Add values, none of them None. Of a view of an array add a copy: a view keeps the whole array in memory."""
         values = self._values
         with self._lock:
             for key, value in new.items():
@@ -168,7 +168,8 @@ class FileCache(Generic[Value]):
         ).digest()
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Run `work` in a transaction of a new connection. Errors of SQLite are logged, a lock is ignored."""
+        """Run `work` in a transaction of a new connection. If another writer holds the file, nothing is done; other
+        errors of SQLite are logged."""
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:

@@ -1,6 +1,6 @@
-"""The default embedder: wordllama's static model of 256 dimensions, here called the embedded model.
+"""The default embedder: wordllama's static model of 256 dimensions, which umi calls the embedded model.
 
-The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. An embedder loads them for its first text.
+The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded for the first text.
 `PackagedModel` is the base class of all models whose files are in an installed package.
 """
 
@@ -24,17 +24,17 @@ from umi_common.runtime.forks import give_lock
 from umi_common.types import utf8_text
 
 DEFAULT_NAME = "wordllama/l2_supercat_256"
-DEFAULT_DIM = 256
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 TEXT_CHARACTERS_MAX = 100_000
-"""Characters of one text that are tokenized: later ones hardly change the default's mean, and MiniLM reads fewer."""
+"""Number of characters of one text that are tokenized: later ones hardly change the embedded model's mean, and MiniLM
+reads fewer."""
 BATCH = 1_024
-"""Texts tokenized in one call; with more, only the memory grows."""
+"""Number of texts tokenized in one call. More need more memory and are no faster."""
 
 
 class PackagedModel(ABC):
-    """A model that is loaded once, for its first text. Thread-safe. A copy or an unpickled one loads its files anew."""
+    """A model that is loaded once, for its first text; a copied or unpickled one loads its files again. Thread-safe."""
 
     name: str
     dim: int
@@ -84,12 +84,12 @@ class WordLlamaEmbedder(PackagedModel):
     """
 
     name = DEFAULT_NAME
-    dim = DEFAULT_DIM
+    dim = 256
     in_place = True
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """As `embed_documents`, but several words in capitals are embedded in lower case: the model knows few of them
-        in capitals."""
+        """As `embed_documents`, but several words all in capitals are embedded in lower case, because the model knows
+        few words in capitals."""
         return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in texts])
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -97,7 +97,7 @@ class WordLlamaEmbedder(PackagedModel):
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
-            # File names of macOS and texts of PDFs write é as two characters, which are other tokens.
+            # In file names of macOS and texts of PDFs, é may be two characters, which are other tokens than é as one.
             clipped = [normalize("NFC", utf8_text(text[:TEXT_CHARACTERS_MAX])) for text in texts[start : start + BATCH]]
             for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
                 if encoding.ids:
@@ -105,7 +105,7 @@ class WordLlamaEmbedder(PackagedModel):
         return unit_rows(vectors)
 
     def token_vectors(self) -> Vectors:
-        """(32,000, 256) vectors by token number.
+        """(32,000, 256) the vector of each token, by its number.
 
         Raises:
             EmbedderError: If they cannot be read.
@@ -119,7 +119,7 @@ class WordLlamaEmbedder(PackagedModel):
             from safetensors.numpy import load_file
 
             weights = load_file(path)["embedding.weight"]
-        except Exception as error:  # safetensors raises its own, which is an Exception
+        except Exception as error:  # the class of safetensors' errors is a direct subclass of Exception
             raise _unreadable(error) from error
         return np.ascontiguousarray(weights, dtype=np.float32), embedded_tokenizer()
 
@@ -144,7 +144,7 @@ def embedded_tokenizer() -> Any:
 
 
 def _file(name: str) -> Path:
-    # wordllama is not imported: that resets the root logger, and its load() downloads files that the wheel has.
+    # wordllama is not imported: its import resets the root logger, and its load() downloads files that the wheel holds.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")
@@ -156,7 +156,10 @@ def _unreadable(error: Exception) -> EmbedderError:
 
 
 def unit_rows(vectors: Any) -> Vectors:
-    """(n, dim) float32 with every row of length 1; NaN and infinite numbers count as 0, and a row of zeros stays so."""
+    """(n, dim) float32, every row scaled to length 1. NaN and infinity count as 0; a row of zeros stays one.
+
+    `pool.unit_vectors` expects finite numbers and leaves unit vectors unchanged to the bit.
+    """
     rows = np.nan_to_num(np.asarray(vectors, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.ascontiguousarray(rows / np.where(norms > 0, norms, 1.0), dtype=np.float32)

@@ -21,15 +21,14 @@ from umi_common.runtime.losses import warn_once
 from umi_common.runtime.workers import Workers
 
 PROCESSOR_SHARE_MAX = 0.5
-"""A model counts as a service if the calling thread is busy for less than this share of a call: it mostly waits."""
+"""A model counts as a service if the calling thread computes for less than this share of a call: it mostly waits."""
 SECONDS_MIN = 0.005
-"""Shortest duration of a call, in seconds, for which threads are used; starting them takes longer than shorter
-calls."""
-
+"""Shortest call, in seconds, for which threads are used: starting them takes longer than a shorter call."""
 REPORT_AFTER_SECONDS = 1.0
 """Seconds of retrying after which `embed_batches` reports a failure; most batches succeed before that."""
 SLOW_SECONDS = 5.0
-"""Duration of a call, in seconds, after which the log says that it still runs. Most services reply within one."""
+"""Seconds after which the log says that a call still runs. Most services reply within one second."""
+
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
@@ -63,10 +62,10 @@ def embed_batches(
 ) -> None:
     """Call the model for each batch, a list of indices of `texts`, and `on_batch` with each result.
 
-    One call at a time, until a call shows that the model is a service; then up to `document_calls` at a time. After a
-    failure no further call begins; the running ones are waited for, and `on_batch` gets their results.
+    Calls are made one at a time until a call shows that the model is a service; then up to `document_calls` at a time.
+    After a failure no further call begins; the running ones are waited for, and `on_batch` gets their results.
 
-    If a call is retried for longer than a second, the log has one warning, and `on_trouble` gets what failed.
+    If a call is retried for longer than a second, one warning is logged, and `on_trouble` is called with what failed.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
@@ -105,13 +104,13 @@ def embed_batches(
         on_batch(batch, vectors)
         is_service = seconds > SECONDS_MIN and processor_seconds < PROCESSOR_SHARE_MAX * seconds
         if config.document_calls > 1 and is_service:
-            _in_threads(embed, left, config.document_calls, on_batch)  # takes all that is left, so the loop ends
+            _in_threads(embed, left, config.document_calls, on_batch)  # empties `left`, so the loop ends
 
 
 def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
-    """What the model returns for the texts. If the call takes longer than `SLOW_SECONDS`, a warning says so.
+    """The model's vectors of the texts, unchecked. If the call takes longer than `SLOW_SECONDS`, a warning is logged.
 
-    One warning for each name of a model in a process; none for a model that is `in_place`.
+    A process logs one such warning for each name of a model, and none for a model that is `in_place`.
     """
     if getattr(embedder, "in_place", False):
         return embedder.embed_documents(texts)

@@ -1,4 +1,4 @@
-"""An event loop in a thread, so that synchronous code can call models and clients with asynchronous functions only."""
+"""An event loop in a thread, so that synchronous code can call models and clients that have only async functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._renew()
         renew_in_child(self, LoopThread._renew)
 
     def _renew(self) -> None:
@@ -44,8 +43,8 @@ class LoopThread:
     def call(self, function: Callable[[Any], Any] | None, coroutine: Callable[[Any], Any] | None, argument: Any) -> Any:
         """The result of `function(argument)`, awaited on the loop if it is awaitable.
 
-        If `function` is None or raises NotImplementedError, `coroutine(argument)` is called instead, on the loop. Some
-        frameworks' asynchronous classes have synchronous methods that raise it. At most one of the two is None.
+        If `function` is None or raises NotImplementedError, `coroutine(argument)` is called instead, on the loop: the
+        sync methods of some frameworks' async classes raise that error. At most one of the two is None.
         """
         if function is not None:
             try:

@@ -25,11 +25,10 @@ from umi_common.types import utf8_text
 MINILM = "minilm"
 """Short name of the embedder, and name of the extra."""
 MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
-MINILM_DIM = 384
 TOKENS_MAX = 256
-"""Only so many first tokens of a text are read: the limit of the model's authors."""
+"""Number of tokens at the beginning of a text that are read: the limit that the model's authors set."""
 RUN_TOKENS = 256
-"""Largest number of tokens of a batch, padding included. In batches four times as large, the time per token is a tenth
+"""Largest number of tokens of a batch, padding included. In batches four times as large, each token takes a tenth
 longer."""
 CORES = os.cpu_count() or 1
 """Largest number of calls of the model at a time, and of threads of one call."""
@@ -67,7 +66,7 @@ class MiniLMEmbedder(PackagedModel):
     """
 
     name = MINILM_NAME
-    dim = MINILM_DIM
+    dim = 384
     calls_max = CORES
 
     def __init__(self) -> None:
@@ -94,7 +93,7 @@ class MiniLMEmbedder(PackagedModel):
             threads = ThreadPoolExecutor(min(CORES, len(batches)), thread_name_prefix="umi-minilm")
             try:
                 list(threads.map(embed, batches))
-            finally:  # after Ctrl-C, too: drop the batches that have not begun
+            finally:  # also after Ctrl-C: the batches that have not begun are dropped
                 threads.shutdown(wait=False, cancel_futures=True)
         return unit_rows(vectors)
 
@@ -126,7 +125,7 @@ def _content(file: _DataFile) -> bytes:
 
     Raises:
         MissingExtra: If its package is not installed.
-        EmbedderError: If their SHA-256 is not the expected one.
+        EmbedderError: If the file's SHA-256 is not the expected one.
     """
     spec = importlib.util.find_spec(file.module)
     if spec is None or not spec.submodule_search_locations:

@@ -1,4 +1,4 @@
-"""Learned sparse encoders (SPLADE and others): from texts to weighted terms, and the file that keeps these."""
+"""Learned sparse encoders (SPLADE and others): from texts to weighted terms, and the file that caches these."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from umi_common.embedders.cache import FileCache
 from umi_common.errors import ConfigError, EmbedderError
 
 FILE = "sparse.db"
-"""The file of the weights of a store's texts, in its directory."""
+"""Name of the file that caches the weights of a store's texts, in the store's directory."""
 KEPT = 1_000_000
-"""Largest number of texts whose weights the file keeps, of all models together; about 1 GB. The oldest go first."""
+"""Largest number of texts whose weights the file holds, of all models together: about 1 GB. The oldest are dropped
+first."""
 
 SparseVector = tuple[list[str], npt.NDArray[np.float32]]
 """n distinct terms, and their (n,) finite weights other than 0."""
 
 
 class SparseEncoder:
-    """A sparse encoder behind one interface; arguments and errors as of `SparseArm`."""
+    """Any sparse encoder behind one interface. Arguments and errors are those of `SparseArm`."""
 
     def __init__(self, encoder: Any, model: str | None) -> None:
         stated, named = name_of(encoder)
@@ -75,7 +76,7 @@ class SparseEncoder:
 
 
 def sparse_cache(directory: Path, encoder: SparseEncoder, *, writable: bool) -> FileCache[SparseVector]:
-    """The weights of this encoder in `sparse.db`: for each text its terms as a line of JSON, then float32 numbers."""
+    """The cache of this encoder's weights in `sparse.db`: a text's terms as a line of JSON, then float32 weights."""
 
     def pack(vector: SparseVector) -> bytes:
         return json.dumps(vector[0]).encode() + b"\n" + vector[1].astype("<f4").tobytes()

@@ -1,4 +1,4 @@
-"""Measure retrieval: load a collection, compare systems, tune umi to your material.
+"""Measure retrieval: load a collection, compare systems, tune umi to your own documents.
 
     from umi_common import UmiConfig
     from umi_common.evaluation import arm, compare, load_conversations
@@ -8,16 +8,17 @@
 
 Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
 
-    datasets      documents, queries and which document answers which query
+    datasets      documents, queries, and which documents answer which query
     beir          BEIR folders as datasets
     haystacks     LongMemEval's layout as datasets; a folder of any known layout
-    stores        each dataset's store and vectors, built once; vectors from a file
-    systems       umi, and other retrievers, as functions from a query to ids
-    compare       runs every system over every dataset; keeps finished runs in a file
+    stores        the store and the vectors of each dataset, made once; vectors from a file
+    systems       umi and other retrievers as functions from a query to ids
+    compare       runs every system on every dataset; keeps finished runs in a file
     comparison    the results: rows, significance, failures, tables
-    metrics       relevance, diversity, duplication, latency
+    metrics       metrics of a ranked list: relevance, diversity, duplication; latency
     significance  confidence intervals and paired tests
-    tune          searches for the best settings; train and test split
+    answering     how well a number separates answerable questions from others; calibration
+    tune          searches for the best settings; splits into training and held-out groups
     plots         figures; _figure imports matplotlib
 """
 

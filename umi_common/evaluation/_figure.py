@@ -1,4 +1,4 @@
-"""A matplotlib figure without pyplot's global state that a notebook displays. Imports matplotlib."""
+"""A matplotlib figure that a notebook displays, without pyplot's global state. Imports matplotlib."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Chart(Figure):
         FigureCanvasAgg(self)
 
     def saved(self, path: str | Path | None) -> Chart:
-        """Write the figure to `path` (PNG, SVG or PDF by its suffix) where one is given; returns itself.
+        """Write the figure to `path` (PNG, SVG or PDF by its suffix) if one is given; returns itself.
 
         Raises:
-            ConfigError: If matplotlib knows no such suffix.
+            ConfigError: If matplotlib cannot write files with this suffix.
         """
         if path is not None:
             if Path(path).suffix[1:].lower() not in ("", *self.canvas.get_supported_filetypes()):

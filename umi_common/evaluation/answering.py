@@ -1,4 +1,4 @@
-"""How well a number, such as the relevance, separates answerable questions from unanswerable ones. Pure."""
+"""How well a number, such as the relevance of the first hit, separates answerable questions from others. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def auroc(
 
     Args:
         answerable, unanswerable: One number per question, at least one each.
-        resamples: Bootstrap draws, of both kinds of questions.
+        resamples: Number of bootstrap draws, each from both kinds of questions.
         seed: Same seed and numbers, same interval.
 
     Raises:

@@ -28,14 +28,14 @@ FIRST_LINE = 1
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The metadata keys of the fields that umi uses. None: there is no such key."""
+    """The metadata keys that hold the fields of a chunk or a query. None: no key holds the field."""
 
     source: str | None = "session"
     position: str | None = None
-    """None: the order in the file, within the source."""
+    """None: the position is the order in the file, within the source."""
     event_time: str | None = "timestamp"
     now: tuple[str, ...] = ("question_date", "conversation_end")
-    """Keys of the query's time; the first one present counts."""
+    """Keys of the query's time; the first one that is present is used."""
     history: str | None = "history"
     """Key of the query's history: a list of strings or of {"role", "content"}."""
 
@@ -53,17 +53,17 @@ def load_beir(
     queries: str = QUERIES,
     qrels: str | None = None,
 ) -> Dataset:
-    """A BEIR folder as one dataset; a document's text is `title + ". " + text` where it has a title.
+    """A BEIR folder as one dataset; a document's text is `title + ". " + text` if it has a title.
 
-    Documents without text are left out; those judged relevant count as missed.
+    Documents without text are left out; if they are judged relevant, they count as missed.
 
     Args:
         folder: Holds `corpus.jsonl` and, by default, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
         name: The collection's name; None: the folder's. The group is always the folder's name.
         keys: Metadata keys of source, position and times; by default documents have none of these.
         default_source: Source of documents whose metadata names none.
-        queries: File name of the questions, relative to the folder; for another split, e.g. "dev/queries.jsonl".
-        qrels: File name of the judgements; None: the usual one.
+        queries: File name of the questions, relative to the folder; for another split e.g. "dev/queries.jsonl".
+        qrels: File name of the judgements; None: `qrels.tsv`, else `qrels/test.tsv`.
 
     Raises:
         DatasetError: If a file is missing or malformed; names file and line.
@@ -85,8 +85,8 @@ def load_beir(
 def load_conversations(folder: str | Path, *, name: str | None = None, keys: Keys | None = None) -> list[Dataset]:
     """A folder of BEIR folders, each one conversation or meeting with its own store; sorted by folder name.
 
-    Source is the session, or the whole folder where documents name none; position is the order in the file;
-    event_time the timestamp, UTC where it has no zone.
+    A document's source is its session, or the folder if it names none; its position is the order in the file, within
+    the source; its event_time is its timestamp, UTC if that has no zone.
 
     Raises:
         DatasetError: If there is no such folder, it holds no BEIR folder, or a file in it is malformed.
@@ -102,7 +102,7 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A JSON object in a line of a file. Its methods raise DatasetError if a field is missing or malformed."""
+    """The JSON object in one line of a file. Its methods raise DatasetError if a field is missing or malformed."""
 
     path: Path
     line: int
@@ -113,7 +113,7 @@ class FileRecord:
         return DatasetError(f"{self.path}, line {self.line}: {complaint}")
 
     def text(self, name: str, *, default: str | None = None) -> str:
-        """A string field; `default` where it is absent or null."""
+        """A string field; `default` if it is absent or null."""
         value = self.fields.get(name)
         if value is None and default is not None:
             return default
@@ -124,7 +124,7 @@ class FileRecord:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata object; empty where there is none."""
+        """The metadata object; empty if there is none."""
         value = self.fields.get("metadata")
         if not isinstance(value, dict | None):
             raise self.error(f"metadata is {type(value).__name__}; expected an object")
@@ -136,7 +136,7 @@ class FileRecord:
         return not (self.text("text") + self.text("title", default="")).strip()
 
     def chunk(self, keys: Keys, source: str | None, order: int) -> Chunk:
-        """A corpus record as a chunk; `order` is its position where the keys name none."""
+        """A record of the corpus as a chunk; `order` is its position if the keys name none."""
         title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
         try:
             return Chunk(
@@ -153,7 +153,7 @@ class FileRecord:
             raise self.error(str(error)) from error
 
     def query(self, keys: Keys) -> Query:
-        """A queries record as a query."""
+        """A record of the queries as a `Query`."""
         text, metadata = self.text("text"), self.metadata
         if not text.strip():
             raise self.error("the question is blank; drop it, and its lines of the judgements")
@@ -178,7 +178,7 @@ class FileRecord:
 
 
 def chunks_from(records: Iterable[FileRecord], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
-    """One chunk per corpus record; `default_source` is the source of those that name none."""
+    """One chunk for each record of a corpus; `default_source` is the source of those that name none."""
     chunks, orders = [], Counter[str | None]()
     for record in records:
         stated = None if keys.source is None else record.metadata.get(keys.source)

@@ -21,8 +21,7 @@ from umi_common.evaluation.systems import Answer, System, UmiSystem, open_system
 from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
 
-MILLISECONDS = 1_000.0
-FIRST_BYTES = '{"key": "'
+LINE_START = '{"key": "'
 """How every line in a file of runs begins."""
 
 
@@ -48,11 +47,11 @@ def compare(
         ks: Cut-offs of the metrics, >= 1.
         depth: Results per query, the largest k to 100; None: the largest k. Latency is measured at this depth, and
             `failures` shows ranks up to it.
-        embedder: For umi and for diversity: an Embedder, a function from a dataset to its embedder, or None: the model
-            that a system's settings name, else the embedded default; for diversity the embedded default.
-        seed: Of confidence intervals and tests.
+        embedder: For umi and for diversity: an Embedder or a function from a dataset to its embedder. None: for umi the
+            model that a system's settings name, else the default; for diversity the default.
+        seed: Seed of confidence intervals and tests.
         resume: A JSON-lines file of finished runs; runs in it are not repeated, so a comparison may be interrupted.
-        show_progress: A progress bar on stderr or in the notebook.
+        show_progress: Show a progress bar, on stderr or in the notebook.
 
     Raises:
         ConfigError: If there is nothing to compare, or ks and depth are out of range.
@@ -102,7 +101,8 @@ def run_system(
     """Run every judged query once, in order; `asked` is called after each. Diversity and duplication are of `top` hits.
 
     Raises:
-        SystemFailed: If the system raises; names system, dataset and query. If it returns ids, and none of the dataset.
+        SystemFailed: If the system raises; names system, dataset and query. Or if none of the ids that it returns is in
+            the dataset.
     """
     search = open_system(name, system, dataset, stores)
     rows = {chunk.id: row for row, chunk in enumerate(dataset.chunks)}
@@ -112,7 +112,7 @@ def run_system(
     for query in dataset.judged:
         start = perf_counter()
         answers[query.id] = _ask(name, search, dataset, query, depth)
-        elapsed[query.id] = (perf_counter() - start) * MILLISECONDS
+        elapsed[query.id] = (perf_counter() - start) * 1e3
         asked()
     returned = [id for answer in answers.values() for id in answer.ids]
     if returned and rows.keys().isdisjoint(returned):
@@ -143,7 +143,7 @@ class RunFile:
     name are the same. The code of a function is not compared, so rename a system whose code has changed.
 
     Raises:
-        DatasetError: If the file holds something else; it is not changed then.
+        DatasetError: If the file holds anything but runs; it is not changed then.
     """
 
     def __init__(self, path: str | Path | None) -> None:
@@ -171,7 +171,7 @@ class RunFile:
         for number, line in enumerate(whole.split("\n") if whole else (), 1):
             key, run = _parsed(path, number, line)
             self._runs[key] = run
-        if torn and not torn.startswith(FIRST_BYTES[: len(torn)]):
+        if torn and not torn.startswith(LINE_START[: len(torn)]):
             raise DatasetError(f"{path} is not a file of runs; give another resume= path")
         if torn:  # the process ended while it wrote the last line
             path.write_text(whole + newline, encoding="utf-8")

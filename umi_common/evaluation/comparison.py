@@ -18,9 +18,9 @@ from umi_common.evaluation.significance import Difference, Estimate, bootstrap_m
 from umi_common.explain import tables_to_html
 
 VECTOR_METRICS = ("diversity", "duplication")
-"""Metrics of the hits' vectors, which `compare` computes for each query; `Run` holds them under these names."""
+"""Metrics of the hits' vectors, which `compare` computes for each query. Names of fields of `Run`."""
 ABSENT = "-"
-"""Written in a table where a number is not known."""
+"""Written in a table in place of a number that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Run:
     ids: Mapping[str, Sequence[str]]
     """Best first."""
     milliseconds: Mapping[str, float]
-    """Wall time of the call; the first call of a store includes what it loads lazily."""
+    """Wall time of the call; for the first call of a store, the time of loading is included."""
     llm_calls: Mapping[str, int | None]
     arms: Mapping[str, Mapping[str, Mapping[str, int | None]]]
     """Rank by arm of each relevant document found, by query and document."""
@@ -50,7 +50,7 @@ class Row:
     system: str
     set: str
     metrics: Mapping[str, Estimate]
-    """Relevance metrics, then diversity and duplication; one that no query has a value of is left out."""
+    """Relevance metrics, then diversity and duplication; a metric without a value for any query is left out."""
     latency: Mapping[str, float]
     """p50, p95, p99 in milliseconds."""
     llm_calls: float | None
@@ -73,7 +73,7 @@ class Failure:
     arms: Mapping[str, int | None]
     """Rank in each arm of the system, where known; None: not in that arm's list."""
     elsewhere: Mapping[str, int | None]
-    """Rank in the lists of the other systems compared."""
+    """By each other system in the comparison, the rank in its list; None: not within the depth."""
 
 
 class SystemComparison:
@@ -94,7 +94,7 @@ class SystemComparison:
         self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
 
     def row(self, system: str, set: str | None = None) -> Row:
-        """The row of one system and set; the set may be left out where there is only one."""
+        """The row of one system and set; the set may be left out if there is only one."""
         if set is None and len(self.sets) != 1:
             raise ConfigError(f"name one of the sets {self.sets}")
         wanted = self.sets[0] if set is None else set
@@ -210,7 +210,7 @@ class SystemComparison:
         return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All rows as JSON, NaN as null; also written to `path` where one is given."""
+        """All rows as JSON, NaN as null; also written to `path` if one is given."""
         body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
         text = to_json(body, indent=1, inf_nan_mode="null").decode()
         if path is not None:

@@ -14,9 +14,6 @@ from umi_common.errors import ConfigError, DatasetError
 from umi_common.evaluation.metrics import checked_grades
 from umi_common.types import Chunk, ReadOnlyDict
 
-SourcePosition = tuple[str | None, int | None]
-"""Source and position of a chunk."""
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -29,7 +26,7 @@ class Query:
     history: tuple[str, ...] = ()
     """Earlier turns, "role: content", oldest first."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What the collection states of the query, without the history."""
+    """The collection's metadata of the query, without the history."""
 
     @property
     def category(self) -> str | None:
@@ -52,14 +49,14 @@ class Dataset:
     name: str
     """The collection; several datasets may share it."""
     group: str
-    """This part of it: a conversation, a meeting, a language. Confidence intervals resample groups."""
+    """A part of the collection: a conversation, a meeting, a language. Confidence intervals resample groups."""
     chunks: tuple[Chunk, ...]
     queries: tuple[Query, ...]
     """Only queries with at least one relevant document count in metrics."""
     qrels: Mapping[str, Mapping[str, int]]
     """Grade by query id and document id; above 0 is relevant."""
     blank: tuple[int, ...] = ()
-    """Rows of the file (from 0) without text, which are not among the chunks."""
+    """Numbers, from 0, of the documents in the file that have no text and are not among the chunks."""
 
     def __post_init__(self) -> None:
         where = f"dataset {self.name}/{self.group}"
@@ -97,17 +94,20 @@ class Dataset:
             across_sources: Shuffle the sources too; their number and lengths stay. False: shuffle within each source.
         """
         rng, positioned = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
-        free: dict[str | None, list[SourcePosition]] = defaultdict(list)
+        free: dict[str | None, list[tuple[str | None, int | None]]] = defaultdict(list)
         for chunk in positioned:
             free[None if across_sources else chunk.source].append((chunk.source, chunk.position))
-        for positions in free.values():
-            rng.shuffle(positions)
-        given = {chunk.id: free[None if across_sources else chunk.source].pop() for chunk in positioned}
-        return replace(self, chunks=tuple(_moved(chunk, given.get(chunk.id)) for chunk in self.chunks))
+        for places in free.values():
+            rng.shuffle(places)
+        moved: dict[str, Chunk] = {}
+        for chunk in positioned:
+            source, position = free[None if across_sources else chunk.source].pop()
+            moved[chunk.id] = replace(chunk, source=source, position=position)
+        return replace(self, chunks=tuple(moved.get(chunk.id, chunk) for chunk in self.chunks))
 
 
 def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
-    """The datasets, of one or several, that have a query with a relevant document; at least one.
+    """Those of one or several datasets that have a query with a relevant document; not empty.
 
     Raises:
         ConfigError: If one is no Dataset, or no query can be measured.
@@ -136,7 +136,3 @@ def _refuse_duplicates(ids: Iterable[str], what: str) -> None:
         raise DatasetError(
             f"{what} {repeated[0]!r} occurs twice ({len(repeated)} such ids); ids must be unique in a dataset"
         )
-
-
-def _moved(chunk: Chunk, moved: SourcePosition | None) -> Chunk:
-    return chunk if moved is None else replace(chunk, source=moved[0], position=moved[1])

@@ -1,4 +1,4 @@
-"""LongMemEval's layout as datasets: each question has its own haystack of dated sessions, so its own store.
+"""Read LongMemEval's layout as datasets: each question has its own haystack of dated sessions, and so its own store.
 
 `queries.jsonl` (`_id, text, metadata` with `question_date, question_type, answer_session_ids`) and
 `haystacks/<question id>.json.gz` with `{session_ids, dates, sessions: [[{role, content, has_answer?}]]}`.
@@ -41,8 +41,8 @@ def load_haystacks(
 ) -> list[Dataset]:
     """One dataset per question, in file order; its group is the question's id and `now` its question_date.
 
-    Source is the session, position the order in it, event_time the session's date (UTC where it has no zone).
-    Questions whose haystack holds no evidence at this granularity are left out.
+    A document's source is its session, its position the order in it, its event_time the session's date (UTC if that
+    has no zone). Questions whose haystack holds no evidence at this granularity are left out.
 
     Args:
         folder: Holds `queries.jsonl` and `haystacks/`.

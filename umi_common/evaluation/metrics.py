@@ -70,10 +70,10 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
 
 
 def checked_grades(grades: Any, where: str) -> dict[str, int]:
-    """One query's grade by document id, as Python's own whole numbers.
+    """One query's grades by document id, as ints.
 
     Raises:
-        DatasetError: If one is no whole number, or `grades` is no mapping; begins with `where`.
+        DatasetError: If a grade is no whole number, or `grades` is no mapping; begins with `where`.
     """
     with suppress(AttributeError, TypeError, ValueError, OverflowError):
         whole = {id: int(grade) for id, grade in grades.items()}
@@ -82,8 +82,8 @@ def checked_grades(grades: Any, where: str) -> dict[str, int]:
     raise DatasetError(f'{where} is judged by {grades!r:.80}; expected a whole number by document id: {{"d1": 1}}')
 
 
-def check_metric(name: str) -> tuple[str, int | None]:
-    """A metric's name and cut; None: the whole list.
+def parse_metric(name: str) -> tuple[str, int | None]:
+    """The name and the cut-off of a metric such as "ndcg@10"; None: the whole list.
 
     Raises:
         ConfigError: If it is no metric, or one that needs a cut has none.
@@ -127,7 +127,7 @@ def _cosines(vectors: Vectors) -> Any:
 
 
 def _measure(name: str) -> str:
-    base, cut = check_metric(name)
+    base, cut = parse_metric(name)
     return MEASURES[base] + ("" if cut is None else f"@{cut}")
 
 

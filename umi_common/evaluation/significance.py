@@ -14,7 +14,7 @@ RESAMPLES = 2_000
 FLIPS = 10_000
 """Default number of random sign vectors of a randomisation test."""
 FLIP_BATCH = 1_000
-"""Sign vectors drawn at once. It limits memory and does not change the result."""
+"""Number of sign vectors drawn at once: limits memory, and does not change the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Estimate:
     high: float
     queries: int
     groups: int
-    """Number of groups that are resampled; equal to `queries` if the set has one group."""
+    """Number of groups that are resampled; equal to `queries` if the set has one group, which is resampled by query."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -86,9 +86,9 @@ class Difference:
     p_value: float
     """Two-sided: the probability of a difference as large by chance alone, (0, 1]."""
     better: int
-    """Queries on which our value is higher."""
+    """Number of queries on which our value is higher."""
     worse: int
-    """Queries on which our value is lower."""
+    """Number of queries on which our value is lower."""
     queries: int
 
 

@@ -1,4 +1,4 @@
-"""Each dataset's in-memory store and vectors, built once and shared by umi configurations; vectors from a file."""
+"""The in-memory store and the vectors of each dataset, made once for all configurations; vectors from a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
 """One embedder or name for all datasets, a function from a dataset to its embedder, or None: the model that a
 system's settings name, else the embedded default."""
 DatasetKey = tuple[int, str | None]
-"""Identity of the chunks, which all splits of one dataset share and `Stores` keeps alive; and the name of the model."""
+"""`id()` of the chunks, which all splits of a dataset share and `Stores` keeps alive; and the name of the model."""
 ARRAYS = ("docs", "queries")
 
 

@@ -43,7 +43,7 @@ class Answer:
 
 
 Search = Callable[[Query, int], Answer]
-"""At most k ids for a query."""
+"""From a query and a number k to at most k ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
 
 def as_search(name: str, built: Any) -> Search:
-    """The result of a system's function as a search function; the top of this file lists the possible results."""
+    """A search function from what a system's function returned; the top of this file lists what that may be."""
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
         return _search_of(built, "hybrid")
     if hasattr(built, "invoke"):
@@ -107,7 +107,12 @@ def as_search(name: str, built: Any) -> Search:
     if hasattr(built, "retrieve"):
         return lambda query, k: Answer(_cut((item.node.node_id for item in built.retrieve(query.text)), k))
     if callable(built):
-        return lambda query, k: _as_answer(built(query, k), k)
+
+        def search(query: Query, k: int) -> Answer:
+            returned = built(query, k)
+            return returned if isinstance(returned, Answer) else Answer(_cut(returned, k))
+
+        return search
     raise ConfigError(
         f"system {name!r} built a {type(built).__name__}; expected a function (query, k) -> ids, a LangChain "
         "retriever, a LlamaIndex retriever or a DualRetriever"
@@ -130,10 +135,6 @@ def _search_of(retriever: Any, strategy: str) -> Search:
         return Answer(tuple(result.ids), llm_calls, arms, tuple(loss.part for loss in result.degraded))
 
     return search
-
-
-def _as_answer(returned: Any, k: int) -> Answer:
-    return returned if isinstance(returned, Answer) else Answer(_cut(returned, k))
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:

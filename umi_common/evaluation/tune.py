@@ -18,7 +18,7 @@ from typing import Any, Literal
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.evaluation.datasets import Dataset, by_set, judged_datasets
-from umi_common.evaluation.metrics import check_metric, score_rankings
+from umi_common.evaluation.metrics import parse_metric, score_rankings
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import UmiSystem, open_system
 from umi_common.explain import tables_to_html
@@ -26,7 +26,7 @@ from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
 
 TRIALS = 30
-"""Draws of random search, if the caller names no number."""
+"""Number of draws of random search, if the caller gives none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def tune(
     """
     datasets = judged_datasets(datasets)
     base = UmiConfig() if base is None else base
-    check_metric(metric)
+    parse_metric(metric)
     for name, number in (("trials", trials), ("patience", patience)):
         if number is not None and number < 1:
             raise ConfigError(f"{name} is {number}; expected a whole number above 0, or None")
@@ -151,14 +151,14 @@ def tune(
                 if patience is not None and without_gain >= patience:
                     break
         test, before = (trial({}, config, held_out).score for config in (chosen, base))
-    stopped = len(history) <= len(candidates)
+    stopped = len(history) - 1 < len(candidates)  # the first is the base configuration
     return Tuning(chosen, best.settings, metric, tuple(history), test, before, stopped, space)
 
 
 def _trial(
     settings: Mapping[str, Any], config: UmiConfig, parts: Sequence[Dataset], rewriter: Any, stores: Stores, metric: str
 ) -> Trial:
-    _, cut = check_metric(metric)
+    _, cut = parse_metric(metric)
     system = UmiSystem(config, rewriter=rewriter)
     means: dict[str, float] = {}
     for name, datasets in by_set(parts).items():
@@ -190,13 +190,14 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
     elif method == "random":
         rng = random.Random(seed)
         for _ in range(TRIALS if trials is None else trials):
-            yield {name: _drawn(choices, rng) for name, choices in space.items()}
+            yield {
+                name: rng.uniform(choices.low, choices.high)
+                if isinstance(choices, Between)
+                else rng.choice(lists[name])
+                for name, choices in space.items()
+            }
     else:
         raise ConfigError(f"method {method!r}; expected 'grid' or 'random'")
-
-
-def _drawn(choices: Sequence[Any] | Between, rng: random.Random) -> Any:
-    return rng.uniform(choices.low, choices.high) if isinstance(choices, Between) else rng.choice(list(choices))
 
 
 def changed(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
@@ -249,7 +250,7 @@ def split_by_group(
 ) -> tuple[list[Dataset], list[Dataset]]:
     """(datasets for tuning, held-out datasets for the final score).
 
-    The groups of a set are divided between the two; the queries of the group where a set has only one.
+    The groups of a set are divided between the two. If a set has only one group, its queries are.
 
     Args:
         test_share: Share of a set's groups (or queries) that is held out, between 0 and 1; each side gets at least one.

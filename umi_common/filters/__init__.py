@@ -1,10 +1,10 @@
-"""Metadata filters: parse any spelling into one tree, evaluate it, compile it to SQL and to Chroma.
+"""Metadata filters: parse any spelling into one tree, evaluate it, translate it to SQL and to Chroma.
 
     parse_filter({"user": "ann", "year": {"$gte": 2023}})      the dict of Chroma and LangChain
     parse_filter(MetadataFilters(filters=[...]))               LlamaIndex's
-    matches(tree, metadata)     one chunk, in Python: the reference
-    to_sql(tree)                SQLite over JSON text: passes the same rows
-    to_chroma(tree)             Chroma's where: passes at least the same records
+    matches(tree, metadata)     whether one chunk's metadata passes; every other form is tested against this one
+    to_sql(tree)                a SQLite condition over JSON text, which passes the same rows
+    to_chroma(tree)             Chroma's where, which passes at least the same records
     scope(user="ann").narrow(where)     `where`, limited to the chunks of one user
 
 What a filter means (docs/filters.md has the table in full):
@@ -15,8 +15,8 @@ What a filter means (docs/filters.md has the table in full):
     lists                equal item by item in order; an item is found by $contains only; no order
     $ne $nin $not_contains $not     exact complements, so they hold on missing keys too
 
-    tree       the typed tree of a filter; the tree on one chunk's metadata, in Python
-    parse      any spelling to the tree; the chunks that a caller may see
+    tree       the typed tree of a filter; whether one chunk's metadata passes it
+    parse      any spelling to the tree; scopes: filters that later ones only narrow
     sql        the tree as a SQLite condition
     chroma     the tree as a Chroma where-clause
 """

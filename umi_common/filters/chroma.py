@@ -1,6 +1,6 @@
 """Translate a filter to a Chroma where-clause. Rows that pass the filter pass the clause; others may pass it, too.
 
-So a caller checks the rows that Chroma returns again, unless the clause is `exact`.
+So the caller filters the rows that Chroma returns once more, unless the clause is `exact`.
 
 Measured on chromadb 1.5.9: `$gt`, `$gte`, `$lt`, `$lte` take numbers only. `$ne` and `$nin` match rows without the key,
 as here. Compared with a stored integer, a fraction is first cut to an integer (2 == 2.5); above 2**53 integers and
@@ -18,7 +18,7 @@ from umi_common.types import Metadata, MetadataValue, Scalar
 
 COMPARISONS_MAX = 256
 """Largest number of comparisons in one clause; SQLite below Chroma fails at 1,000."""
-VALUES_MAX = 8_000
+CLAUSE_VALUES_MAX = 8_000
 """Largest number of values in all `$in` of one clause; SQLite below Chroma fails at about 16,380."""
 
 _EXACT_WHOLE_MAX = 2**53
@@ -37,8 +37,8 @@ class ChromaWhere:
 def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] | None:
     """The part of a chunk's metadata that Chroma can hold: scalars under usable keys; None where nothing is left.
 
-    Lists, None and keys that Chroma reserves are left out; `to_chroma` makes no clause about them. (Only late Chroma
-    versions have lists, and only of one type.)
+    Lists, None and keys that Chroma reserves are left out; `to_chroma` makes no clause about them. (Only recent
+    versions of Chroma have lists, and only of one type.)
     """
     kept = {
         key: value
@@ -49,11 +49,11 @@ def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] |
 
 
 def to_chroma(where: Filter) -> ChromaWhere | None:
-    """A clause over `chroma_metadata` that holds for every row that passes the filter; None: Chroma has none."""
+    """A clause over `chroma_metadata`, passed by every row that passes the filter; None: Chroma has none."""
     leaves = list(comparisons(where))
     if len(leaves) > COMPARISONS_MAX:
         return None
-    if sum(len(leaf.value) for leaf in leaves if isinstance(leaf.value, tuple)) > VALUES_MAX:
+    if sum(len(leaf.value) for leaf in leaves if isinstance(leaf.value, tuple)) > CLAUSE_VALUES_MAX:
         return None
     clause, exact = _clause(where, wanted=True)
     return None if clause is None else ChromaWhere(clause, exact)
@@ -83,7 +83,7 @@ def _join(word: str, clauses: list[_Clause]) -> _Clause:
 
 
 def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
-    """Clauses of which at least one must hold; for the complement, all must."""
+    """The clauses for a comparison, of which at least one must hold; for its complement, all must."""
     key, operator, value = comparison.key, comparison.operator, comparison.value
     if not _usable(key) or operator in ("$contains", *TEXT_MATCHES):
         yield _EVERYTHING

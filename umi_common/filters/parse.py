@@ -67,7 +67,7 @@ _ABSENT = object()
 
 
 def parse_filter(where: object) -> Filter | None:
-    """The tree for `where`: None, a Filter, a dict, or an object like LlamaIndex's MetadataFilters.
+    """The tree for `where`, which is None, a Filter, a dict, or an object such as LlamaIndex's MetadataFilters.
 
     Raises:
         FilterError: Unknown operator, empty filter or list, a value the operator cannot take, nesting beyond
@@ -79,7 +79,7 @@ def parse_filter(where: object) -> Filter | None:
 
 
 def asked_filter(where: object) -> Filter | None:
-    """`parse_filter` where an empty dict means no filter, as in Chroma and LangChain; other empty values raise."""
+    """`parse_filter`, but an empty dict means no filter, as in Chroma and LangChain; other empty values raise."""
     return None if isinstance(where, Mapping) and not where else parse_filter(where)
 
 
@@ -228,13 +228,13 @@ class _Parser:
 
 
 def _refuse_comparison_in(key: str, asked: object) -> None:
-    """Raises FilterError if a key that is compared by equality ends in another comparison, as in {"price >": 3}."""
+    """Raise FilterError if a key that is compared by equality ends in a comparison, as in {"price >": 3}."""
     if (split := _SIGN_IN_KEY.fullmatch(key)) is not None and split.lastindex is not None:
         sign = split[split.lastindex]
         right = f'{{"{split[1]:.80}": {{"{_FROM_SIGN.get(sign, f"${sign}")}": {shown(asked)}}}}}'
         raise FilterError(
-            f"filter key {shown(key)} ends in a comparison; write {right}; a key that is spelled so is found "
-            f'by {{"$eq": {shown(asked)}}} under it'
+            f"filter key {shown(key)} ends in a comparison; write {right}; if the key itself is spelled so, "
+            f'write {{{shown(key)}: {{"$eq": {shown(asked)}}}}}'
         )
 
 
@@ -255,7 +255,7 @@ def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> Fi
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A filter that every filter of a search is added to. `scope` makes that of a user; `EVERYTHING` has none."""
+    """A filter that is joined to the filter of every search. `scope` makes that of a user; `EVERYTHING` has none."""
 
     where: Filter | None
     """The filter that a chunk must pass to be visible; None: every chunk is."""
@@ -277,8 +277,9 @@ EVERYTHING: Final = Scope(None)
 
 
 def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
-    """The chunks whose metadata holds exactly these values. Scores still use counts of the whole store
-    (docs/tenants.md).
+    """The scope of the chunks whose metadata holds exactly these values.
+
+    Scores still use the counts of the whole store (docs/tenants.md).
 
     Args:
         user: Value of metadata "user"; not empty.
@@ -286,7 +287,7 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
         more: Further keys and values, all required: scope(user="ann", tenant="acme").
 
     Raises:
-        FilterError: If a value is None or empty: a lost user id must not give access to all chunks.
+        FilterError: If a value is None or empty, so that a lost user id does not give access to all chunks.
     """
     asked: dict[str, object] = {"user": user, **more}
     if session is not None:
@@ -301,5 +302,5 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
 
 
 def narrow(within: Scope, where: object = None) -> Filter | None:
-    """The filter for chunks that pass a scope and `where`; see `Scope.narrow`."""
+    """`within.narrow(where)`."""
     return within.narrow(where)

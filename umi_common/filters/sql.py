@@ -1,4 +1,4 @@
-"""A filter as an SQLite condition over metadata stored as JSON; it is true for the rows for which `matches` is.
+"""A filter as a SQLite condition over metadata stored as JSON, true for the same rows as `matches`.
 
 Keys and values are always bound, never written into the SQL. Keys are compared as values (`json_each.key = ?`), not as
 JSON paths, so quotes, dots and brackets in them mean nothing.
@@ -18,16 +18,18 @@ from umi_common.types import MetadataValue
 
 _COLUMN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 
-# SQLite ends a JSON string at \u0000, so "a\0b" would equal "a". The text is rewritten before it is read: NUL becomes
-# 1 1 and 1 becomes 1 2, which is one-to-one and keeps the order; bound strings go through `_escaped`, the same map.
-# The escaped backslash comes first: after it, every \u000x left in the text is truly an escape.
+# SQLite ends a JSON string at U+0000, so "a\0b" would equal "a". Therefore the JSON text is rewritten before SQLite
+# reads it: U+0000 becomes U+0001 U+0001, and U+0001 becomes U+0001 U+0002. No two strings become one, and their order
+# stays. `_escaped` does the same to bound strings. Escaped backslashes are replaced first, so that every \u000x that is
+# left is an escape of one of these characters.
 _DOCUMENT = r"replace(replace(replace({column}, '\\', '\u005c'), '\u0001', '\u0001\u0002'), '\u0000', '\u0001\u0001')"
 
-# json_each gives 1 for 1, 1.0 and true. The first two are equal and true is not, so kinds are compared beside values.
+# The value of json_each is 1 for 1, 1.0 and true. A filter takes the first two as equal, but not true, so the types are
+# compared, too.
 _KIND = "CASE {of}.type WHEN 'real' THEN 'integer' ELSE {of}.type END"
 
 LOWER = "umi_lower"
-"""The name of `str.lower` in SQL; SQLite's own knows ASCII alone."""
+"""The name of `str.lower` in SQL; SQLite's own function changes ASCII letters only."""
 
 _SYMBOL: dict[Operator, str] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 

@@ -30,7 +30,7 @@ ORDERINGS: Mapping[Operator, Callable[[Any, Any], bool]] = {
 CONTROL_MAX = "\2"
 """Text matches may not hold control characters up to this one, because the SQL of a filter rewrites them."""
 DEPTH_MAX = 32
-"""Deepest nesting of And, Or and Not; limited by SQLite's parser stack of 100 entries."""
+"""Largest number of levels of And, Or and Not; SQLite's parser stack of 100 entries limits it."""
 VALUES_MAX = 100_000
 """Largest number of values of one `$in`, items of one list, and values of all lists in one parsed filter. An async
 search parses the filter on the event loop, where so many values take about 50 ms."""
@@ -49,7 +49,7 @@ class Comparison:
     value: MetadataValue = field(compare=False)
     """Plain str, int, float, bool, None, or a tuple of these."""
     identity: Hashable = field(init=False, repr=False)
-    """Stands for `value` in equality and hash; for `$in` the frozenset to look values up in."""
+    """From the function `identity`; compared and hashed in place of `value`. For `$in` the frozenset of its values."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str):
@@ -107,12 +107,12 @@ Where = Filter | Mapping[str, Any] | None
 
 
 def all_of(parts: Sequence[Filter]) -> Filter:
-    """`And` of the parts; the part itself where there is only one."""
+    """`And` of the parts; if there is only one, the part itself."""
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 def any_of(parts: Sequence[Filter]) -> Filter:
-    """`Or` of the parts; the part itself where there is only one."""
+    """`Or` of the parts; if there is only one, the part itself."""
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
@@ -128,7 +128,7 @@ def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:
 
 
 def identity(value: MetadataValue) -> Hashable:
-    """A key that is the same for two values exactly when `$eq` holds between them.
+    """A hashable that is equal for two values exactly if `$eq` holds between them.
 
     In Python True == 1, so booleans and lists are tagged; 1 == 1.0 holds in filters, too.
     """
@@ -140,9 +140,9 @@ def identity(value: MetadataValue) -> Hashable:
 
 
 def matches(where: Filter | None, metadata: Metadata) -> bool:
-    """Whether metadata passes a filter; None: everything passes. The reference for SQL, columns and Chroma.
+    """Whether metadata passes a filter; None: everything passes. Never raises on metadata that a Chunk can hold.
 
-    Never raises on metadata that a Chunk can hold.
+    SQL, columns and Chroma are tested against it.
     """
     if where is None:
         return True
@@ -182,7 +182,7 @@ def _same_kind(value: MetadataValue, bound: MetadataValue) -> bool:
 
 
 class _Shown(reprlib.Repr):
-    """`repr` for error messages: short, and without an error for any value, however large or deeply nested."""
+    """`repr` for error messages: short, and it raises for no value, however large or deeply nested."""
 
     def repr_int(self, x: int, level: int) -> str:
         # repr() of an int of more than 4,300 digits raises.

@@ -25,7 +25,7 @@ from umi_common.filters import Filter, matches
 from umi_common.pool import Floats
 from umi_common.runtime.losses import warn_once
 from umi_common.times import read_time
-from umi_common.types import Chunk, TimeRange, as_utc, plain_value
+from umi_common.types import Chunk, TimeRange, age_in_hours, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of everything that is not flat."""
@@ -181,8 +181,7 @@ def ages_in_hours(records: Iterable[Mapping[str, Any]], key: str, now: datetime)
         InvalidChunk: As `time_in`.
     """
     now = as_utc(now, "now", ConfigError)
-    times = [time_in(metadata, key) for metadata in records]
-    return np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
+    return np.array([age_in_hours(time_in(metadata, key), now) for metadata in records])
 
 
 def may_be_offset(value: object) -> bool:

@@ -31,7 +31,7 @@ from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.evidence import min_max
 from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
-from umi_common.ranking.neighbours import spread
+from umi_common.ranking.neighbours import neighbour_scores
 from umi_common.types import utc_now
 
 Ranked = tuple[Ints, Floats | None]
@@ -68,7 +68,7 @@ class NeighboursFields(BaseModel):
 
     def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
         """All texts, by their raised scores; of one source, those whose positions differ by 1 are adjacent."""
-        raised = spread(
+        raised = neighbour_scores(
             scores,
             sources,
             positions,

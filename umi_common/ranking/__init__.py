@@ -7,21 +7,21 @@ A fusion makes one score per row; add one as a function with a branch in `fusion
     fusion       the fusions, the scores of extra arms, reciprocal ranks, ranks by score
     evidence     scores of both arms on one scale: as evidence, which the default fusion adds up, or normalised
 
-Relevance is computed beside the scores:
+Relevance is computed from the same evidence and does not change the scores:
 
     relevance    the probability that a hit answers the query, comparable over queries
 
-A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; add one as a file here and a line in
+A stage changes the scores: `apply(pool, scores, settings, facts) -> scores`. Add one as a file here and a line in
 `search/rank.py`:
 
     feedback     a chunk gains if it resembles the best candidates
-    neighbours   chunks gain from the chunks beside them and from their source
+    neighbours   a chunk gains from the chunks beside it and from its source
     references   a chunk gains if one of the best candidates refers to it and lacks query terms that the chunk holds
-    period       chunks in the period that the query names gain
-    (umi_common.decay, which stores use too: older chunks lose)
+    period       a chunk gains if it lies in the period that the query names
+    decay        an older chunk scores lower; in `umi_common.decay`, because stores use it, too
 
-(Late interaction needs texts, so it is a step of `search`.) Two selections leave rows out; both are off by default:
+Late interaction needs texts, so it is in `search/reorder`. Two selections leave rows out; both are off by default:
 
-    duplicates   chunks that repeat a better one
+    duplicates   leaves out chunks that repeat a better one
     mmr          maximal marginal relevance
 """

@@ -3,7 +3,7 @@
 Two texts are equal if they have the same words in the same order; Unicode form, case, white space, quotation marks
 and punctuation at the end of a word do not count. Two texts are near if their cosine reaches a threshold and one is
 the other with plain words added. Texts that differ in a number, a name, a negation or the order of words are never
-near. Nor are texts in which one word replaces another: they may state different facts.
+near, and neither are texts in which one word replaces another: they may state different facts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from umi_common.types import Chunk
 
 SAME_TEXT, NEAR_DUPLICATE = "same text", "near-duplicate"
 FOLDED = (SAME_TEXT, NEAR_DUPLICATE)
-"""Reasons for which a chunk is folded into a better one."""
+"""Reasons of a `Repeat`: such a chunk is left out, and the better one lists its id."""
 COSINE_ROUNDING = 1e-6
 """Largest amount by which the float32 dot product of two equal unit vectors is below 1."""
 QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
@@ -72,7 +72,7 @@ class DuplicateFinder:
 
         Args:
             id: Unique. Chunks are added best first.
-            vector: (dim,) L2-normalised; if it is all zero or has no dimension, only equal texts are found.
+            vector: (dim,) L2-normalised; if it is all zero or (0,), only equal texts are found.
             group: From `group_of`. Near texts of different groups are never duplicates.
         """
         words = words_as_written(text)

@@ -4,24 +4,23 @@ The raw scores of the two arms have different scales, and no fixed weight on nor
 Evidence is on one scale for both arms:
 
     lexical(d) = bm25(d) / sqrt(bound) / 4      BM25 is a sum of log-odds, one per term. bound is the largest BM25 that
-                                                the query could reach, and up to 4 for its terms that the corpus does
-                                                not hold; BM25 by chance matches grows with sqrt(bound).
+                                                the query could reach, plus up to 4 for its terms that the corpus
+                                                does not hold. The BM25 of chance matches grows with sqrt(bound).
     dense(d)   = squareplus(z(d))^2 / 64        z: standard deviations of the cosine above the mean of this query's
                                                 cosines over the corpus. -log p of a normal tail is about z^2 / 2.
     squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
     fused(d)   = w * lexical(d) + (1 - w) * dense(d)
 
-A chunk in another language than the query shares few words with it even if it answers. Its lexical evidence is
-max(lexical(d), dense(d)), so that a multilingual embedder finds it beside chunks in the query's language. With other
-embedders its dense evidence is near 0, and nothing changes.
+A chunk in another language than the query shares few words with it even if it answers it. The lexical evidence of such
+a chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the query's language.
+With other embedders its dense evidence is near 0, and nothing changes.
 
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: at 6 standard
 deviations its evidence is about 3.5 times that at 3. An arm whose scores are nearly equal for all chunks hardly changes
 the order. Measured in docs/decisions.md.
 
-The normalisers, from `min_max` on, take (..., n) scores, one row for each query variation. They return a new float64
-array of the same shape. Of two scores of a row, the larger one never becomes the smaller one; clamped ones may become
-equal.
+The normalisers, from `min_max` on, take finite scores (..., n), n >= 0, one row for each query variation. They return a
+new float64 array of the same shape and keep the order of each row; clamped scores may become equal.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ Lucene's BM25, where a term adds at most its idf. The order of chunks depends on
 DENSE_SCALE = 64.0
 """Divisor of the dense evidence, chosen in the same way."""
 MISSING_MAX = 4.0
-"""Most that terms which the corpus does not hold add to the bound. Without them the function words of a question whose
-other words are unknown were strong evidence; without the limit a long question lost by its many unknown words."""
+"""The most that terms which the corpus does not hold add to the bound. If they added nothing, the function words of a
+question whose other words are unknown would be strong evidence. Without the limit, a long question with many unknown
+words would have hardly any evidence."""
 PRIOR_COUNT = 8.0
-"""Weight of the prior of the background, in chunks. The background of a small store is estimated poorly without it."""
+"""Weight of the background's prior, in chunks. Without it the background of a small store would be a poor estimate."""
 PRIOR_MEAN = 0.2
 """Mean of the prior: a typical cosine of a query and a chunk."""
 PRIOR_DEVIATION = 0.12
@@ -93,9 +93,9 @@ def background_moments(background: Background) -> tuple[Floats, Floats]:
 
 
 def pool_background(pool: Pool) -> Background:
-    """The background that the store gives; else estimated from the pool's cosines.
+    """The background that the store states; if it states none, an estimate from the pool's cosines.
 
-    That estimate of the mean is too high, because the pool holds the chunks nearest to the query.
+    The mean of the estimate is too high, because the pool holds the chunks nearest to the query.
     """
     if len(pool.dense_mean) == pool.variations:
         return Background(pool.dense_mean, pool.dense_deviation, pool.dense_count)
@@ -107,7 +107,7 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
 
     Args:
         pool: n candidates, V query variations.
-        unit: The most that one term adds per unit of its idf: 1 for Lucene's BM25, k1 + 1 for the other variants.
+        unit: The most that one term adds to BM25, divided by its idf: 1 for Lucene's, k1 + 1 for the other variants.
     """
     lexical = dense = np.zeros_like(pool.lexical)
     if pool.mode != "vector":
@@ -178,10 +178,7 @@ def fuse_evidence(
 def min_max(scores: npt.ArrayLike) -> Floats:
     """(s - min) / (max - min), clamped to 0..1.
 
-    A row whose scores are all equal becomes 1 where they are above 0, else 0.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
+    A row whose scores are all equal becomes 1 if they are above 0, else 0.
     """
     given = _floats(scores)
     if given.shape[-1] == 0:
@@ -194,11 +191,7 @@ def min_max(scores: npt.ArrayLike) -> Floats:
 
 
 def z_score(scores: npt.ArrayLike) -> Floats:
-    """(s - mean) / standard deviation of the row; 0 throughout a row without spread. Unbounded.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
-    """
+    """(s - mean) / standard deviation of the row; 0 throughout a row without spread. Unbounded."""
     given = _floats(scores)
     if given.shape[-1] == 0:
         return np.array(given)
@@ -209,11 +202,7 @@ def z_score(scores: npt.ArrayLike) -> Floats:
 
 
 def logistic(scores: npt.ArrayLike) -> Floats:
-    """1 / (1 + exp(-z)) of the row's z-scores: 0..1; one outlier changes the others little.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
-    """
+    """1 / (1 + exp(-z)) of the row's z-scores: 0..1; one outlier changes the others little."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z_score(scores), -500.0, 500.0))), dtype=np.float64)
 
 
@@ -221,20 +210,16 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
     """s / bound, clamped to 0..1: the share of the largest possible score. 0 where the bound is 0.
 
     Args:
-        scores: (..., n), finite.
+        scores: As in every normaliser.
         bound: (...), >= 0: for BM25 the sum of the query terms' largest impacts.
     """
-    given, most = _floats(scores), np.asarray(_floats(bound))[..., np.newaxis]
+    given, most = _floats(scores), _floats(bound)[..., np.newaxis]
     reachable = most > EPSILON
     return np.where(reachable, np.clip(given / np.where(reachable, most, 1.0), 0.0, 1.0), 0.0)
 
 
 def by_best(scores: npt.ArrayLike) -> Floats:
-    """s / max, clamped to 0..1: the best of a row is 1. A row without a score above 0 is all 0.
-
-    Args:
-        scores: (..., n), n >= 0, finite.
-    """
+    """s / max, clamped to 0..1: the best of a row is 1. A row without a score above 0 is all 0."""
     given = _floats(scores)
     return by_bound(given, given.max(axis=-1, initial=0.0))
 

@@ -5,9 +5,9 @@
     z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and deviation over the candidates
     final(i) = e(i) + weight * (1 - e(i))^2 * min(1, (z(i) / 4)^2)
 
-A chunk that shares no word with the question and is far from it is found by what it shares with the answers to it. The
-better a chunk is already, the less it gains: the best stays the best, and of two that resemble it alike the better one
-stays ahead. Measured in docs/decisions.md.
+A chunk that shares no word with the question, and has a low cosine with it, is found because it resembles the answers
+to it. The better a chunk is already, the less it gains: the best chunk stays the best, and of two chunks that resemble
+it equally the better one stays ahead. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from umi_common.ranking.fusion import best_first
 BEST = 3
 """Number of best candidates that the others are compared with."""
 LEAST_DEVIATION = 0.05
-"""Candidates that all resemble the best alike differ by chance: their z stays small."""
+"""Smallest deviation that z is divided by. If all candidates resemble the best equally, they differ by chance only, and
+their z stays small."""
 FULL_Z = 4.0
 """z at which a chunk gains all that it can."""
 
 
 def apply(pool: Pool, scores: Floats, settings: FeedbackConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores by the formula at the top of this file, n > BEST; those of at most 0 gain nothing.
+    """(n,) scores by the formula at the top of this file; n must be > BEST. Scores of 0 and less gain nothing.
 
     The number of chunks that gain goes into `facts`.
     """

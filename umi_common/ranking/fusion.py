@@ -1,6 +1,6 @@
 """Fuse ranked lists or scores into one: pure functions over ids and arrays, no I/O, no framework types.
 
-Ranks start at 1. Ties fall to the smaller id (the smaller row), so equal inputs give equal outputs.
+Ranks start at 1. Of equal scores the smaller id (the smaller row) comes first, so equal inputs give equal outputs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
 
 
 def _id_of(item: Any) -> str:
-    """The id of an item, or of the chunk or node that it wraps."""
+    """The id of an item, or of the chunk or node in it. Raises InputError if it has none."""
     wrapped = getattr(item, "chunk", getattr(item, "node", item))
     id = item if isinstance(item, str) else getattr(wrapped, "node_id", getattr(wrapped, "id", None))
     if not isinstance(id, str):

@@ -4,15 +4,19 @@
     r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: the shorter, the more context it lacks
     y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
     n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          how much of a neighbour is new: copies give nothing to each other
-    spread(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
-                                  + s * source * whole(i) )
+    final(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
+                                 + s * source * whole(i) )
 
-p and s depend on the corpus (`shares_of`). p is 0 where adjacent chunks are no more alike than any two of their source,
-and s is 0 where chunks of one source are no more alike than any two of the corpus, so shuffled positions change
-nothing. Both fall where the chunks of a source are so alike that each repeats its neighbours' content, as the entries
-of a reference manual do. But s is at least `standout`, where one source matches the query far better than all others,
-or better and the best chunks are copies of each other: documents made from one template are alike, and only the source
-tells a clause of one from that of another. Time is linear in the pool but for one sort. Measured in docs/decisions.md.
+p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
+and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.
+Both fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
+reference manual do.
+
+s has a lower limit for each query, `standout`: it is above 0 if one source matches the query far better than all
+others, or if one matches better and the best chunks are copies of each other. Documents made from one template are such
+copies, and only its source distinguishes a clause of one contract from the same clause of another.
+
+Time is linear in the pool, except for one sort. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -35,11 +39,11 @@ HOPS = 2
 FADE = 0.5
 """Factor on the gain for each position beyond the first."""
 SELF_CONTAINED_TERMS = 150.0
-"""Length in terms at which a chunk gains half as much as a very short one."""
+"""Length in terms at which a chunk gains half as much as a very short one: longer ones need less context."""
 
 COPY_FROM, COPY_AT = 0.8, 0.9
-"""Cosines of a chunk and its neighbour: up to the first the neighbour gives all, from the second on nothing, because it
-is a copy. The lines of a log are an example: one does not become relevant because the next, nearly equal one is."""
+"""Cosines of a chunk and its neighbour. Up to the first the neighbour gives its whole share; from the second on it is a
+copy and gives nothing: a line of a log does not become relevant because the next, nearly equal line is."""
 
 PRIOR_PAIRS = 40.0
 PRIOR_SUCCESSION = 0.1
@@ -60,7 +64,8 @@ COPIES_FROM, COPIES_TO = 0.5, 0.9
 """Share of the `BEST` best chunks that have a copy in another source. Chats, meetings and articles have less than 0.3
 in 9 of 10 questions, with random sources, too; contracts made from one template 0.9 and more."""
 COPY_LEAD_FROM, COPY_LEAD_TO = 0.05, 0.2
-"""As `LEAD_FROM` and `LEAD_TO`, where the best chunks are copies: parties of contracts share words."""
+"""As `LEAD_FROM` and `LEAD_TO`, if the best chunks are copies. Smaller, because the names of two contracts' parties may
+share words."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
 """Unity at which both shares start to fall, and at which each is 0. Chats and meetings have a unity below 0.07,
@@ -79,7 +84,7 @@ FULL_SHARES = Shares(1.0, 1.0)
 
 
 def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores with the gain of `spread`; the shares go into `facts`."""
+    """(n,) `neighbour_scores` of the pool, with the shares of its corpus, which go into `facts`."""
     own = settings.neighbours
     weights = weights_of_variations(pool, settings.fusion.variation_weight)
     by_source = weights / weights.sum() @ pool.source_lexical
@@ -87,7 +92,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     if own.adaptive:
         shares = shares_of(pool.calibration, standout(by_source, pool.source, partial(share_of_copies, pool, scores)))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
-    return spread(
+    return neighbour_scores(
         scores,
         pool.source,
         pool.position,
@@ -136,7 +141,7 @@ def order_share(calibration: Mapping[str, float]) -> float:
     return _ramp(succession, SUCCESSION_FROM, SUCCESSION_TO)
 
 
-def needs(length: Ints) -> Floats:
+def length_factors(length: Ints) -> Floats:
     """(n,) 1 / (1 + (terms / 150)^3): how much chunks of these lengths gain, r in the formula."""
     relative = length / SELF_CONTAINED_TERMS
     return np.asarray(1.0 / (1.0 + relative * relative * relative), dtype=np.float64)
@@ -166,7 +171,7 @@ def following_rows(source: Ints, position: Ints) -> Ints:
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     """(n,) how well a row's whole source matches, above the pool's worst source: (s - min) / max, 0..1.
 
-    All 0 where the pool has one source only.
+    All 0 if the pool has one source only.
 
     Args:
         source_lexical: (n,) BM25 of the whole source as one document, over all variations.
@@ -202,15 +207,15 @@ def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) 
 
 
 def share_of_copies(pool: Pool, scores: Floats) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have a cosine of `COPY_FROM` or more with one of them of another
-    source."""
+    """The share, 0..1, of the `BEST` best chunks that have a copy among them in another source: a cosine of at least
+    `COPY_FROM`."""
     rows = best_first(scores)[:BEST]
     vectors, source = pool.vectors[rows], pool.source[rows]
     copies = (vectors @ vectors.T >= COPY_FROM) & (source[:, None] != source)
     return float(copies.any(axis=1).mean())
 
 
-def spread(
+def neighbour_scores(
     scores: Floats,
     source: Ints,
     position: Ints,
@@ -252,7 +257,7 @@ def spread(
     if not len(scores) or max(before, after, by_source) == 0:
         return np.array(scores)
     own = by_best(np.maximum(scores, 0.0))
-    gain = needs(length)
+    gain = length_factors(length)
     gained = by_source * whole
     if before or after:
         from_previous, from_following = _given_by_neighbours(own * own * own * gain, source, position, vectors)
@@ -261,11 +266,11 @@ def spread(
 
 
 def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
-    """(n,) what the HOPS chunks before each row give it, and (n,) what those after it give; less for copies.
+    """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) from those after it; less from copies.
 
     Args:
-        given: (n,) what each row gives to an adjacent one: y in the formula.
-        source, position, vectors: As in `spread`.
+        given: (n,) the amount that each row gives to an adjacent one: y in the formula.
+        source, position, vectors: As in `neighbour_scores`.
     """
     n = len(given)
     from_previous, from_following = np.zeros(n), np.zeros(n)
@@ -274,14 +279,14 @@ def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: V
     for hop in range(HOPS):
         first = np.flatnonzero(reached < n)
         second = reached[first]
-        share = FADE**hop if vectors is None else FADE**hop * _new_in(vectors[first], vectors[second])
+        share = FADE**hop if vectors is None else FADE**hop * _not_copied(vectors[first], vectors[second])
         from_previous[second] += share * given[first]
         from_following[first] += share * given[second]
         reached = next_row[reached]
     return from_previous, from_following
 
 
-def _new_in(one: Vectors, other: Vectors) -> Floats:
+def _not_copied(one: Vectors, other: Vectors) -> Floats:
     """(m,) 1 - ramp(cosine of the pair of rows, 0.8, 0.9): the share of a neighbour that is not a copy."""
     cosines = np.einsum("md,md->m", one, other)
     return np.asarray(1.0 - np.clip((cosines - COPY_FROM) / (COPY_AT - COPY_FROM), 0.0, 1.0), dtype=np.float64)

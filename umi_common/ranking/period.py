@@ -9,12 +9,11 @@ import numpy as np
 
 from umi_common.config import WhenConfig
 from umi_common.pool import Bools, Floats, Ints, Pool
-from umi_common.types import EPOCH, TimeRange
+from umi_common.types import EPOCH, TimeRange, age_in_hours
 
-SECONDS_PER_HOUR = 3600
 HOURS_PER_DAY = 24
 MIDNIGHT_HOURS = 1e-6
-"""Largest distance from midnight in hours that is taken for midnight itself: rounding errors of ages are smaller."""
+"""A time at most so many hours from midnight counts as midnight: rounding errors of ages are smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +27,7 @@ class PeriodBoost:
     """The moment that ages in the pool refer to, in the time zone of the user's days."""
     config: WhenConfig
     first: bool = False
-    """Whether all chunks of the period come before all others, because the query asks for nothing else."""
+    """Whether all chunks of the period come before all others, because the query asks for the period alone."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
 
@@ -37,12 +36,13 @@ class PeriodBoost:
 
         A time of midnight UTC, which a date without a time becomes, is taken as that day in the time zone of `now`.
         """
-        oldest = _age_hours(self.range.start, self.now, if_open=np.inf)
-        youngest = _age_hours(self.range.end, self.now, if_open=-np.inf)
+        start, end = self.range.start, self.range.end
+        oldest = np.inf if start is None else age_in_hours(start, self.now)
+        youngest = -np.inf if end is None else age_in_hours(end, self.now)
         age = pool.age_hours
-        offset = (self.now.utcoffset() or timedelta()).total_seconds() / SECONDS_PER_HOUR
+        offset = (self.now.utcoffset() or timedelta()) / timedelta(hours=1)
         if offset:
-            hour = (_age_hours(EPOCH, self.now, if_open=0.0) - age) % HOURS_PER_DAY
+            hour = (age_in_hours(EPOCH, self.now) - age) % HOURS_PER_DAY
             dates = np.minimum(hour, HOURS_PER_DAY - hour) < MIDNIGHT_HOURS
             age = np.where(dates, age + offset - 1.0, age)  # 1 o'clock: the offset of that day may be an hour less
         return np.asarray((age <= oldest) & (age > youngest))
@@ -64,7 +64,3 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     facts["lifted"] = int(lifted.sum())
     raised = scores + scores.max(initial=0.0) if settings.first else scores * (1.0 + boost)
     return np.where(lifted, raised, scores)
-
-
-def _age_hours(moment: datetime | None, now: datetime, *, if_open: float) -> float:
-    return if_open if moment is None else (now - moment).total_seconds() / SECONDS_PER_HOUR

@@ -3,17 +3,18 @@
     own(i) = score(i) / max score + share * (named(i) + 1/2 * mentioning(i))
     named(i)      = weight of the query's mention of the name of i, 0..1
     mentioning(i) = weight of a name in the query that the text of i holds, if i holds more of the query's terms than
-                    the chunk of that name, and score(i) is above that of every named candidate; else 0
+                    the chunk of that name, and score(i) is larger than that of every named candidate; else 0
     e(i) = own(i) / max own
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
     final(j) = e(j) + share * min(1, gain(j))
 
-A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. The named chunk
-may be a heading without content. A chunk that mentions its name and holds more query terms therefore gains half as
-much. i refers to j if one of the two texts mentions the name of the other, or both hold a rare term. The more query
-terms j holds and i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms gives
-no chunk a gain. The stage helps if the answer is spread over two chunks and only one of them resembles the query.
-Measured in docs/decisions.md.
+A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. But the named
+chunk may be a heading without content, so a chunk that mentions its name and holds more query terms gains half as much.
+
+i refers to j if one of the two texts mentions the name of the other, or both hold a rare term. The more query terms j
+holds and i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms gives no chunk
+a gain. This helps if the answer is spread over two chunks and only one of them resembles the query. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
-    """Target of a reference -> the candidate that refers to it most strongly.
+    """By row of a target of references, the row of the candidate that refers to it most strongly.
 
-    That is the one with the largest score ** POWER * weight, with the (n,) scores after this stage.
+    That candidate has the largest score ** POWER * weight, with the (n,) scores after this stage.
     """
     if pool.links is None:
         return {}

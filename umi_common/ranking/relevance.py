@@ -10,14 +10,14 @@ Scores are divided by the best of their result, so they do not compare across qu
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
     covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
     evidence   the largest fused evidence of a chunk, before fusion divides by it
-    few        0.6 * ln(100 / chunks), 0 from 100 chunks on: a small store has smaller BM25 and deviations, and fewer
-               wrong chunks that could be first. chunks: those of the background; 0 without one, as without vectors
+    few        0.6 * ln(100 / chunks), and 0 from 100 chunks on: in a small store BM25 and deviations are smaller, and
+               fewer wrong chunks can come first. chunks: number of those in the background; few is 0 without one
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
-answer. Many embedders give cosines of the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is
-averaged over the query variations with the weights of fusion. If one arm alone answered, other coefficients are used.
+answer. The cosines of many embedders have the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is
+averaged over the query variations with the weights of fusion. If only one arm answered, other coefficients are used.
 All were fitted on nine collections with two embedders. Those of `answers` for both arms minimise the log loss of the
-first ten hits, hit r with weight 1 / r. docs/evaluation.md has the figures on collections left out.
+first ten hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of the fit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Coefficients:
 FEW_CHUNKS = 100
 """Number of chunks of a store from which `few` is 0."""
 FEW_WEIGHT = 0.6
-"""Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; 0.5 to 0.7 without any one."""
+"""Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; without any one of these it is
+0.5 to 0.7."""
 COEFFICIENTS = {
     "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([1.78, 2.28, -2.43]), 4.33),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
@@ -69,7 +70,7 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
 
     Args:
         pool: n candidates, V query variations.
-        scores: (n,) final scores; at most 0 counts as no relevance.
+        scores: (n,) final scores; if none is above 0, all relevances are 0.
         evidence: From `arm_evidence`.
         variation_weight: `FusionConfig.variation_weight`; the query itself has `Pool.query_weight`.
 

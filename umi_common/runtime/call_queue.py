@@ -1,4 +1,4 @@
-"""Admit calls of a service: a limited number at a time, and after it refused calls, at the rate that it accepts."""
+"""Admit calls of a service: a limited number at a time; once the service has refused calls, at the rate it accepts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from umi_common.runtime.guards import DeadlineExceeded
 WINDOW_SECONDS = 1.0
 """Seconds over which the admitted and the refused calls are counted."""
 USED_SHARE = 0.95
-"""Share of the rate measured at a refusal that is used from then on."""
+"""Share of the rate estimated at a refusal at which further calls are admitted."""
 FASTER = 0.998
-"""Factor of the seconds between two calls after each success. If the service accepts more, the rate doubles in some 350
-calls; if it does not, about one call in 25 is refused."""
+"""Factor on the seconds between two calls after each success. If the service accepts more, the rate doubles in about
+350 calls; if it does not, about one call in 25 is refused."""
 SHORTEST_SECONDS = 0.001
-"""Seconds between two calls; at a shorter interval calls are no longer spaced."""
+"""Smallest number of seconds between two calls; a shorter interval counts as none."""
 
 
 class CallQueue:
-    """Admits calls of one service, the one that has waited longest first.
+    """Admits calls of one service; the call that has waited longest is admitted first.
 
     At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
     rate that it accepts is estimated as the calls of the last second less the refused ones, at least one. Further calls
@@ -56,7 +56,6 @@ class CallQueue:
         """Whether a call succeeded since the last refusal."""
         self._admitted: deque[float] = deque()
         self._refused: deque[float] = deque()
-        self._renew()
         renew_in_child(self, CallQueue._renew)
 
     def _renew(self) -> None:
@@ -68,8 +67,8 @@ class CallQueue:
         """A call that returns when the caller is admitted.
 
         Args:
-            arrival: When the caller began to wait, also for an earlier attempt; the earliest is admitted first.
-            until: The call raises DeadlineExceeded at this moment.
+            arrival: When the caller began to wait, for its first attempt; the earliest is admitted first. On the clock.
+            until: Deadline on the clock, at which the call raises DeadlineExceeded.
         """
 
         def run() -> None:

@@ -1,8 +1,8 @@
 """The calls that a search makes to stores and models, the two drivers that make them, and every limit on their threads.
 
-A body is a generator that yields a tuple of `Call`s and is sent their outcomes in the same order. The calls of one
-tuple run at the same time. A call that raises has a `CallFailure` as its outcome, so the body decides how to go on. An
-empty tuple asks for nothing: it lets the event loop run other tasks.
+A body is a generator that yields tuples of `Call`s and is sent their outcomes in the same order. The calls of one tuple
+run at the same time. A call that raises has a `CallFailure` as its outcome, so the body decides how to continue. An
+empty tuple makes no call; it lets the event loop run other tasks.
 
 `drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
 
@@ -16,8 +16,8 @@ Every limit on the threads of a search:
     LIMITED_CALLS_MAX   calls with a time limit that have not returned    each reranker, rewriter and extra arm
     SLOT_COUNT          threads that compute at a time                    the process
 
-Elsewhere: `config.embedder` limits the calls of an embedder, a commit of a ledger takes one thread, and a scan of codes
-takes `stores.dense.int8.SCAN_THREADS_MAX`.
+Further limits: `config.embedder` limits the calls of an embedder, a commit of a ledger takes one thread, and a scan of
+codes takes `stores.dense.int8.SCAN_THREADS_MAX` threads.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ LIMITED_CALLS_MAX = 16
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
 """Threads. If more compute at a time, each takes longer, and no more searches end per second."""
 SLOT_WAIT_SECONDS = 0.25
-"""Seconds. A slot that is held for longer was probably lost, for example by an interrupted notebook cell; then all
-slots are replaced. Slots affect speed only."""
+"""Seconds. A slot that is held for longer was probably lost, for example by an interrupted notebook cell, so all slots
+are then replaced. Slots affect speed only."""
 HEAD_START = 0.0002
 """Seconds by which the first call of a tuple starts after the others. The first is a recall, which keeps the
 interpreter busy; if it started at once, the others, such as a request to an LLM, would start 1 to 2 ms later."""
@@ -64,7 +64,7 @@ interpreter busy; if it started at once, the others, such as a request to an LLM
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How to make several calls of one kind, which differ in their items only, as one call."""
+    """How to make several calls of one kind as one call. They differ only in their items."""
 
     kind: Hashable
     """Equal for calls that can be made together."""
@@ -72,10 +72,10 @@ class Batch:
     run: Callable[[Sequence[Any]], Any]
     """From items to the result of one call for all of them."""
     part: Callable[[Any, slice], Any]
-    """The part of such a result for a slice of the items; it equals the result for these items alone."""
+    """From that result and a slice of the items to the result for these items, as if they were alone."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
-    """On an event loop, awaited before `run`, which gets the items that it returns and need not wait for a service.
-    None: `run` waits for no service."""
+    """Awaited on an event loop before `run`. From items to the items for `run`, which then waits for no service. None:
+    `run` never waits for a service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Call:
     batch: Batch | None = None
     """None: the call is never part of a batch."""
     prepare: Callable[[], Awaitable[Call]] | None = None
-    """On an event loop, awaited for the call to make in place of this one; None: this one is made."""
+    """Awaited on an event loop; returns the call that is made in place of this one. None: this one is made."""
 
     @classmethod
     def batched(
@@ -121,7 +121,7 @@ class CallFailure:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The result of a body that ended in a worker; StopIteration cannot leave a thread."""
+    """The result of a body that ended in a worker: a future cannot hold the StopIteration that ends a generator."""
 
     result: Any
 
@@ -139,7 +139,7 @@ def outcome_of(run: Callable[[], Any]) -> CallOutcome:
 
 
 def value_of(outcome: CallOutcome) -> Any:
-    """The outcome; raises the error of a failure. An OSError is raised as the cause of a StoreUnavailable."""
+    """The outcome of a call of the store; raises the error of a failure, an OSError as cause of a StoreUnavailable."""
     if isinstance(outcome, CallFailure):
         if isinstance(outcome.error, OSError):
             raise StoreUnavailable(
@@ -152,7 +152,7 @@ def value_of(outcome: CallOutcome) -> Any:
 def merged_calls(
     calls: Sequence[Call],
 ) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
-    """The calls, those of one kind merged into one, and a function from their outcomes to the outcomes of `calls`.
+    """The calls after those of one kind are merged, and a function from their outcomes to the outcomes of `calls`.
 
     If a merged call raises, each of its calls is made alone, so that one failure does not affect the others.
     """
@@ -183,7 +183,7 @@ def _merged(calls: Sequence[Call]) -> Call:
     def run(items: Sequence[Any]) -> list[CallOutcome]:
         try:
             answer = batches[0].run(items)
-        except Exception:  # noqa: BLE001 - made alone, only the calls at fault fail
+        except Exception:  # noqa: BLE001 - if each is made alone, only those at fault fail
             return [outcome_of(call.run) for call in calls]
         return [
             batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
@@ -210,28 +210,23 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     empty tuple, so that the event loop may run other tasks. An exception of one body ends all.
     """
     results: dict[int, T] = {}
-    asked: dict[int, tuple[Call, ...]] = {}
-
-    def step(index: int, advance: Callable[[], tuple[Call, ...]]) -> None:
-        try:
-            asked[index] = advance()
-        except StopIteration as stop:
-            results[index] = stop.value
-
+    waiting: dict[int, Any] = dict.fromkeys(range(len(bodies)))  # the outcomes for each body; None starts it
     try:
-        for index, body in enumerate(bodies):
-            step(index, lambda body=body: next(body))  # type: ignore[misc]
-        while asked:
-            indices, calls = zip(*((index, call) for index, calls in asked.items() for call in calls), strict=True)
-            merged, split = merged_calls(calls)
-            outcomes = split((yield merged))
-            answers: dict[int, list[CallOutcome]] = {index: [] for index in asked}
-            for index, outcome in zip(indices, outcomes, strict=True):
-                answers[index].append(outcome)
-            asked.clear()
-            for index, answer in answers.items():
-                yield ()
-                step(index, lambda body=bodies[index], answer=answer: body.send(answer))  # type: ignore[misc]
+        while waiting:
+            asked: list[tuple[int, Call]] = []
+            for index, outcomes in list(waiting.items()):
+                if outcomes is not None:
+                    yield ()
+                try:
+                    asked += [(index, call) for call in bodies[index].send(outcomes)]
+                    waiting[index] = []
+                except StopIteration as stop:
+                    results[index] = stop.value
+                    del waiting[index]
+            if waiting:
+                merged, split = merged_calls([call for _, call in asked])
+                for (index, _), outcome in zip(asked, split((yield merged)), strict=True):
+                    waiting[index].append(outcome)
     finally:
         for body in bodies:
             body.close()
@@ -239,13 +234,15 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
 
 
 def blocks(calls: tuple[Call, ...]) -> bool:
-    """Whether this is a single call that needs a thread and has no `prepare`."""
+    """Whether the tuple is one call that must be made in a thread, and need not be prepared first."""
     return len(calls) == 1 and calls[0].arun is None and calls[0].prepare is None
 
 
 def drive(body: Body[T], workers: Workers) -> T:
-    """The body's result. It runs in this thread, as does the first call of each tuple; other calls run in workers, with
-    the context variables of this thread, in which tracing libraries keep the current run or span."""
+    """The body's result. The body and the first call of each tuple run in this thread, other calls in workers.
+
+    Workers get this thread's context variables, in which tracing libraries keep the current run or span.
+    """
     try:
         calls = next(body)
         while True:
@@ -268,8 +265,8 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
     first. The body returns to the loop when it yields calls that do not block, or several.
 
     Args:
-        body: Makes progress on the loop or in a worker, never in both at once.
-        on_loop: The body itself always runs on the loop, because it calls the user's `on_stage` there.
+        body: Runs on the loop or in a worker, never in both at once.
+        on_loop: Keep the body on the loop, where it calls the user's `on_stage`; only its calls run in workers.
     """
     try:
         calls = next(body)
@@ -317,12 +314,13 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in tasks:  # after a BaseException of one call the results of the others are not used
+        for task in tasks:  # after a BaseException of one call, nobody uses the results of the others
             task.cancel()
 
 
 def free_slots(count: int) -> SimpleQueue[None]:
-    """One item for each free slot. A semaphore is written in Python: an interrupt inside it keeps its lock for ever."""
+    """A queue with one item for each free slot. A semaphore is no choice: it is written in Python, and if Ctrl-C
+    interrupts it, its lock is never released."""
     free: SimpleQueue[None] = SimpleQueue()
     for _ in range(count):
         free.put(None)
@@ -332,9 +330,9 @@ def free_slots(count: int) -> SimpleQueue[None]:
 class ComputeSlots:
     """Limits how many threads compute at a time.
 
-    The interpreter runs one thread at a time. Threads that compute at the same time hand over its lock at each call
-    into NumPy, which makes a search take half as long again. So a search holds a slot while it computes in Python. It
-    holds none while it waits or works outside the interpreter: during an embedder's call or a scan for several
+    The interpreter runs one thread at a time. Threads that compute at the same time pass its lock to each other at each
+    call into NumPy, which makes a search take half as long again. So a search holds a slot while it computes in Python.
+    It holds none while it waits or works outside the interpreter: during a call of an embedder, or a scan for several
     searches.
 
     Args:
@@ -347,7 +345,6 @@ class ComputeSlots:
     def __init__(self, count: int, wait_seconds: float = SLOT_WAIT_SECONDS) -> None:
         self._count = count
         self._wait_seconds = wait_seconds
-        self._renew()
         renew_in_child(self, ComputeSlots._renew)
 
     def _renew(self) -> None:
@@ -355,7 +352,7 @@ class ComputeSlots:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Holds a slot inside the `with` block; waits at most `wait_seconds` for it, then replaces all slots."""
+        """Hold a slot inside the `with` block. If none is free within `wait_seconds`, all slots are replaced first."""
         free = self._free
         try:
             free.get(timeout=self._wait_seconds)

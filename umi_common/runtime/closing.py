@@ -1,4 +1,4 @@
-"""`with` and `async with` for everything that is closed after use."""
+"""`with` and `async with` for classes that have `close`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing_extensions import Self
 
 
 class Closing:
-    """`with` and `async with` for a class that has `close`; `aclose` is `close` for an event loop."""
+    """Base class of everything that is closed after use: `close`, `aclose` for event loops, `with`, `async with`."""
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release files, threads and connections."""
         raise NotImplementedError
 
     async def aclose(self) -> None:

@@ -17,18 +17,14 @@ _OWNERS: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def renew_in_child(owner: T, renew: Callable[[T], None]) -> None:
-    """Call `renew(owner)` at the start of each process forked from this one, while the owner exists."""
+    """Call `renew(owner)` now, and at the start of each process forked from this one, while the owner exists."""
+    renew(owner)
     _OWNERS[owner] = renew
 
 
 def give_lock(owner: Any) -> None:
-    """Set `owner._lock` to a new lock, here and in each forked child."""
-    _new_lock(owner)
-    renew_in_child(owner, _new_lock)
-
-
-def _new_lock(owner: Any) -> None:
-    owner._lock = threading.Lock()
+    """Set `owner._lock` to a new lock, now and in each forked child."""
+    renew_in_child(owner, lambda each: setattr(each, "_lock", threading.Lock()))
 
 
 def _renew_all() -> None:

@@ -28,7 +28,7 @@ class DeadlineExceeded(Exception):
 
 
 class TooManyCalls(Exception):
-    """The limiter runs its largest number of calls already, or the process cannot start a thread."""
+    """The limiter's largest number of calls is running, or the process cannot start a thread."""
 
 
 class ThreadLimiter(Executor):
@@ -42,7 +42,6 @@ class ThreadLimiter(Executor):
 
     def __init__(self, calls_max: int = LIMITED_CALLS_MAX) -> None:
         self._calls_max = calls_max
-        self._renew()
         renew_in_child(self, ThreadLimiter._renew)
 
     def _renew(self) -> None:
@@ -64,7 +63,7 @@ class ThreadLimiter(Executor):
             raise DeadlineExceeded from None
 
     async def acall(self, function: Callable[[], T], seconds: float) -> T:
-        """`call` for an event loop; if the limit is reached, it raises TooManyCalls at once.
+        """`call` for an event loop; raises as `call`.
 
         If it is cancelled, the function continues in its thread and its outcome is dropped.
         """
@@ -109,7 +108,7 @@ class ThreadLimiter(Executor):
 
 
 def as_exception(error: BaseException) -> Exception:
-    """The error itself; for a StopIteration, or a BaseException such as SystemExit, a RuntimeError caused by it."""
+    """The error, if a future can hold it: an Exception other than StopIteration; else a RuntimeError caused by it."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError(f"the call raised {type(error).__name__}")
@@ -145,20 +144,16 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
 
 
 def _abandon(task: asyncio.Future[Any]) -> None:
-    task.add_done_callback(_retrieve_error)
+    """Cancel a task whose outcome is dropped. Its error is read, because asyncio logs errors that nobody reads."""
+    task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     task.cancel()
 
 
-def _retrieve_error(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()  # otherwise asyncio logs that it was never retrieved
-
-
 class Breaker:
-    """A circuit breaker: no calls to a failing service for a while, then one trial call.
+    """A circuit breaker: after failures in a row no calls for a while, then one trial call.
 
     It is closed (all calls allowed) at first, open (none allowed) for `seconds` after `failures` failures in a row, and
-    then half-open: one call is allowed. Its success closes the breaker, its failure starts the pause again.
+    then half-open: one call is allowed. If that one succeeds, the breaker closes; if it fails, the pause starts again.
 
     Args:
         failures: Number of failures in a row that opens the breaker, >= 1.
@@ -178,7 +173,6 @@ class Breaker:
         self._clock = clock
         self._failures_in_a_row = 0
         self._opened_at: float | None = None
-        self._renew()
         renew_in_child(self, Breaker._renew)
 
     def _renew(self) -> None:

@@ -12,11 +12,11 @@ from umi_common.types import Degradation
 log = logging.getLogger("umi")
 
 PAUSED = "left alone"
-"""Beginning of the reason while a circuit breaker is open. It is not logged: the failures before it were."""
+"""How a reason begins while a circuit breaker is open. It is not logged, as the failures that opened it were."""
 WARNINGS_MAX = 100
-"""Largest number of warnings of one process, because the reasons may differ at each search."""
+"""Largest number of warnings of one process; without a limit, reasons that differ at each search would fill the log."""
 DEFAULT_ADVICE = "If it is a service, check its key and network."
-"""Advice about a part that `ADVICE` does not name: an extra arm, or the store's server."""
+"""Advice about a part that is not in `ADVICE`: an extra arm, or the store's server."""
 STORE_ADVICE = "Call the store's verify(); of a store on a server, check its key and network."
 ADVICE = {
     **dict.fromkeys(("arms", "neighbours", "period"), STORE_ADVICE),
@@ -37,10 +37,10 @@ BUGS = (
     TypeError,
     ValueError,
 )
-"""Errors that a program's mistake raises. A UmiError is none, although it may be a ValueError, too. Services and disks
-mostly fail with other errors."""
+"""Errors that a mistake in a program raises; services and disks mostly fail with others. A UmiError is no such error,
+although some are also ValueErrors."""
 FRAMES_MAX = 20
-"""Largest number of calls in a logged traceback, the last ones."""
+"""Number of calls in a logged traceback: the last ones."""
 _logged: dict[tuple[str, str], object] = {}
 
 
@@ -65,7 +65,7 @@ def log_once(losses: Iterable[Degradation]) -> None:
 def log_bug(part: str, error: Exception) -> None:
     """Log once, with its traceback, an error that is one of BUGS; any other error is not logged.
 
-    Called where a part fails and the search continues without it. Each line of code is logged at most once per part.
+    Called when a part fails and the search continues without it. Each line of code is logged at most once per part.
 
     The traceback names files, lines and functions. It leaves out the error's message, which may hold the query, and the
     source code, which may hold a key.

@@ -1,7 +1,7 @@
 """The threads of a retriever, which make blocking calls for searches on an event loop.
 
 A search stays in its thread from one blocking call to the next, because waking a thread for each call costs a wait for
-the interpreter lock. Searches queued for a thread run as a group, in step, so that their calls of one kind, such as
+the interpreter lock. Queued searches run in one thread as a group, in step, so that their calls of one kind, such as
 embedding their queries, are made as one call.
 """
 
@@ -12,12 +12,11 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from operator import methodcaller
 from typing import Any
 
 from umi_common.errors import StoreClosed
@@ -38,7 +37,7 @@ from umi_common.runtime.forks import renew_in_child
 
 
 class Workers:
-    """The threads of a retriever and of its copies: started when needed, ended with the last of them.
+    """The threads of a retriever and of its copies: started when needed, ended when the last of these is.
 
     A forked child starts its own threads and drops its parent's queue.
     """
@@ -47,10 +46,9 @@ class Workers:
     _pools: dict[str, ThreadPoolExecutor]
     _queue: deque[_Task]
     _starting: int
-    """Workers submitted but not yet started; a lower bound."""
+    """Lower bound of the number of workers that were submitted and have not started."""
 
     def __init__(self) -> None:
-        self._renew()
         renew_in_child(self, Workers._renew)
 
     def _renew(self) -> None:
@@ -60,7 +58,7 @@ class Workers:
         self._starting = 0
 
     def executor(self) -> Executor:
-        """The threads for single calls."""
+        """The threads for single calls, at most CALL_THREADS_MAX."""
         return self._pool(CALL_THREADS_MAX, "umi")
 
     def _pool(self, size: int, name: str) -> ThreadPoolExecutor:
@@ -76,10 +74,10 @@ class Workers:
             pools, self._pools, self._starting = self._pools, {}, 0
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        _complete(self._dequeued(len(self._queue)), _refuse)
+        _refuse(self._dequeued(len(self._queue)))
 
     async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
-        """Run a body in a thread from these calls on: its result, or the first calls that need no thread.
+        """Run a body in a thread, from these calls on, to its result or to its first calls that need no thread.
 
         Raises:
             Exception: As the body.
@@ -95,7 +93,7 @@ class Workers:
             task.abandoned = True
 
     async def answer(self, call: Call) -> CallOutcome:
-        """The outcome of one blocking call, made together with queued ones of its kind."""
+        """The outcome of one blocking call, merged with queued calls of its kind."""
 
         def body() -> Body[CallOutcome]:
             (outcome,) = yield (call,)
@@ -112,7 +110,7 @@ class Workers:
             self._start_worker()
         else:
             alone = self.executor().submit(copy_context().run, self._run_alone, task)
-            alone.add_done_callback(lambda alone: _complete([task], _refuse) if alone.cancelled() else None)
+            alone.add_done_callback(lambda alone: _refuse([task]) if alone.cancelled() else None)
 
     def _start_worker(self) -> None:
         """Submit a worker, unless the workers that are starting can take the whole queue."""
@@ -151,24 +149,27 @@ class Workers:
                 with COMPUTE_SLOTS.held():
                     for task, outcome in zip(group, outcomes, strict=True):
                         task.step(outcome)
-                _notify([task for task in group if task.completion])
-                group = [task for task in group if not task.completion]
+                _notify([task for task in group if task.outcome is not None])
+                group = [task for task in group if task.outcome is None]
                 for task in [each for each in group if not each.batchable]:
                     self._submit(task)
                     group.remove(task)
         except BaseException as error:
-            _complete(group, methodcaller("set_exception", error))
+            for task in group:
+                task.end(error)
+            _notify(group)
             raise
 
     def _run_alone(self, task: _Task) -> None:
         """Run one search whose call cannot be batched and may take long."""
         try:
-            while not task.abandoned and not task.completion:
+            while not task.abandoned and task.outcome is None:
                 task.step(outcome_of(task.calls[0].run))
-            _notify([task])
         except BaseException as error:
-            _complete([task], methodcaller("set_exception", error))
+            task.end(error)
             raise
+        finally:
+            _notify([task])
 
 
 @dataclass(slots=True, eq=False)
@@ -181,8 +182,8 @@ class _Task:
     future: asyncio.Future[Any]
     abandoned: bool = False
     """The caller no longer awaits the future."""
-    completion: Callable[[asyncio.Future[Any]], object] | None = None
-    """Completes the future, on the loop; None: the body needs its thread for the next call."""
+    outcome: Finished | tuple[Call, ...] | BaseException | None = None
+    """What the future gets: the body's result, calls that need no thread, or an error. None: the body still runs."""
 
     @property
     def batchable(self) -> bool:
@@ -196,18 +197,19 @@ class _Task:
             while not self.calls:
                 self.calls = self.body.send([])
         except StopIteration as stop:
-            self.complete(methodcaller("set_result", Finished(stop.value)))
+            self.end(Finished(stop.value))
         except BaseException as error:  # noqa: BLE001 - the caller gets it
-            self.complete(methodcaller("set_exception", error))
+            self.end(error)
         else:
             if self.abandoned:
                 self.body.close()
             if self.abandoned or not blocks(self.calls):
-                self.complete(methodcaller("set_result", self.calls))
+                self.end(self.calls)
 
-    def complete(self, completion: Callable[[asyncio.Future[Any]], object]) -> None:
-        """Set the completion, unless there is one."""
-        self.completion = self.completion or completion
+    def end(self, outcome: Finished | tuple[Call, ...] | BaseException) -> None:
+        """Set the outcome, unless there is one."""
+        if self.outcome is None:
+            self.outcome = outcome
 
 
 def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
@@ -216,20 +218,15 @@ def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
         pool.shutdown(wait=False)
 
 
-def _refuse(future: asyncio.Future[Any]) -> None:
-    """Complete with an error, not by cancelling: a task group ignores a task that is cancelled."""
-    future.set_exception(StoreClosed("the retriever or its store was closed before this search had run; open it again"))
-
-
-def _complete(tasks: Sequence[_Task], completion: Callable[[asyncio.Future[Any]], object]) -> None:
-    """Complete all tasks in one way, and notify their callers."""
+def _refuse(tasks: Sequence[_Task]) -> None:
+    """End tasks that have not begun: their callers get StoreClosed. A task group would ignore a cancellation."""
     for task in tasks:
-        task.complete(completion)
+        task.end(StoreClosed("the retriever or its store was closed before this search had run; open it again"))
     _notify(tasks)
 
 
 def _notify(tasks: Sequence[_Task]) -> None:
-    """Have each event loop resolve its completed tasks; each loop is woken once."""
+    """Resolve the tasks on their event loops; each loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
     for task in tasks:
         by_loop.setdefault(task.loop, []).append(task)
@@ -239,7 +236,11 @@ def _notify(tasks: Sequence[_Task]) -> None:
 
 
 def _resolve(tasks: Sequence[_Task]) -> None:
-    """Complete the futures, on their loop."""
+    """Give the futures their outcomes, on their loop."""
     for task in tasks:
-        if task.completion is not None and not task.future.done():  # a cancelled caller's future is done
-            task.completion(task.future)
+        if task.future.done():  # the caller was cancelled
+            continue
+        if isinstance(task.outcome, BaseException):
+            task.future.set_exception(task.outcome)
+        elif task.outcome is not None:
+            task.future.set_result(task.outcome)

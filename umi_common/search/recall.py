@@ -14,7 +14,7 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.pool import Floats, Pool, Vectors
-from umi_common.protocols import Probe, RecallRequest, Store, Strategy, chunk_age_hours
+from umi_common.protocols import Probe, RecallRequest, Store, Strategy
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.query.time.find import When
@@ -26,7 +26,7 @@ from umi_common.search.reorder.rerank import Reranking
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.search_counts import SearchCounter
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import Chunk, TimeRange, age_in_hours
 
 TELLING_BOUND = 6.0
 """Largest BM25 that a text could reach for a question, above which the question counts more than the text around it:
@@ -230,7 +230,7 @@ def _with_arm_hits(
         in_pool = set(pool.ids)
         unscored = {id: chunk or of_arms.get(id) for id, chunk in known.items() if id not in in_pool}
         added = {id: chunk for id, chunk in unscored.items() if chunk is not None and request.passes(chunk)}
-        pool = pool.with_rows(tuple(added), [chunk_age_hours(chunk, request.now) for chunk in added.values()])
+        pool = pool.with_rows(tuple(added), [age_in_hours(chunk.event_time, request.now) for chunk in added.values()])
         facts.update(missing=len(missing), joined=len(set(missing).intersection(pool.ids)))
     not_in_store = {id: chunk for id, chunk in added.items() if known[id] is None}
     return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)

@@ -1,6 +1,6 @@
-"""Simulated LLMs, clocks and embedders, with and without faults, for tests.
+"""Simulated LLMs, clocks and embedders, with and without faults, for umi's tests and for yours.
 
-Public, for your own tests too. All are deterministic and need no network.
+All are deterministic and need no network.
 
     llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt holds "who" -> a JSON array of these strings
     llm = CassetteLLM("replies.jsonl", llm=real_model)          # records each reply once, then replays it

@@ -17,7 +17,7 @@ THREAD_POLL_SECONDS = 0.001
 
 
 class VirtualClock:
-    """A clock for tests: pass it as `clock=`, or `clock.monotonic` where seconds are expected. Thread-safe.
+    """A clock for tests: pass it as `clock=`, or its method `monotonic` where seconds are expected. Thread-safe.
 
     Args:
         start: The first time, an aware datetime.
@@ -58,7 +58,7 @@ class VirtualClock:
         """Like asyncio.run, on a loop where asyncio.sleep and timeouts pass in virtual time.
 
         When every task is sleeping, the clock advances to the first wake-up. Work in an executor takes no virtual time:
-        the clock does not advance before it ends.
+        the clock does not advance until that work has ended.
         """
         loop = _VirtualLoop(self)
         try:

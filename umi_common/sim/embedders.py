@@ -1,4 +1,4 @@
-"""Embedders for tests: without a model, counting calls, multilingual, failing."""
+"""Embedders for tests: one without a model, one that counts calls, a multilingual one, and one that fails."""
 
 from __future__ import annotations
 

@@ -27,16 +27,16 @@ Fault = Literal[
     "thinks forever",
 ]
 FAULTS: tuple[str, ...] = get_args(Fault)
-"""All faults. `_REPLIES` shows the reply of each but "hangs"."""
+"""All faults. `_REPLIES` shows the reply of each, except "hangs"."""
 
 HUGE_BYTES = 50_000_000
 """Length of the string in the reply of "huge"."""
 HANG_SECONDS = 86_400.0
 """Seconds that `acomplete` hangs; `complete` hangs until `release()`."""
 NESTED_DEPTH = 1_000_000
-"""Arrays inside one another in the reply of "nested"."""
+"""Number of arrays, each inside the one before, in the reply of "nested"."""
 MANY_STRINGS = 10_000
-"""Strings in the reply of "many"."""
+"""Number of strings in the reply of "many"."""
 
 
 class SimulatedFault(Exception):

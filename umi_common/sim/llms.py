@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from umi_common.protocols import Rewriter
 
 Reply: TypeAlias = str | Sequence[str] | Exception
-"""A text is the reply itself, strings become a JSON array, an exception is raised."""
+"""A text is returned as it is, a list of strings as a JSON array; an exception is raised."""
 Script: TypeAlias = Mapping[str, Reply] | Sequence[Reply] | Callable[[str], Reply]
 """The `replies` of a `ScriptedLLM`."""
 
@@ -24,10 +24,10 @@ class ScriptedLLM:
     """A rewriter that replies from a script.
 
     Args:
-        replies: A dict, of which the longest key that the prompt contains gives the reply; a list with one reply per
-            call; or a function of the prompt. A reply is a text, a list of strings (returned as a JSON array) or an
-            exception (raised).
-        delay: Seconds each reply takes.
+        replies: A dict from texts to replies: the longest key that the prompt contains counts; a list with one reply
+            per call; or a function from prompt to reply. A reply is a text, a list of strings (returned as a JSON
+            array) or an exception (raised).
+        delay: Seconds that each reply takes.
         sleep: Called by `complete` to wait; `VirtualClock().sleep` takes no real time. `acomplete` uses asyncio.sleep.
 
     `prompts` holds every prompt so far. Thread-safe.

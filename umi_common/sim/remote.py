@@ -33,20 +33,21 @@ class ServiceDown(Exception):
 
 
 class RemoteModel:
-    """A paid embedding service: `embed_documents`, `embed_query` and their async twins.
+    """A paid embedding service: `embed_documents` and `embed_query`, both also as async functions.
 
     Args:
         embedder: Makes the vectors; None: `HashEmbedder()`.
         seconds: Duration of each call.
-        calls_per_second: Calls accepted in any second; others raise `RateLimited` at once. None: any number.
+        calls_per_second: Number of calls accepted in any second; others raise `RateLimited` at once. None: any number.
         retry_after: Seconds that `RateLimited` states; None: it states nothing.
         failures: Share of the accepted calls that raise `ServiceDown`, 0..1, by chance.
         seed: Seed of that chance.
         clock: Returns monotonic seconds for the rate limit. In a test run by `clock.run` of a `VirtualClock`,
             give `clock.monotonic`.
 
-    `calls`: number of calls; `refused`: of these, the ones beyond the limit; `failed`: the ones that failed by chance.
-    `at_once_max`: largest number of calls running at the same time. `texts`: every text embedded, in order.
+    `calls` is the number of calls, `refused` the number of those beyond the limit, `failed` the number of those that
+    failed by chance, `at_once_max` the largest number that ran at the same time. `texts` has every text embedded, in
+    order.
     Thread-safe.
     """
 

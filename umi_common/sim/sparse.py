@@ -15,12 +15,12 @@ from umi_common.errors import EmbedderError
 
 
 class SimSparseFunction:
-    """A function from texts to {word: its count}, with the terms that words are expanded to.
+    """A function from texts to {word: its count}; a word may add further terms.
 
     `texts`: every text encoded, in order. `fail_on`: calls fail if a text contains it; None: none fails.
 
     Args:
-        expansions: {word: {term: weight}} that a text with the word gets, too.
+        expansions: {word: {term: weight}}; a text with the word gets these terms, too.
     """
 
     def __init__(self, expansions: Mapping[str, Mapping[str, float]] | None = None) -> None:
@@ -41,7 +41,7 @@ class SimSparseFunction:
 
 
 class SimSparseEncoder(SimSparseFunction):
-    """The same with the methods of sentence-transformers' `SparseEncoder`, whose tensors only `decode` reads."""
+    """As `SimSparseFunction`, with the methods of sentence-transformers' `SparseEncoder`; `decode` reads them."""
 
     def encode_document(self, sentences: Sequence[str]) -> tuple[dict[str, float], ...]:
         """For `decode`."""
@@ -63,7 +63,8 @@ class SimSparseEmbedding:
 
 
 class SimSparseTextEmbedding(SimSparseFunction):
-    """The same with the methods of fastembed's `SparseTextEmbedding`: terms are numbers, results come one by one."""
+    """As `SimSparseFunction`, with the methods of fastembed's `SparseTextEmbedding`, which yields one result after
+    another and has numbers as terms."""
 
     model_name = "sim/words"
 

@@ -113,7 +113,7 @@ class TextSearch:
         """The rows of the pool, sorted by id: those of the rankings and the neighbours of their best, those whose ids
         the probes name, and those that the query or a good candidate names.
         """
-        others = [self.known(self.request.named()), np.fromiter(named.rows, np.int64)]
+        others = [self.known(self.request.probe_ids()), np.fromiter(named.rows, np.int64)]
         others += [] if links is None else [links.target]
         return self.rows.with_neighbours(rankings, np.concatenate(others), self.request, self.allowed)
 

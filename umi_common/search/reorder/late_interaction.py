@@ -4,7 +4,7 @@
     w(q) = 1 - mean_i m(q, i)                                   a token that all candidates match counts little
     s(i) = sum_q w(q) * m(q, i) / sum_q w(q)                    MaxSim
     z(i) = (s(i) - mean s) / deviation of s                     over the candidates; below 0 counts as 0
-    final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: `ranking.neighbours.needs`, falls with the length
+    final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: `neighbours.length_factors`, falls with the length
 
 Then all scores are divided so that the largest is as large as before.
 
@@ -32,7 +32,7 @@ from umi_common.config import LateInteractionConfig
 from umi_common.embedders.default import default_embedder, embedded_tokenizer
 from umi_common.errors import EmbedderError
 from umi_common.pool import Floats, Ints, Pool, Vectors
-from umi_common.ranking.neighbours import needs
+from umi_common.ranking.neighbours import length_factors
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -154,4 +154,6 @@ def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight:
         return np.array(scores)
     similarity = token_weights @ matches / token_weights.sum()
     above = np.maximum(similarity - similarity.mean(), 0.0) / max(float(similarity.std()), DEVIATION_MIN)
-    return np.asarray(scores + np.maximum(scores, 0.0) * weight * needs(length) * above * above, dtype=np.float64)
+    return np.asarray(
+        scores + np.maximum(scores, 0.0) * weight * length_factors(length) * above * above, dtype=np.float64
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from umi_common.config import UmiConfig, checked_settings
+from umi_common.config import UmiConfig, check_settings
 from umi_common.embedders import CallableEmbedder, as_embedder, declared_dim
 from umi_common.errors import ConfigError, ReindexRequired, StoreLocked
 from umi_common.protocols import Embedder
@@ -93,7 +93,7 @@ def open_core(
     path: str | os.PathLike[str] | None, embedder: Any, config: UmiConfig | None, *, read_only: bool
 ) -> CoreHandle:
     """See `HybridStore.open`."""
-    checked_settings(config)
+    check_settings(config)
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
     directory = None if path is None else checked_directory(path)

@@ -85,7 +85,7 @@ class CandidateRows:
 
     def without_unranked(self) -> CandidateRows:
         """The rows that an arm ranks or a probe names."""
-        named = set(self.request.named())
+        named = set(self.request.probe_ids())
         ranked_rows = (np.concatenate([self.lexical_rank, self.dense_rank]) != NOT_RANKED).any(axis=0)
         pairs = zip(self.candidates, ranked_rows, strict=True)
         kept = [each for each, is_ranked in pairs if is_ranked or each.id in named]

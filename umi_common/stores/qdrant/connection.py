@@ -54,7 +54,6 @@ class Connection:
         self._client = client
         self._reading = {} if consistency is None else {"consistency": consistency}
         self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
-        self._renew_lock()
         renew_in_child(self, Connection._renew_lock)
         self.server = self._version()
         _refuse_old(self.server)

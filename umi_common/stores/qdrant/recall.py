@@ -93,7 +93,7 @@ def recall_many(
 
 def _pool_of_variations(pool: Pool, request: RecallRequest, which: slice) -> Pool:
     return pool.of_variations(
-        which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=frozenset(request.named())
+        which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=frozenset(request.probe_ids())
     )
 
 
