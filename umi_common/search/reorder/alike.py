@@ -4,7 +4,7 @@ The rows of a table, the lines of a timetable and filled-in forms differ in a fe
 for "GDP per capita Dominica 2010" the row of 2000 may be first, and for "from London to Paris" the flights back. Among
 the best `COMPARED` candidates, a is put before b if both of these are true:
 
-    |words(a) and words(b)| >= `SHARED` * min(|words(a)|, |words(b)|)
+    common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
 
 and one of these:
@@ -12,6 +12,8 @@ and one of these:
     held(a) contains held(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
 
+common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
+adjacent words: records of two layouts have few words in common, but more of them side by side than prose has.
 asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
 without function words, but with negations; if the query names a period and i is of it, the period is one more word.
 neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
@@ -25,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +41,8 @@ from umi_common.types import Chunk
 STAGE = "alike"
 COMPARED = 10
 """Best candidates that are compared; with 20 the results are the same."""
-SHARED = 0.5
-"""Alike texts have at least this share of the shorter one's words in common. Two texts of prose rarely do."""
+SHARED = 0.55
+"""Two texts of prose rarely have so much in common."""
 SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
 REACH = 3
@@ -55,6 +57,7 @@ class Words(NamedTuple):
     """The words of one text, and those that the query asks for; the formulas are at the top of this file."""
 
     all: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
     held: frozenset[str]
     asked: Sequence[str]
     """Sorted."""
@@ -107,13 +110,13 @@ def words_of(text: str, query: Sequence[str]) -> Words:
         query: Its words in order.
     """
     words = words_in(text) if len(text) <= CHARACTERS_MAX else []
-    every = frozenset(words)
+    every, pairs = frozenset(words), frozenset(pairwise(words))
     common = every.intersection(query)
     asked = [(at, word) for at, word in enumerate(words) if word in common]
     near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
     neighbours = near.intersection(pairwise(word for word in query if word in common))
     held = (common - all_function_words()) | (common & NEGATIONS)
-    return Words(every, held, sorted(word for _, word in asked), len(neighbours))
+    return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours))
 
 
 def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
@@ -137,5 +140,10 @@ def _comes_before(new: Words, other: Words, score: float, other_score: float) ->
     better_order = new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked
     if score < SCORE * other_score or not (more or better_order):
         return False
-    fewer = min(len(new.all), len(other.all))
-    return fewer > 0 and len(new.all & other.all) >= SHARED * fewer
+    return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
+
+
+def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
+    """The share of the smaller set that the other has, too; 0 if it is empty."""
+    fewer = min(len(one), len(other))
+    return len(one & other) / fewer if fewer else 0.0
