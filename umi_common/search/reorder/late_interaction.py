@@ -40,7 +40,7 @@ from umi_common.stores.dense.cosines import cosines
 from umi_common.types import Chunk
 
 STAGE = "late_interaction"
-DEVIATION_MIN = 0.08
+DEVIATION_MIN = 0.07
 """Smallest divisor of z, so that candidates whose matches are nearly equal gain next to nothing. 9 in 10 questions to
 chats and meetings have a deviation above 0.086; the entries of a changelog have 0.06."""
 COMPARED_CHARACTERS_MAX = 1_000
