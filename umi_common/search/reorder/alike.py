@@ -15,7 +15,8 @@ and one of these:
 common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
 adjacent words: records of two layouts have few words in common, but more of them side by side than prose has.
 asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
-without function words, but with negations; if the query names a period and i is of it, the period is one more word.
+without function words, but with negations; if the query names a period and i is of it, the period is one more word, and
+so is each word that the query excludes ("but not on AWS") and that the text lacks, unless a text states an exception.
 neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
 and also in the query if the words that the text lacks are left out of it.
 
@@ -32,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from umi_common.pool import Bools, Pool
+from umi_common.query.questions import EXCEPT, exclusion_in
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.exact import words_in
 from umi_common.search.trace import TraceBuilder
@@ -49,8 +51,12 @@ REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 CHARACTERS_MAX = 20_000
 """A longer text is compared with no other: reading its words would take 1 ms."""
+SCORE_EXCLUDING = 0.5
+"""In place of `SCORE` if the query excludes something: the texts that hold the excluded words score higher by them."""
 PERIOD = " "
 """Stands for the period that the query names, among words."""
+ABSENT = "-"
+"""Before an excluded word that a text lacks, among words."""
 
 
 class Words(NamedTuple):
@@ -83,13 +89,17 @@ def reorder_alike(
         trace: Gets the stage, if it changes the order.
     """
     rows = ranked.order[:COMPARED]
-    query_words = words_in(query[:CHARACTERS_MAX])
-    texts = [words_of(chunks[id].indexed_text, query_words) for id in pool.ids_at(rows)]
+    found = [chunks[id].indexed_text for id in pool.ids_at(rows)]
+    kept, excluded = exclusion_in(query) or (query, "")
+    if excluded and any(EXCEPT.search(text, 0, CHARACTERS_MAX) for text in found):  # "open daily except Mondays"
+        kept, excluded = query, ""
+    query_words, without = words_in(kept[:CHARACTERS_MAX]), frozenset(words_in(excluded)) - all_function_words()
+    texts = [words_of(text, query_words, without) for text in found]
     if of_period is not None:
         inside = of_period[rows].tolist()
         texts = [own._replace(held=own.held | {PERIOD}) if at else own for own, at in zip(texts, inside, strict=True)]
     scores = ranked.scores[rows]
-    order = fuller_first(texts, scores.tolist())
+    order = fuller_first(texts, scores.tolist(), SCORE_EXCLUDING if without else SCORE)
     if order == sorted(order):
         return ranked
     with trace.stage(STAGE):
@@ -103,11 +113,12 @@ def reorder_alike(
         )
 
 
-def words_of(text: str, query: Sequence[str]) -> Words:
+def words_of(text: str, query: Sequence[str], excluded: frozenset[str] = frozenset()) -> Words:
     """The words of a text for a query; none of a text that is longer than `CHARACTERS_MAX`.
 
     Args:
-        query: Its words in order.
+        query: Its words in order, up to what it excludes.
+        excluded: Words that it excludes.
     """
     words = words_in(text) if len(text) <= CHARACTERS_MAX else []
     every, pairs = frozenset(words), frozenset(pairwise(words))
@@ -116,29 +127,31 @@ def words_of(text: str, query: Sequence[str]) -> Words:
     near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
     neighbours = near.intersection(pairwise(word for word in query if word in common))
     held = (common - all_function_words()) | (common & NEGATIONS)
+    held |= {ABSENT + word for word in excluded - every}
     return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours))
 
 
-def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
+def fuller_first(texts: Sequence[Words], scores: Sequence[float], least: float = SCORE) -> list[int]:
     """The indices of n texts in their new order, best first.
 
     Args:
         scores: Of each text, falling.
+        least: Smallest share of the other's score.
     """
     order: list[int] = []
     for new in range(len(texts)):
         at = len(order)
-        while at and _comes_before(texts[new], texts[order[at - 1]], scores[new], scores[order[at - 1]]):
+        while at and _comes_before(texts[new], texts[order[at - 1]], scores[new], least * scores[order[at - 1]]):
             at -= 1
         order.insert(at, new)
     return order
 
 
-def _comes_before(new: Words, other: Words, score: float, other_score: float) -> bool:
+def _comes_before(new: Words, other: Words, score: float, least: float) -> bool:
     """Whether a text comes before another one, by the conditions at the top of this file."""
     more = new.held > other.held
     better_order = new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked
-    if score < SCORE * other_score or not (more or better_order):
+    if score < least or not (more or better_order):
         return False
     return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
 
