@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from umi_common.query.questions import questions_of
+from umi_common.query.questions import exclusion_in, questions_of
 
 MAIL = """Hi Anna,
 
@@ -69,3 +69,32 @@ def test_each_question_is_found(query, questions):
 @pytest.mark.parametrize("query", ONE)
 def test_a_query_of_one_question_and_one_of_none_have_no_others(query):
     assert questions_of(query) == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "kept", "excluded"),
+    [
+        ("projects but not on AWS", "projects", " on AWS"),
+        ("open tickets of room B12, other than the printer", "open tickets of room B12", " the printer"),
+        ("releases of dbforge 2.1 except 2.1.3", "releases of dbforge 2.1", " 2.1.3"),
+        ("Who scored in May, apart from Messi?", "Who scored in May", " Messi"),
+    ],
+)
+def test_a_query_excludes_what_it_names_last(query, kept, excluded):
+    assert exclusion_in(query) == (kept, excluded)
+    assert questions_of(query) == (kept,)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "can I return it without a receipt",
+        "countries other than France have nuclear power",
+        "which projects, apart from Falcon, are late",
+        "Other than the date, what is missing?",
+        "Everything except the Girl",
+        "The fridge is broken. Except for that, all is well.",
+    ],
+)
+def test_other_sentences_exclude_nothing(query):
+    assert exclusion_in(query) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,6 +132,56 @@ def test_a_prohibition_is_found_before_the_permission(allowed, forbidden, questi
             assert umi.search(question.format(room)).ids[0] == f"{room} no"
 
 
+SECTIONS = {
+    "Termination": "may be ended by either side with 45 days' notice",
+    "Liability": "limits damages to 250 thousand euros a year",
+    "Payment": "asks for payment within 30 days after receipt of the bill",
+    "Secrecy": "binds both sides to silence for 5 years after its end",
+    "Renewal": "is renewed for 2 years unless ended 90 days before",
+    "Law": "is governed by the laws in force in Utrecht",
+}
+PARTIES = ("Blue Heron Media", "Redstone Cement", "Pinewood Motors", "Calder Paper")
+
+
+def test_the_section_of_a_contract_is_found_by_its_number():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for party in PARTIES:
+            for position, (title, says) in enumerate(SECTIONS.items(), 1):
+                text = f"{position}. {title}. The lease with {party} {says}."
+                store.add([Chunk(f"{party} {position}", text, source=party, position=position)])
+        for party in PARTIES:
+            for number in range(1, len(SECTIONS) + 1):
+                assert umi.search(f"section {number} of the {party} lease").ids[0] == f"{party} {number}"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "projects of {} but not on AWS",
+        "which projects of {} are there, except those on AWS?",
+        "projects of {}, excluding AWS",
+        "{} projects other than on AWS",
+        "all projects of {} apart from AWS",
+    ],
+)
+def test_what_the_query_excludes_comes_last(question):
+    names, clouds = ("Acorn", "Birch", "Cedar", "Dahlia", "Elm", "Fern", "Gorse", "Hazel"), ("AWS", "Azure", "GCP")
+    on = {key: clouds[at % 3] for at, key in enumerate(product(PARTIES, names))}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"{a} {b}", f"Project {b} of {a} runs on {cloud}, in Java.") for (a, b), cloud in on.items()])
+        for party in PARTIES:
+            found = umi.search(question.format(party), limit=4).ids
+            assert "AWS" not in {on[party, id.split()[-1]] for id in found if id.startswith(party)}
+
+
+def test_a_text_that_states_an_exception_is_found_by_it():
+    days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sunday")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"{at}", f"Museum {at} is open every day except {days[at % 6]}.") for at in range(60)])
+        for at, day in enumerate(days):
+            assert {int(id) % 6 for id in umi.search(f"museums open every day except {day}").ids} == {at}
+
+
 def order_of(texts, query, scores=None):
     return fuller_first([words_of(text, words_in(query)) for text in texts], scores or [1.0] * len(texts))
 
@@ -141,6 +193,14 @@ def test_a_text_passes_those_before_it_that_hold_less():
 
 def test_a_text_that_lacks_a_word_of_the_other_does_not_pass_it():
     assert order_of(["line 14 stops at Museum", "line N4 stops at Stadium"], "line 14 Stadium") == [0, 1]
+
+
+def test_records_of_two_layouts_are_alike_by_what_they_have_in_common_word_for_word():
+    white = (
+        "Osprey Freight ordered 546 brass screws (white) for Aarhus, order SO-73867, delivery May, by road, prepaid."
+    )
+    red = "Sales order SO-71380. Customer: Osprey Freight. 530 x brass screws, red. Ship to Zagreb by rail in March."
+    assert order_of([white, red], "red brass screws for Osprey Freight") == [1, 0]
 
 
 def test_texts_that_share_few_words_keep_their_order():

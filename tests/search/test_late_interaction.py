@@ -49,6 +49,14 @@ def test_the_formula_by_hand():
     assert with_late_interaction(np.array([0.5, 1.0]), matches, np.array([150, 9]), 0.25) == approx([0.5625, 1.0])
 
 
+def test_near_duplicates_whose_words_match_nearly_alike_gain_next_to_nothing():
+    # s = .71 and .69, so the deviation is .01, and .07 counts in its place: z = 1 / 7, and .25 z^2 = .0051.
+    matches = np.array([[0.71, 0.69]])
+    assert with_late_interaction(np.ones(2), matches, np.zeros(2, dtype=np.int64), 0.25) == approx(
+        [1.0051, 1.0], abs=1e-4
+    )
+
+
 def test_each_token_of_the_query_meets_its_most_similar_token():
     vectors = np.eye(3, dtype=np.float32)
     query = np.array([[1, 0, 0], [0, 0.6, 0.8]], dtype=np.float32)

@@ -413,6 +413,12 @@ def test_a_name_is_found_between_signs(asked):
     assert name.search("Joins parts: os.path.join")
 
 
+def test_a_name_is_not_found_inside_a_longer_one():
+    (name,) = looked_up("what does load_orders do?").names
+    assert name.search("x = _load_orders(path)") and name.search("Orders::load_orders")
+    assert not name.search("load_orders_async(path)") and not name.search("async_load_orders(path)")
+
+
 def test_beside_a_name_function_words_may_stand_between_keywords():
     assert looked_up("backup in Node.js").keywords == ["backup", "node", "js"]
     assert looked_up("backup in town").keywords == []

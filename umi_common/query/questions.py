@@ -1,7 +1,8 @@
-"""The questions of a query that holds several, or one beside other text, such as a mail or code.
+"""The questions of a query that holds several, or one beside other text, such as a mail or code; what it excludes.
 
-Each is searched as a variation of the query, too. Without that, the words around a question decide what is found, and
-of two questions the one with the rarer words gets all places. Measured in docs/decisions.md.
+Each question is searched as a variation of the query, too. Without that, the words around a question decide what is
+found, and of two questions the one with the rarer words gets all places. So is "projects" of "projects, but not on
+AWS": without that, the projects on AWS come first. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -49,11 +50,19 @@ _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
 _MARKED = re.compile(r"\?[\"')*\s]*$")
+EXCEPT = re.compile(r"\b(?:but not|except|excluding|other than|apart from|aside from)\b", re.IGNORECASE)
+_EXCLUSION = re.compile(
+    rf"(?P<kept>(?:[^.?!\n]|\.\b)+?),? {EXCEPT.pattern}"
+    rf"(?P<excluded>(?: (?!{_VERB})[^\s.?!,]+(?:\.\b[^\s.?!,]+)*){{1,8}})[.?!]*",
+    re.IGNORECASE,
+)
+"""A query of one sentence that ends with at most eight words on what it excludes, without a verb."""
 _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
 def questions_of(query: str) -> tuple[str, ...]:
-    """The questions of a query without their frames, in its order; none if it is one question alone, or has many.
+    """The questions of a query without their frames, in its order; none if it is one question alone, or has many. Of a
+    query that excludes something, what it asks for.
 
     A question is a sentence that ends in a question mark, or, if there is none, one that begins as a question. Lines of
     code, favours ("could you have a look?"), questions without a subject ("Can you clarify?") and those that refer to
@@ -64,6 +73,9 @@ def questions_of(query: str) -> tuple[str, ...]:
     questions = _with_subject(filter(_MARKED.search, prose))
     if not questions and ("?" not in query or len(prose) < len(sentences)):  # "?" may be a sign of code
         questions = _with_subject(filter(_UNMARKED.match, prose))
+    excluding = exclusion_in(query)
+    if excluding is not None:
+        return (excluding[0],)
     if len(prose) == len(sentences):
         questions = [question for question in questions if REFERRING.isdisjoint(_WORD.findall(question.lower()))]
     if len(questions) == 1 and _count(questions[0]) > WHOLE_SHARE * _count(query):
@@ -75,6 +87,15 @@ def words_around(query: str, questions: Iterable[str]) -> float:
     """Words of a query outside its questions per word of these; 0 if they are nearly the whole query, or none."""
     asking, words = sum(map(_count, questions)), _count(query)
     return (words - asking) / asking if 0 < asking <= WHOLE_SHARE * words else 0.0
+
+
+def exclusion_in(query: str) -> tuple[str, str] | None:
+    """A query up to what it excludes, and what it excludes: ("projects", " on AWS"); None if it excludes nothing.
+
+    "Without" excludes nothing, because a text on what can be done without a receipt holds these words.
+    """
+    found = _EXCLUSION.fullmatch(query.strip())
+    return (found["kept"], found["excluded"]) if found and _content(found["kept"]) else None
 
 
 def is_question(query: str) -> bool:
@@ -102,10 +123,15 @@ def _with_subject(sentences: Iterable[str]) -> list[str]:
 
 
 def _has_subject(question: str) -> bool:
-    words = _WORD.findall(question.lower())
-    content = [word for word in words if len(word) > 1 and word not in _NO_CONTENT]
-    enough = len(content) > 1 or (len(content) == 1 and IN_CONVERSATION.isdisjoint(words))
+    content = _content(question)
+    in_conversation = not IN_CONVERSATION.isdisjoint(_WORD.findall(question.lower()))
+    enough = len(content) > in_conversation
     return enough and _count(question) >= QUESTION_WORDS_MIN and not _FAVOUR.match(question)
+
+
+def _content(text: str) -> list[str]:
+    """Its words in lower case that are neither function words nor part of a frame."""
+    return [word for word in _WORD.findall(text.lower()) if len(word) > 1 and word not in _NO_CONTENT]
 
 
 def _count(text: str) -> int:

@@ -4,7 +4,7 @@ The rows of a table, the lines of a timetable and filled-in forms differ in a fe
 for "GDP per capita Dominica 2010" the row of 2000 may be first, and for "from London to Paris" the flights back. Among
 the best `COMPARED` candidates, a is put before b if both of these are true:
 
-    |words(a) and words(b)| >= `SHARED` * min(|words(a)|, |words(b)|)
+    common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
 
 and one of these:
@@ -12,8 +12,11 @@ and one of these:
     held(a) contains held(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
 
+common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
+adjacent words: records of two layouts have few words in common, but more of them side by side than prose has.
 asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
-without function words, but with negations; if the query names a period and i is of it, the period is one more word.
+without function words, but with negations; if the query names a period and i is of it, the period is one more word, and
+so is each word that the query excludes ("but not on AWS") and that the text lacks, unless a text states an exception.
 neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
 and also in the query if the words that the text lacks are left out of it.
 
@@ -25,11 +28,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from umi_common.pool import Bools, Pool
+from umi_common.query.questions import EXCEPT, exclusion_in
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.exact import words_in
 from umi_common.search.trace import TraceBuilder
@@ -39,22 +43,27 @@ from umi_common.types import Chunk
 STAGE = "alike"
 COMPARED = 10
 """Best candidates that are compared; with 20 the results are the same."""
-SHARED = 0.5
-"""Alike texts have at least this share of the shorter one's words in common. Two texts of prose rarely do."""
+SHARED = 0.55
+"""Two texts of prose rarely have so much in common."""
 SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 CHARACTERS_MAX = 20_000
 """A longer text is compared with no other: reading its words would take 1 ms."""
+SCORE_EXCLUDING = 0.5
+"""In place of `SCORE` if the query excludes something: the texts that hold the excluded words score higher by them."""
 PERIOD = " "
 """Stands for the period that the query names, among words."""
+ABSENT = "-"
+"""Before an excluded word that a text lacks, among words."""
 
 
 class Words(NamedTuple):
     """The words of one text, and those that the query asks for; the formulas are at the top of this file."""
 
     all: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
     held: frozenset[str]
     asked: Sequence[str]
     """Sorted."""
@@ -80,13 +89,17 @@ def reorder_alike(
         trace: Gets the stage, if it changes the order.
     """
     rows = ranked.order[:COMPARED]
-    query_words = words_in(query[:CHARACTERS_MAX])
-    texts = [words_of(chunks[id].indexed_text, query_words) for id in pool.ids_at(rows)]
+    found = [chunks[id].indexed_text for id in pool.ids_at(rows)]
+    kept, excluded = exclusion_in(query) or (query, "")
+    if excluded and any(EXCEPT.search(text, 0, CHARACTERS_MAX) for text in found):  # "open daily except Mondays"
+        kept, excluded = query, ""
+    query_words, without = words_in(kept[:CHARACTERS_MAX]), frozenset(words_in(excluded)) - all_function_words()
+    texts = [words_of(text, query_words, without) for text in found]
     if of_period is not None:
         inside = of_period[rows].tolist()
         texts = [own._replace(held=own.held | {PERIOD}) if at else own for own, at in zip(texts, inside, strict=True)]
     scores = ranked.scores[rows]
-    order = fuller_first(texts, scores.tolist())
+    order = fuller_first(texts, scores.tolist(), SCORE_EXCLUDING if without else SCORE)
     if order == sorted(order):
         return ranked
     with trace.stage(STAGE):
@@ -100,42 +113,50 @@ def reorder_alike(
         )
 
 
-def words_of(text: str, query: Sequence[str]) -> Words:
+def words_of(text: str, query: Sequence[str], excluded: frozenset[str] = frozenset()) -> Words:
     """The words of a text for a query; none of a text that is longer than `CHARACTERS_MAX`.
 
     Args:
-        query: Its words in order.
+        query: Its words in order, up to what it excludes.
+        excluded: Words that it excludes.
     """
     words = words_in(text) if len(text) <= CHARACTERS_MAX else []
-    every = frozenset(words)
+    every, pairs = frozenset(words), frozenset(pairwise(words))
     common = every.intersection(query)
     asked = [(at, word) for at, word in enumerate(words) if word in common]
     near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
     neighbours = near.intersection(pairwise(word for word in query if word in common))
     held = (common - all_function_words()) | (common & NEGATIONS)
-    return Words(every, held, sorted(word for _, word in asked), len(neighbours))
+    held |= {ABSENT + word for word in excluded - every}
+    return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours))
 
 
-def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
+def fuller_first(texts: Sequence[Words], scores: Sequence[float], least: float = SCORE) -> list[int]:
     """The indices of n texts in their new order, best first.
 
     Args:
         scores: Of each text, falling.
+        least: Smallest share of the other's score.
     """
     order: list[int] = []
     for new in range(len(texts)):
         at = len(order)
-        while at and _comes_before(texts[new], texts[order[at - 1]], scores[new], scores[order[at - 1]]):
+        while at and _comes_before(texts[new], texts[order[at - 1]], scores[new], least * scores[order[at - 1]]):
             at -= 1
         order.insert(at, new)
     return order
 
 
-def _comes_before(new: Words, other: Words, score: float, other_score: float) -> bool:
+def _comes_before(new: Words, other: Words, score: float, least: float) -> bool:
     """Whether a text comes before another one, by the conditions at the top of this file."""
     more = new.held > other.held
     better_order = new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked
-    if score < SCORE * other_score or not (more or better_order):
+    if score < least or not (more or better_order):
         return False
-    fewer = min(len(new.all), len(other.all))
-    return fewer > 0 and len(new.all & other.all) >= SHARED * fewer
+    return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
+
+
+def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
+    """The share of the smaller set that the other has, too; 0 if it is empty."""
+    fewer = min(len(one), len(other))
+    return len(one & other) / fewer if fewer else 0.0

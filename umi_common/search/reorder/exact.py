@@ -246,7 +246,7 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     """A pattern of a name of a program, also with other signs or white space between its parts: "cache.ttl" finds
     "cache:", and "ttl" in the next line."""
     pattern = r"[\W_]{0,8}".join(map(re.escape, PART_OF_A_CODE.findall(name)))
-    return re.compile(rf"(?<![^\W_]){pattern}(?![^\W_])", re.IGNORECASE)
+    return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE)
 
 
 def _without_signs(word: str) -> str:
