@@ -346,12 +346,12 @@ def stated_positions(documents: Sequence[Document], source_key: str | None) -> l
 def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> set[str]:
     """The sources in which two texts of one page have the same start index: it counts within a part of the page, such
     as the section that an earlier splitter made, or the row of a CSV file."""
-    first: dict[tuple[str, str, int], str] = {}
+    first: dict[tuple[str, int, int], str] = {}
     found = set()
     for document in documents:
         source, start = _source_of(document, source_key), _start(document)
         if start is not None:
-            place = (source, str(document.metadata.get(PAGE)), start)
+            place = (source, _number(document.metadata.get(PAGE)), start)
             if first.setdefault(place, document.page_content) != document.page_content:
                 found.add(source)
     return found

@@ -109,13 +109,13 @@ def test_sections_split_once_more_keep_their_reading_order():
 
 
 def test_sections_of_several_pages_keep_their_reading_order():
-    places = [(0, 0), (0, 50), (0, 0), (1, 20), (1, 20), (2, 40)]
-    documents = [
-        Document(page_content=f"{n}", metadata={"source": "a.pdf", "page": page, "start_index": start})
-        for n, (page, start) in enumerate(places)
-    ]
-    positions = [chunk.position for chunk in to_chunks(documents, KEYS, Counter())[1]]
-    assert positions == sorted(set(positions))
+    for places in ([(0, 0), (0, 50), (0, 0), (1, 20), (1, 20), (2, 40)], [("i", 0), ("i", 50), ("ii", 0), ("ii", 60)]):
+        documents = [
+            Document(page_content=f"{n}", metadata={"source": "a.pdf", "page": page, "start_index": start})
+            for n, (page, start) in enumerate(places)
+        ]
+        positions = [chunk.position for chunk in to_chunks(documents, KEYS, Counter())[1]]
+        assert positions == sorted(set(positions))
 
 
 def test_a_document_that_is_given_twice_changes_no_position():
