@@ -12,7 +12,7 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 
 TEXT = "".join(random.Random(7).choices("abcdefgh   ", k=400))
-LARGE = TokenBudget(max_total=100_000, per_source_max=100_000, per_chunk_max=100_000)
+LARGE = TokenBudget(max_total=100_000)
 
 
 def parts_of(found, **policy):

@@ -33,7 +33,7 @@ def item(id: str, text: str, score: float | None = None, doc: str | None = None,
 
 
 def of(total: int, **options) -> UmiContextBudget:
-    budget = TokenBudget(max_total=total, per_source_max=total, per_chunk_max=total)
+    budget = TokenBudget(max_total=total)
     return UmiContextBudget(budget=budget, counter=words, **options)
 
 

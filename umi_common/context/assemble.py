@@ -153,10 +153,12 @@ def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
         found = packing.render([piece.cut(len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
         if found is not None:
             return found
+    caps = [
+        f"{cap} per {what}" for what, cap in (("source", budget.per_source_max), ("chunk", budget.per_chunk_max)) if cap
+    ]
     raise BudgetError(
-        f"{budget.available} tokens (per source {budget.per_source_max}, per chunk {budget.per_chunk_max}) cannot hold "
-        f"a part's frame and one character of any hit, counted by {packing.counter.name}; raise the budget, or set "
-        "citation='' and a shorter format"
+        f"{', '.join([f'{budget.available} tokens', *caps])} cannot hold a part's frame and one character of any hit, "
+        f"counted by {packing.counter.name}; raise the budget, or set citation='' and a shorter format"
     )
 
 

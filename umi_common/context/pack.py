@@ -5,6 +5,7 @@ The tokens of a context are estimated as the sum of the tokens of its parts. `as
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -91,10 +92,11 @@ class Packing:
     def render(self, pieces: Sequence[Piece]) -> Rendered | None:
         """The finished text of these pieces; None if it is over a cap."""
         parts = lay_out(pieces, self.policy, self.counter)
-        if max(_tokens_by_source(parts).values(), default=0) > self.budget.per_source_max:
+        source_cap, chunk_cap = self.budget.per_source_max, self.budget.per_chunk_max
+        if source_cap is not None and max(_tokens_by_source(parts).values(), default=0) > source_cap:
             return None
         shown = [piece.text for piece in pieces if piece.copy_of is None]
-        if any(self.counter.count(text) > self.budget.per_chunk_max for text in shown):
+        if chunk_cap is not None and any(self.counter.count(text) > chunk_cap for text in shown):
             return None
         text = self._format.render(parts)
         tokens = self.counter.measure(text)
@@ -116,10 +118,10 @@ class Packing:
         return best
 
     def room(self, piece: Piece) -> int:
-        """Estimate of the number of tokens of this piece's text that fit under all three caps."""
-        first = piece.source not in self._by_source
+        """Estimate of the number of tokens of this piece's text that fit under all caps."""
+        first, cap = piece.source not in self._by_source, self.budget.per_chunk_max
         total = self.budget.available - self._spent - self._frame(piece, first=first)
-        return min(total, self._source_room(piece), self.budget.per_chunk_max)
+        return min(total, self._source_room(piece), total if cap is None else cap)
 
     def shown_by(self, piece: Piece) -> str | None:
         """The id of the chosen piece with the same text; None if there is none."""
@@ -138,7 +140,7 @@ class Packing:
                 return self._refuse(id, SAME_TEXT, same)
             return self._choose(replace(piece, copy_of=same), tokens, 0)
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
-        if room < cap and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
+        if (cap is None or room < cap) and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
             return self._refuse(id, "total" if total < source else "source")
         piece = self._within_chunk_cap(piece)
         if not piece.text:
@@ -162,11 +164,12 @@ class Packing:
         return True
 
     def _source_room(self, piece: Piece) -> int:
-        return self.budget.per_source_max - self._spent_source.get(piece.source, 0)
+        cap = self.budget.per_source_max
+        return sys.maxsize if cap is None else cap - self._spent_source.get(piece.source, 0)
 
     def _within_chunk_cap(self, piece: Piece) -> Piece:
         cap, counter, text = self.budget.per_chunk_max, self.counter, piece.text
-        if not counter.surely_exceeds(text, cap) and counter.count(text) <= cap:
+        if cap is None or (not counter.surely_exceeds(text, cap) and counter.count(text) <= cap):
             return piece
         end = self._cuts.get(piece.chunk.id)
         if end is None:
