@@ -339,7 +339,7 @@ class AssemblyConfig(Frozen):
     per_source_max: OneOrMore | None = None
     """Largest number of tokens of one source; None: only the whole text has a limit."""
     per_chunk_max: OneOrMore | None = None
-    """Largest number of tokens of one chunk; None: likewise."""
+    """Largest number of tokens of one chunk; None: a quarter of the whole, but at least 1,024; more if any are left."""
     order: Literal["score", "source", "chronological", "edges-first"] = "score"
     format: str = "plain"
     pack: Literal["score", "density"] = "score"

@@ -24,7 +24,8 @@ class TokenBudget:
     Args:
         max_total: The whole text: parts, separators, headers, citations, and the `reserves` kept free beside it.
         per_source_max: All text of one source, counted part by part; None: as much as the whole.
-        per_chunk_max: The text of one chunk; a longer one is cut down to it; None: as much as the whole.
+        per_chunk_max: The text of one chunk; a longer one is cut down to it. None: a quarter of the whole, but at
+            least 1,024, and more if tokens are left.
         reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
         kinds: Tokens kept for the chunks of a kind: {"code": 800}. If these need fewer, all kinds share the rest.
 

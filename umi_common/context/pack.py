@@ -18,6 +18,11 @@ from umi_common.context.trim import cut_to_fit
 
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
+CHUNK_SHARE = 4
+"""Where `per_chunk_max` is None, a chunk is first cut to the budget divided by this, so that the beginnings of several
+long chunks are shown and not one chunk alone."""
+CHUNK_LEAST = 1_024
+"""Tokens. But it is not cut to fewer than this, whatever the budget."""
 SAMPLE_TEXT = "x"
 """A part's text while the tokens around it are counted. Without a text, a tokenizer would count the space before it as
 a token; with one, the space belongs to the word's token."""
@@ -42,6 +47,7 @@ class Packing:
         self.budget, self.policy, self.counter = budget, policy, counter
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
+        self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
         self._format = format_of(policy)
         self._shown: dict[str, str] = {}
         self._spent = counter.count(self._format.text_around_parts())
@@ -118,10 +124,10 @@ class Packing:
         return best
 
     def room(self, piece: Piece) -> int:
-        """Estimate of the number of tokens of this piece's text that fit under all caps."""
-        first, cap = piece.source not in self._by_source, self.budget.per_chunk_max
+        """Estimate of the number of tokens of this piece's text that fit under all three caps."""
+        first = piece.source not in self._by_source
         total = self.budget.available - self._spent - self._frame(piece, first=first)
-        return min(total, self._source_room(piece), total if cap is None else cap)
+        return min(total, self._source_room(piece), self._chunk_cap)
 
     def shown_by(self, piece: Piece) -> str | None:
         """The id of the chosen piece with the same text; None if there is none."""
@@ -130,7 +136,7 @@ class Packing:
 
     def _try(self, piece: Piece, limit: int) -> bool:
         """Choose the piece, or record why not; returns whether it was chosen. Tokens are counted last: it is slow."""
-        id, cap = piece.chunk.id, self.budget.per_chunk_max
+        id, cap = piece.chunk.id, self._chunk_cap
         total, source = limit - self._spent, self._source_room(piece)
         room, same = min(total, source), self.shown_by(piece)
         if same is not None:
@@ -140,7 +146,7 @@ class Packing:
                 return self._refuse(id, SAME_TEXT, same)
             return self._choose(replace(piece, copy_of=same), tokens, 0)
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
-        if (cap is None or room < cap) and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
+        if room < cap and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
             return self._refuse(id, "total" if total < source else "source")
         piece = self._within_chunk_cap(piece)
         if not piece.text:
@@ -168,8 +174,8 @@ class Packing:
         return sys.maxsize if cap is None else cap - self._spent_source.get(piece.source, 0)
 
     def _within_chunk_cap(self, piece: Piece) -> Piece:
-        cap, counter, text = self.budget.per_chunk_max, self.counter, piece.text
-        if cap is None or (not counter.surely_exceeds(text, cap) and counter.count(text) <= cap):
+        cap, counter, text = self._chunk_cap, self.counter, piece.text
+        if not counter.surely_exceeds(text, cap) and counter.count(text) <= cap:
             return piece
         end = self._cuts.get(piece.chunk.id)
         if end is None:
