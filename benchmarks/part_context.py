@@ -31,7 +31,7 @@ WORDS = (  # noqa: SIM905 - a sentence reads better than a list of 40 strings
 ).split()
 CASES = {
     "context, 15 chunks of 4 sources": (15, 100, 4, TokenBudget()),
-    "context, 200 chunks of 400 tokens": (200, 400, 20, TokenBudget(max_total=8_000, per_source_max=8_000)),
+    "context, 200 chunks of 400 tokens": (200, 400, 20, TokenBudget(max_total=8_000)),
 }
 REPEATS = 20
 

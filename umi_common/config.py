@@ -336,10 +336,10 @@ class AssemblyConfig(Frozen):
 
     max_total: OneOrMore = 4_096
     """Largest number of tokens of the whole text."""
-    per_source_max: OneOrMore = 2_048
-    """Largest number of tokens of one source."""
-    per_chunk_max: OneOrMore = 1_024
-    """Largest number of tokens of one chunk."""
+    per_source_max: OneOrMore | None = None
+    """Largest number of tokens of one source; None: only the whole text has a limit."""
+    per_chunk_max: OneOrMore | None = None
+    """Largest number of tokens of one chunk; None: a quarter of the whole, but at least 1,024; more if any are left."""
     order: Literal["score", "source", "chronological", "edges-first"] = "score"
     format: str = "plain"
     pack: Literal["score", "density"] = "score"

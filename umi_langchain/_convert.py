@@ -46,8 +46,7 @@ def to_chunks(
     """The id of every document that is not skipped, in their order, and the chunks to store.
 
     The id is `Document.id`, else a hash of text and metadata; documents without id, but with equal text and metadata,
-    are one chunk. The position in the source is that of the metadata: under `keys.position`, or the splitter's start
-    index.
+    are one chunk. The position in the source is that of the metadata: under `keys.position`, or as `stated_positions`.
 
     Args:
         following: Source -> the position after its last document; updated. A document without a position in its
@@ -65,14 +64,10 @@ def to_chunks(
     chunks: list[Chunk] = []
     taken: set[str] = set()
     hashed: set[str] = set()
-    for index, document in enumerate(documents):
-        if not isinstance(document, Document):
-            raise InvalidChunk(
-                f"document {index} is {type(document).__name__}; expected a list of LangChain Documents; "
-                "from_texts takes strings"
-            )
-        source = str(document.metadata.get(keys.source)) if keys.source is not None else ""
-        position = _offset(document.metadata)
+    documents = _checked(documents)
+    stated = stated_positions(documents, keys.source)
+    for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
+        source = _source_of(document, keys.source)
         if following is not None:
             position = following[source] if position is None else position
             following[source] = position + 1
@@ -91,8 +86,8 @@ def to_chunks(
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(f"document {index}: {error}{advice}") from error
-            stated = source if document.metadata.get(keys.source) is not None else None
-            skipped.append(SkippedChunk(index, document.id, stated, str(error)))
+            named = source if document.metadata.get(keys.source) is not None else None
+            skipped.append(SkippedChunk(index, document.id, named, str(error)))
             continue
         ids.append(chunk.id)
         if equal:
@@ -316,8 +311,60 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
     return f"{message.type}: {message_text(message)}"
 
 
-def _offset(metadata: Mapping[str, Any]) -> int | None:
-    start, page = metadata.get(START_INDEX), metadata.get(PAGE)
-    if not isinstance(start, int) or start < 0:  # -1: the splitter did not find the text in the page
-        return None
-    return start + CHARACTERS_PER_PAGE * page if isinstance(page, int) else start
+def _checked(documents: Iterable[Document]) -> list[Document]:
+    documents = list(documents)
+    for index, document in enumerate(documents):
+        if not isinstance(document, Document):
+            raise InvalidChunk(
+                f"document {index} is {type(document).__name__}; expected a list of LangChain Documents; "
+                "from_texts takes strings"
+            )
+    return documents
+
+
+def stated_positions(documents: Sequence[Document], source_key: str | None) -> list[int | None]:
+    """The position that the splitter's start index gives each document; None: it has none.
+
+    Start indexes rise with the page. Of a source that `sources_in_parts` names, they count within a part: a document
+    begins a part if it is on another page than the one before it in the list, or starts no later.
+    """
+    in_parts = sources_in_parts(documents, source_key)
+    parts: dict[str, tuple[int, object, int]] = {}
+    positions: list[int | None] = []
+    for document in documents:
+        source, page, start = _source_of(document, source_key), document.metadata.get(PAGE), _start(document)
+        if start is None or source not in in_parts:
+            positions.append(None if start is None else start + CHARACTERS_PER_PAGE * _number(page))
+            continue
+        part, last_page, last_start = parts.get(source, (0, page, -1))
+        part += page != last_page or start <= last_start
+        parts[source] = (part, page, start)
+        positions.append(start + CHARACTERS_PER_PAGE * part)
+    return positions
+
+
+def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> set[str]:
+    """The sources in which two texts of one page have the same start index: it counts within a part of the page, such
+    as the section that an earlier splitter made, or the row of a CSV file."""
+    first: dict[tuple[str, int, int], str] = {}
+    found = set()
+    for document in documents:
+        source, start = _source_of(document, source_key), _start(document)
+        if start is not None:
+            place = (source, _number(document.metadata.get(PAGE)), start)
+            if first.setdefault(place, document.page_content) != document.page_content:
+                found.add(source)
+    return found
+
+
+def _source_of(document: Document, key: str | None) -> str:
+    return "" if key is None else str(document.metadata.get(key))
+
+
+def _start(document: Document) -> int | None:
+    start = document.metadata.get(START_INDEX)
+    return start if isinstance(start, int) and start >= 0 else None  # -1: the splitter did not find the text
+
+
+def _number(page: object) -> int:
+    return page if isinstance(page, int) else 0

@@ -17,7 +17,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
 from umi_common.types import Hit, utf8_text
-from umi_langchain._convert import PAGE, SCORE_KEY, START_INDEX, to_chunks
+from umi_langchain._convert import PAGE, SCORE_KEY, START_INDEX, sources_in_parts, to_chunks
 from umi_langchain._sections import IDS_KEY
 
 
@@ -65,7 +65,8 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
             if document.page_content.strip()
         ]
         keys = PlaceKeys(self.source_key, self.position_key, self.time_key)
-        ids, chunks = to_chunks([self._as_read(document) for document in filled], keys)
+        in_parts = sources_in_parts(filled, self.source_key)
+        ids, chunks = to_chunks([self._as_read(document, in_parts) for document in filled], keys)
         # Two stores may count their ids alike, so that a text is known by both. Of a repeated one the first counts.
         texts = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
         scores = dict(zip(reversed(texts), reversed(scores_of_documents(filled)), strict=True))
@@ -78,11 +79,17 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
         ]
 
-    def _as_read(self, document: Document) -> Document:
-        """The document with the metadata that packing reads; the rest may be any object."""
+    def _as_read(self, document: Document, in_parts: set[str]) -> Document:
+        """The document with the metadata that packing reads; the rest may be any object.
+
+        Args:
+            in_parts: Sources whose start indexes say nothing, as the list is in no reading order.
+        """
         places = (self.source_key, self.position_key, self.time_key, START_INDEX, PAGE)
         read = {*places, self.policy.kind_key, *self.policy.offset_keys, HEAD_KEY, LINE_KEY}
         metadata = {key: value for key, value in document.metadata.items() if key in read}
+        if str(metadata.get(self.source_key)) in in_parts:
+            metadata.pop(START_INDEX, None)
         return document.model_copy(update={"metadata": metadata})
 
 

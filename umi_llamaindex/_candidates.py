@@ -12,7 +12,7 @@ from llama_index.core.schema import NodeWithScore
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.protocols import Store
-from umi_llamaindex._convert import node_text
+from umi_llamaindex._convert import START, node_text
 from umi_llamaindex._parts import embed_model_of
 
 log = logging.getLogger("umi")
@@ -49,7 +49,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) positions in reading order: adjacent nodes differ by exactly 1, all others by more.
+    """(n,) positions in reading order, as far as known: adjacent nodes differ by exactly 1, all others by more.
 
     Args:
         items: Nodes whose relationships may name the previous and the next node.
@@ -58,7 +58,8 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))
     follows = {id: next_id for id, next_id in after.items() if id in rows and next_id in rows}
-    firsts = [id for id in rows if id not in set(follows.values())]
+    inner = set(follows.values())
+    firsts = sorted((id for id in rows if id not in inner), key=lambda id: _start(items[rows[id]]))
     positions = np.full(len(items), -1, dtype=np.int64)
     free = 0
     for start in (*firsts, *rows):  # `rows` too: in a circle of nodes each follows another, so none is in `firsts`
@@ -72,6 +73,11 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
         positions[row] = free
         free += 2
     return positions
+
+
+def _start(item: NodeWithScore) -> int:
+    """The offset of a node in its document; 0 if it states none."""
+    return getattr(item.node, START, None) or 0
 
 
 def _links(items: Sequence[NodeWithScore]) -> dict[str, str]:

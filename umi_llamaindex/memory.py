@@ -52,7 +52,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     priority: int = 1
     across_sessions: bool = False
     """Whether the user's other sessions are searched, too."""
-    budget: TokenBudget = TokenBudget(max_total=1_000, per_source_max=1_000, per_chunk_max=500)
+    budget: TokenBudget = TokenBudget(max_total=1_000, per_chunk_max=500)
     """Limits in tokens of the memories in a prompt: in total, per source and per chunk. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy(format="({date}) {text}", citation="", separator="\n", neighbours=1)
     """How memories are chosen and written: best first, so that truncation removes the worst."""

@@ -53,6 +53,19 @@ def test_the_source_cap_stops_one_source_and_not_the_others():
     assert [(drop.id, drop.reason) for drop in context.stats.dropped] == [("b", "source")]
 
 
+def test_one_source_and_one_chunk_may_take_the_whole_budget():
+    chapters = [
+        hit(f"c{n}", f"chapter {n} " * 600, 1 - n / 10, n, source="book.pdf", position=2 * n) for n in range(1, 6)
+    ]
+    assert bare(chapters, 8_000).stats.tokens == 6_000
+    assert bare(hits("word " * 7_000), 8_000).stats.tokens == 7_000
+
+
+def test_of_long_chunks_several_begin_before_one_is_shown_further():
+    found = hits("a " * 3_000, "b " * 3_000, "c " * 3_000, "d")
+    assert [part.tokens for part in bare(found, 8_000)] == [3_000, 2_999, 2_000, 1]
+
+
 def test_chunks_without_a_source_are_sources_of_their_own():
     found = [hit("a", "a a a", 0.9), hit("b", "b b b", 0.8)]
     assert bare(found, 100, per_source_max=4).ids == ["a", "b"]

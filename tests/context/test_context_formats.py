@@ -15,7 +15,7 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.format import NOT_XML
 
-LARGE = TokenBudget(max_total=10**6, per_source_max=10**6, per_chunk_max=10**6)
+LARGE = TokenBudget(max_total=10**6)
 FOUND = [
     hit("a", "Mira bought a house.", 0.9, 1, source="talk-1", position=3, time=MAY),
     hit("b", "The roof leaks.", 0.8, 2, source="talk-2", position=1, time=MAY + timedelta(days=20)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import inf
 
 import pytest
 from context_toys import CL100K_FOLDER, Words, shown
@@ -68,8 +69,8 @@ HITS = st.lists(
 BUDGETS = st.builds(
     TokenBudget,
     max_total=st.integers(1, 300),
-    per_source_max=st.integers(1, 200),
-    per_chunk_max=st.integers(1, 100),
+    per_source_max=st.none() | st.integers(1, 200),
+    per_chunk_max=st.none() | st.integers(1, 100),
     kinds=st.sampled_from([{}, {"code": 20}, {"code": 20, "text": 5}]),
 )
 POLICIES = st.builds(
@@ -118,8 +119,8 @@ def test_no_cap_is_ever_exceeded_and_something_is_there_when_something_fits(foun
         assert part.tokens == count(part.text)
         spent[part.source_key] = spent.get(part.source_key, 0) + part.tokens
         for span in part.spans:
-            assert count(part.text[span.at : span.at + span.end - span.start]) <= budget.per_chunk_max
-    assert all(tokens <= budget.per_source_max for tokens in spent.values())
+            assert count(part.text[span.at : span.at + span.end - span.start]) <= (budget.per_chunk_max or inf)
+    assert all(tokens <= (budget.per_source_max or inf) for tokens in spent.values())
     chunks = {hit.chunk.id: hit.chunk for hit in found} | {c.id: c for cs in around.values() for c in cs}
     assert all(shown(part, chunks) for part in context.parts)
     assert len(set(context.ids)) == len(context.ids)
@@ -127,12 +128,12 @@ def test_no_cap_is_ever_exceeded_and_something_is_there_when_something_fits(foun
 
 def too_small(hit, budget, count):
     first = hit.chunk.text[: visible(hit)]
-    return count(first) > min(budget.per_source_max, budget.per_chunk_max)
+    return count(first) > min(budget.per_source_max or inf, budget.per_chunk_max or inf)
 
 
 def smallest(hit, policy):
     """The least that can be shown of a hit: all of it if it is one character, else its first, marked as cut."""
-    budget = TokenBudget(max_total=10**6, per_source_max=10**6, per_chunk_max=visible(hit))
+    budget = TokenBudget(max_total=10**6, per_chunk_max=visible(hit))
     return assemble([hit], budget=budget, policy=policy, counter=len).text
 
 
@@ -172,7 +173,7 @@ def test_every_hit_is_shown_or_accounted_for(found, budget, policy):
 @settings(max_examples=60, deadline=None)
 @given(HITS, POLICIES, COUNTERS)
 def test_a_budget_for_everything_shows_everything_that_is_no_duplicate(found, policy, counter):
-    large = TokenBudget(max_total=10**9, per_source_max=10**9, per_chunk_max=10**9)
+    large = TokenBudget(max_total=10**9)
     context = assemble(found, budget=large, policy=policy, counter=counter)
     assert {drop.reason for drop in context.stats.dropped} <= {"same text"}
     assert not any(part.trimmed for part in context.parts)

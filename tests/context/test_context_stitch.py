@@ -12,7 +12,7 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 
 TEXT = "".join(random.Random(7).choices("abcdefgh   ", k=400))
-LARGE = TokenBudget(max_total=100_000, per_source_max=100_000, per_chunk_max=100_000)
+LARGE = TokenBudget(max_total=100_000)
 
 
 def parts_of(found, **policy):
@@ -49,6 +49,19 @@ def test_a_character_stripped_by_the_splitter_comes_back_as_white_space():
     found = [hit("a", "One sentence.", 0.9, 1, source="x", start_index=0)]
     found.append(hit("b", "Another one.", 0.8, 2, source="x", start_index=14))
     assert parts_of(found)[0].text == "One sentence. Another one."
+
+
+def test_chunks_whose_offsets_count_within_their_pages_are_joined_and_ordered_page_by_page():
+    pages = [("Beta is on page two.", 2, 0), ("Page one has blue paint.", 1, 21), ("Page two has red paint.", 2, 21)]
+    pages.append(("Alpha is on page 1.", 1, 0))
+    found = [
+        hit(text, text, 1 - rank / 10, rank, source="x.pdf", position=page * 2**32 + offset, start_index=offset)
+        for rank, (text, page, offset) in enumerate(pages, start=1)
+    ]
+    one, two = parts_of(found, order="source")
+    assert one.text == "Alpha is on page 1.\n\nPage one has blue paint."
+    assert two.text == "Beta is on page two. Page two has red paint."
+    assert len(parts_of([found[0], found[1]])) == 2, "the end of one page is not followed by the middle of another"
 
 
 def test_offsets_that_the_text_contradicts_are_not_believed():

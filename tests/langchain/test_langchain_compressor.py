@@ -165,3 +165,12 @@ def test_another_retrievers_documents_may_hold_any_object_in_their_metadata():
 def test_half_an_emoji_in_a_document_does_not_lose_the_others():
     documents = [Document(page_content="one thing \ud83d"), Document(page_content="another matter")]
     assert [document.page_content for document in packed(documents)] == ["one thing ?", "another matter"]
+
+
+def test_chunks_whose_start_index_counts_within_their_section_are_not_joined_across_sections():
+    places = [("Beta opens section b.", "B", 0), ("The red paint of a.", "A", 22), ("Alpha opens section a.", "A", 0)]
+    documents = [
+        Document(page_content=text, metadata={"source": "a.md", "H": name, "start_index": start})
+        for text, name, start in places
+    ]
+    assert [document.page_content for document in packed(documents)] == [text for text, _, _ in places]

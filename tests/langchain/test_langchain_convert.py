@@ -97,6 +97,33 @@ def test_a_splitters_start_index_orders_within_its_page():
     ]
 
 
+def test_sections_split_once_more_keep_their_reading_order():
+    sections = [Document(page_content=f"{n} one. {n} two.", metadata={"source": "a.md", "H": n}) for n in "ABC"]
+    splitter = CharacterTextSplitter(separator=" ", chunk_size=6, chunk_overlap=0, add_start_index=True)
+    documents = splitter.split_documents(sections)
+    assert [document.metadata["start_index"] for document in documents] == [0, 7, 0, 7, 0, 7]
+    for following in (Counter(), None):
+        chunks = to_chunks(documents, KEYS, following)[1]
+        in_order = [chunk.text for chunk in sorted(chunks, key=lambda chunk: chunk.position)]
+        assert in_order == [document.page_content for document in documents]
+
+
+def test_sections_of_several_pages_keep_their_reading_order():
+    for places in ([(0, 0), (0, 50), (0, 0), (1, 20), (1, 20), (2, 40)], [("i", 0), ("i", 50), ("ii", 0), ("ii", 60)]):
+        documents = [
+            Document(page_content=f"{n}", metadata={"source": "a.pdf", "page": page, "start_index": start})
+            for n, (page, start) in enumerate(places)
+        ]
+        positions = [chunk.position for chunk in to_chunks(documents, KEYS, Counter())[1]]
+        assert positions == sorted(set(positions))
+
+
+def test_a_document_that_is_given_twice_changes_no_position():
+    document = Document(page_content="a", metadata={"source": "a", "start_index": 9})
+    before = Document(page_content="b", metadata={"source": "a", "start_index": 0})
+    assert [chunk.position for chunk in to_chunks([document, before, document], KEYS, Counter())[1]] == [9, 0]
+
+
 def test_documents_that_a_splitter_did_not_find_in_their_text_keep_the_order_of_the_list():
     text = "\n\n\n\n".join(f"Clause {n} of the contract binds both parties." for n in range(6))
     splitter = CharacterTextSplitter(separator="\n\n", chunk_size=100, chunk_overlap=0, add_start_index=True)

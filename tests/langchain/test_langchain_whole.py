@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from langchain_core.documents import Document
+from langchain_text_splitters import MarkdownHeaderTextSplitter, RecursiveCharacterTextSplitter
 
 from umi_common import HybridStore
 from umi_common.files import index
@@ -155,3 +156,28 @@ async def test_a_store_that_fails_beside_the_hits_costs_the_sections_and_not_the
     monkeypatch.setattr(retriever.umi.store, "neighbours", broken)
     assert await ways(retriever, "valve") == alone
     assert "neighbours failed, returned the found chunks" in create_umi_tool(retriever).invoke({"query": "valve"})
+
+
+def test_a_section_that_a_second_splitter_cut_is_whole():
+    page = "## Boiler\n\nE23 means low pressure.\n\nE40 means no flame.\n\n## Roof\n\nThe roof is new.\n\nTwo windows."
+    sections = MarkdownHeaderTextSplitter([("##", "section")]).split_text(page)
+    for section in sections:
+        section.metadata["source"] = "house.md"
+    parts = RecursiveCharacterTextSplitter(chunk_size=25, chunk_overlap=0, add_start_index=True).split_documents(
+        sections
+    )
+    with UmiRetriever.from_documents(parts, whole="section", k=1) as by_section:
+        assert by_section.invoke("E23")[0].page_content == "E23 means low pressure.\n\nE40 means no flame."
+    with UmiRetriever.from_documents(parts, whole="source", k=1) as by_source:
+        texts = [part.page_content for part in parts]
+        assert by_source.invoke("E23")[0].page_content == "\n\n".join(texts)
+
+
+def test_the_pages_of_a_whole_pdf_are_in_order():
+    pages = [
+        f"Page {name} begins here.\n\nThe {name} boiler is {colour}." for name, colour in zip("ABC", "xyz", strict=True)
+    ]
+    documents = [Document(page_content=text, metadata={"source": "m.pdf", "page": n}) for n, text in enumerate(pages)]
+    splitter = RecursiveCharacterTextSplitter(chunk_size=25, chunk_overlap=0, add_start_index=True)
+    with UmiRetriever.from_documents(splitter.split_documents(documents), whole="source", k=1) as by_source:
+        assert by_source.invoke("boiler")[0].page_content == "\n\n".join(pages)

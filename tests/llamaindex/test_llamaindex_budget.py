@@ -33,7 +33,7 @@ def item(id: str, text: str, score: float | None = None, doc: str | None = None,
 
 
 def of(total: int, **options) -> UmiContextBudget:
-    budget = TokenBudget(max_total=total, per_source_max=total, per_chunk_max=total)
+    budget = TokenBudget(max_total=total)
     return UmiContextBudget(budget=budget, counter=words, **options)
 
 
@@ -151,3 +151,13 @@ def test_half_an_emoji_in_a_node_does_not_lose_the_others():
     nodes = [item("a", "cats sleep \ud83d", 1.0), item("b", "tax law", 0.5)]
     kept = of(20).postprocess_nodes(nodes)
     assert [one.node.get_content() for one in kept] == ["cats sleep ?", "tax law"]
+
+
+def test_overlapping_nodes_that_name_no_neighbour_are_one_text_in_any_order_of_relevance():
+    text = " ".join(f"word{n}" for n in range(60))
+    starts = [text.index("word20"), 0, text.index("word10")]
+    nodes = [item(f"n{start}", text[start : start + 150], 1 - rank / 10, doc="d") for rank, start in enumerate(starts)]
+    for one, start in zip(nodes, starts, strict=True):
+        one.node.start_char_idx, one.node.end_char_idx = start, start + 150
+    (found,) = of(500).postprocess_nodes(nodes)
+    assert found.node.text == text[: max(starts) + 150]

@@ -2,12 +2,14 @@
 
 Greedy packing works with estimates. Then the finished text is counted, and pieces are taken back, the last ones first,
 until it is within every cap. One piece is cut to fit into the tokens that are left. If the best hit would not be shown,
-its beginning is chosen first and all is packed again, unless the policy packs by density.
+its beginning is chosen first and all is packed again, unless the policy packs by density. If tokens are still left, cut
+pieces are shown further.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from umi_common.context.budget import (
@@ -71,6 +73,8 @@ def assemble(
         packing, rendered = _with_best(packing, candidates, pieces[0]) or (packing, rendered)
     if not rendered.pieces and pieces:
         rendered = _forced(packing, candidates)
+    if budget.per_chunk_max is None:
+        rendered = _with_longer_cuts(packing, rendered)
     stats = _stats_of(offered, rendered, packing)
     return AssembledContext(rendered.text, rendered.parts, stats)
 
@@ -140,6 +144,21 @@ def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | N
     return None
 
 
+def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
+    """The cut pieces, best first, shown as far as the tokens that are left allow."""
+    for piece in sorted((each for each in rendered.pieces if each.trimmed), key=lambda each: each.preference):
+        for room in _shrinking(packing.budget.available - rendered.tokens):
+            if room < TRIM_MIN:
+                break
+            tokens = packing.counter.measure(piece.text) + room
+            longer = replace(piece, end=-1).cut(cut_to_fit(piece.chunk.text, tokens, packing.counter.measure))
+            found = packing.render([longer if each is piece else each for each in rendered.pieces])
+            if found is not None:
+                rendered = found
+                break
+    return rendered
+
+
 def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
     """The best hit of which at least one character fits, alone, cut to what fits."""
     budget = packing.budget
@@ -153,10 +172,12 @@ def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
         found = packing.render([piece.cut(len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
         if found is not None:
             return found
+    caps = [
+        f"{cap} per {what}" for what, cap in (("source", budget.per_source_max), ("chunk", budget.per_chunk_max)) if cap
+    ]
     raise BudgetError(
-        f"{budget.available} tokens (per source {budget.per_source_max}, per chunk {budget.per_chunk_max}) cannot hold "
-        f"a part's frame and one character of any hit, counted by {packing.counter.name}; raise the budget, or set "
-        "citation='' and a shorter format"
+        f"{', '.join([f'{budget.available} tokens', *caps])} cannot hold a part's frame and one character of any hit, "
+        f"counted by {packing.counter.name}; raise the budget, or set citation='' and a shorter format"
     )
 
 

@@ -23,8 +23,9 @@ class TokenBudget:
 
     Args:
         max_total: The whole text: parts, separators, headers, citations, and the `reserves` kept free beside it.
-        per_source_max: All text of one source, counted part by part.
-        per_chunk_max: The text of one chunk; a longer one is cut down to it.
+        per_source_max: All text of one source, counted part by part; None: as much as the whole.
+        per_chunk_max: The text of one chunk; a longer one is cut down to it. None: a quarter of the whole, but at
+            least 1,024, and more if tokens are left.
         reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
         kinds: Tokens kept for the chunks of a kind: {"code": 800}. If these need fewer, all kinds share the rest.
 
@@ -34,14 +35,16 @@ class TokenBudget:
     """
 
     max_total: int = ASSEMBLY.max_total
-    per_source_max: int = ASSEMBLY.per_source_max
-    per_chunk_max: int = ASSEMBLY.per_chunk_max
+    per_source_max: int | None = ASSEMBLY.per_source_max
+    per_chunk_max: int | None = ASSEMBLY.per_chunk_max
     reserves: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("max_total", "per_source_max", "per_chunk_max"):
-            _check_tokens(name, getattr(self, name), least=1)
+        _check_tokens("max_total", self.max_total, least=1)
+        for name in ("per_source_max", "per_chunk_max"):
+            if getattr(self, name) is not None:
+                _check_tokens(name, getattr(self, name), least=1)
         for name in ("reserves", "kinds"):
             shares = getattr(self, name)
             if not isinstance(shares, Mapping):

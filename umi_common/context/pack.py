@@ -5,6 +5,7 @@ The tokens of a context are estimated as the sum of the tokens of its parts. `as
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,11 @@ from umi_common.context.trim import cut_to_fit
 
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
+CHUNK_SHARE = 4
+"""Where `per_chunk_max` is None, a chunk is first cut to the budget divided by this, so that the beginnings of several
+long chunks are shown and not one chunk alone."""
+CHUNK_LEAST = 1_024
+"""Tokens. But it is not cut to fewer than this, whatever the budget."""
 SAMPLE_TEXT = "x"
 """A part's text while the tokens around it are counted. Without a text, a tokenizer would count the space before it as
 a token; with one, the space belongs to the word's token."""
@@ -41,6 +47,7 @@ class Packing:
         self.budget, self.policy, self.counter = budget, policy, counter
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
+        self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
         self._format = format_of(policy)
         self._shown: dict[str, str] = {}
         self._spent = counter.count(self._format.text_around_parts())
@@ -91,10 +98,11 @@ class Packing:
     def render(self, pieces: Sequence[Piece]) -> Rendered | None:
         """The finished text of these pieces; None if it is over a cap."""
         parts = lay_out(pieces, self.policy, self.counter)
-        if max(_tokens_by_source(parts).values(), default=0) > self.budget.per_source_max:
+        source_cap, chunk_cap = self.budget.per_source_max, self.budget.per_chunk_max
+        if source_cap is not None and max(_tokens_by_source(parts).values(), default=0) > source_cap:
             return None
         shown = [piece.text for piece in pieces if piece.copy_of is None]
-        if any(self.counter.count(text) > self.budget.per_chunk_max for text in shown):
+        if chunk_cap is not None and any(self.counter.count(text) > chunk_cap for text in shown):
             return None
         text = self._format.render(parts)
         tokens = self.counter.measure(text)
@@ -119,7 +127,7 @@ class Packing:
         """Estimate of the number of tokens of this piece's text that fit under all three caps."""
         first = piece.source not in self._by_source
         total = self.budget.available - self._spent - self._frame(piece, first=first)
-        return min(total, self._source_room(piece), self.budget.per_chunk_max)
+        return min(total, self._source_room(piece), self._chunk_cap)
 
     def shown_by(self, piece: Piece) -> str | None:
         """The id of the chosen piece with the same text; None if there is none."""
@@ -128,7 +136,7 @@ class Packing:
 
     def _try(self, piece: Piece, limit: int) -> bool:
         """Choose the piece, or record why not; returns whether it was chosen. Tokens are counted last: it is slow."""
-        id, cap = piece.chunk.id, self.budget.per_chunk_max
+        id, cap = piece.chunk.id, self._chunk_cap
         total, source = limit - self._spent, self._source_room(piece)
         room, same = min(total, source), self.shown_by(piece)
         if same is not None:
@@ -162,10 +170,11 @@ class Packing:
         return True
 
     def _source_room(self, piece: Piece) -> int:
-        return self.budget.per_source_max - self._spent_source.get(piece.source, 0)
+        cap = self.budget.per_source_max
+        return sys.maxsize if cap is None else cap - self._spent_source.get(piece.source, 0)
 
     def _within_chunk_cap(self, piece: Piece) -> Piece:
-        cap, counter, text = self.budget.per_chunk_max, self.counter, piece.text
+        cap, counter, text = self._chunk_cap, self.counter, piece.text
         if not counter.surely_exceeds(text, cap) and counter.count(text) <= cap:
             return piece
         end = self._cuts.get(piece.chunk.id)

@@ -1,8 +1,8 @@
 """Make the parts of a context: join pieces of one source that follow each other, and order the joined texts.
 
 Text that two chunks share is shown once. Chunks are joined by their character offsets in the source if they have them
-and the texts agree with them. Otherwise chunks at consecutive positions are joined, and shared text is found by
-comparing the end of one chunk with the start of the next.
+and texts and positions agree with them: the offsets of a PDF's chunks may count within their page. Otherwise chunks at
+consecutive positions are joined, and shared text is found by comparing the end of one chunk with the start of the next.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ class Seam:
 
 def near(one: Piece, other: Piece) -> bool:
     """Whether `seam` may join two pieces of one source, in any order; compares offsets or positions only, no text."""
-    if one.offset is not None and other.offset is not None:
-        first_end = min(one.offset + len(one.text) - one.head, other.offset + len(other.text) - other.head)
-        return max(one.offset, other.offset) - first_end <= GAP_MAX
-    return (
-        one.chunk.position is not None
-        and other.chunk.position is not None
-        and abs(one.chunk.position - other.chunk.position) == 1
-    )
+    positions = one.chunk.position, other.chunk.position
+    if positions[0] is not None and positions[1] is not None and abs(positions[0] - positions[1]) == 1:
+        return True
+    if one.offset is None or other.offset is None:
+        return False
+    first_end = min(one.offset + len(one.text) - one.head, other.offset + len(other.text) - other.head)
+    return max(one.offset, other.offset) - first_end <= GAP_MAX
 
 
 def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
@@ -54,7 +53,7 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
     if first.kind != second.kind or first.chunk.source is None or first.chunk.source != second.chunk.source:
         return None
     text = first.text
-    if first.offset is not None and second.offset is not None:
+    if first.offset is not None and second.offset is not None and _count_from_one_start(first, second):
         at = second.offset - first.offset + first.head
         gap = at - len(text)
         if gap > GAP_MAX:
@@ -69,6 +68,14 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         return None
     overlap = _overlap(text, second.text)
     return Seam(len(text) - overlap) if overlap else Seam(len(text) + len(joiner), joiner)
+
+
+def _count_from_one_start(first: Piece, second: Piece) -> bool:
+    """Whether the offsets of two pieces may count from the same start: in one text, positions rise no faster."""
+    if first.chunk.position is None or second.chunk.position is None:
+        return True
+    characters, steps = (second.offset or 0) - (first.offset or 0), second.chunk.position - first.chunk.position
+    return min(1, characters) <= steps <= max(1, characters)
 
 
 def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
@@ -87,13 +94,17 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
 
 
 def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces of one source, sorted by offset if all have one, else by position; those without a position last.
+    """Pieces of one source, sorted by position; by offset if some have no position, but all have an offset.
 
-    Of pieces with equal offsets the longest is first, so that a chunk precedes the chunks that it contains.
+    Of pieces at one place the longest is first, so that a chunk precedes the chunks that it contains.
     """
-    if all(piece.offset is not None for piece in pieces):
-        return sorted(pieces, key=lambda p: (p.offset or 0, -len(p.text), p.chunk.id))
-    return sorted(pieces, key=lambda p: (p.chunk.position is None, p.chunk.position or 0, p.chunk.id))
+    by_offset = all(p.offset is not None for p in pieces) and any(p.chunk.position is None for p in pieces)
+
+    def place(piece: Piece) -> tuple[bool, int, int, int, str]:
+        position = None if by_offset else piece.chunk.position
+        return (position is None, position or 0, piece.offset or 0, -len(piece.text), piece.chunk.id)
+
+    return sorted(pieces, key=place)
 
 
 class Stretch:

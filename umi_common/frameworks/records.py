@@ -47,6 +47,10 @@ UNREAD_TIME = (
     "metadata[%r] is %.60r, which does not read as one moment: such a text has no time, so that periods and decay "
     "leave it out. Write ISO 8601, for example 2026-11-18T10:15:00Z. Logged once for this key."
 )
+REPLACED = (
+    "%d stored texts were removed, and none of them was given again: from_documents and from_nodes replace a source's "
+    "texts. To add to a source, use add_documents (LangChain) or UmiVectorStore.add (LlamaIndex). Logged once."
+)
 TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
 NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
 
@@ -274,11 +278,17 @@ def add_mirrored(
         return affected and matches(within, chunk.metadata)
 
     with store.replacing:
-        _replace(store, chunks, replaces)
+        removed = _replace(store, chunks, replaces)
+    if removed and chunks and not everything:
+        warn_once("replace", "all", REPLACED, removed)
 
 
-def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bool]) -> None:
-    """Add chunks, and remove the stored ones of other ids for which `replaces` is true."""
+def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bool]) -> int:
+    """Add chunks, and remove the stored ones of other ids for which `replaces` is true.
+
+    Returns:
+        The number of chunks removed if no given chunk, and no given text, was stored before; else 0.
+    """
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
     pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
@@ -294,6 +304,7 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
         store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
     if replaced:
         store.delete(replaced)
+    return 0 if stored or embedded else len(replaced)
 
 
 class CheckedFields:
