@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -59,12 +59,14 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     tokenizer_fn: Callable[[str], Sequence[Any]] | None = Field(default=None, exclude=True)
     """From a text to its tokens; None: LlamaIndex's global tokenizer, which `Memory` uses, too."""
     clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
-    """Returns the present, the time of messages without a "timestamp" in their additional_kwargs; None: the computer's
-    clock."""
+    """Returns the present: the time of messages without a "timestamp" in their additional_kwargs, and the one that
+    "yesterday" in a question refers to. None: the computer's clock, and for questions that of `umi`."""
 
     _last_position: int = PrivateAttr(default=0)
     """Position of the message stored last: its time in microseconds since 1970, raised where needed so that it is above
-    the position before it."""
+    the position before it; by 2 after a message of another day, so that a context states the date of each."""
+    _last_day: date | None = PrivateAttr(default=None)
+    """Day of the message stored last."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
@@ -92,6 +94,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         context = await self.umi.aget_context(
             end_of(texts[-1]),
             where=within.where,
+            now=None if self.clock is None else self.clock(),
             history=tuple(texts[:-1]),
             budget=self.budget,
             policy=self.policy,
@@ -136,15 +139,17 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         self.umi.store.add(chunks)
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:
-        time = time_in(message.additional_kwargs, TIME_KEY)
-        self._last_position = max(self._last_position + 1, int(now.timestamp() * 1e6))
+        stated = time_in(message.additional_kwargs, TIME_KEY)
+        time = now if stated is None else stated
+        least = self._last_position + (1 if time.date() == self._last_day else 2)
+        self._last_position, self._last_day = max(least, int(now.timestamp() * 1e6)), time.date()
         return Chunk(
             content_id(text, {**shared, "role": message.role.value, "position": self._last_position}),
             f"{message.role.value}: {text}",
             metadata={**shared, "role": message.role.value},
             source=content_id("conversation", shared),
             position=self._last_position,
-            event_time=now if time is None else time,
+            event_time=time,
         )
 
     def _shared_metadata(self, session: Any, user: str | None = None) -> dict[str, str]:
