@@ -208,7 +208,7 @@ def test_explain_writes_a_page_with_the_packed_context(store, tmp_path):
 
 def test_explain_without_a_page_shows_ranks_times_and_what_each_stage_decided(store):
     shown = run("explain", "boiler", "--store", store, "--limit", 1).output
-    for part in ("lexical #1 → dense #1 → fused #1", "recall ", "dense engine: exact", "of 2000 tokens in 1 parts"):
+    for part in ("lexical #1 → dense #1 → fused #1", "recall ", "dense engine: exact", "of 2000 tokens in 4 parts"):
         assert part in shown
 
 
@@ -218,6 +218,21 @@ def test_explain_as_json_has_hits_stages_and_context(store, tmp_path):
     assert found["hits"][0]["ranks"]["fused"] == 1
     assert found["parts"] and found["stats"]["tokens"] > 0
     assert (tmp_path / "why.html").exists() and found["html"] == str(tmp_path / "why.html")
+
+
+def test_explain_shows_the_context_that_ask_prints(tmp_path):
+    (tmp_path / "notes").mkdir()
+    for number in range(30):
+        text = f"The boiler of house {number} leaks at the valve. Its next inspection is on the {number}th of May."
+        (tmp_path / "notes" / f"{number}.md").write_text(text)
+    settings = tmp_path / "umi.toml"
+    settings.write_text('[assembly]\nseparator = " ~ "\ncitation = ""\nper_chunk_max = 15\n')
+    run("index", tmp_path / "notes", "--store", tmp_path / "store")
+    asked = ("which boiler leaks?", "--store", tmp_path / "store", "--config", settings)
+    printed = run("ask", *asked, "--context").output.rstrip("\n")
+    assert (printed.count(" ~ "), printed.count("leaks"), printed.count("May")) == (29, 30, 0)
+    assert json.loads(run("explain", *asked, "--json").output)["context"] == printed
+    assert "tokens in 30 parts" in run("explain", *asked).output
 
 
 def test_nothing_found_says_where_to_look(store):
