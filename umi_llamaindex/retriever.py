@@ -51,6 +51,7 @@ from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import (
+    SKIP_ADVICE,
     NodeScore,
     add_embedded,
     checked_node,
@@ -195,7 +196,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
         def fill(retriever: Self) -> None:
-            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Counter(), left_out)
+            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Counter(), left_out, advice=SKIP_ADVICE)
             if embed_model is not None:
                 add_embedded(store, nodes, chunks)
             origin = partial(node_origin, source_key=source_key)
