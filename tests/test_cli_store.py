@@ -595,7 +595,8 @@ def test_index_says_how_many_records_have_a_time_that_is_none(tmp_path):
     (tmp_path / "notes.jsonl").write_text("\n".join(records))
     shown = run("index", tmp_path / "notes.jsonl", "--store", tmp_path / "store")
     assert "6 chunks" in shown.output
-    assert "notes.jsonl: records whose time does not read as one moment have none: 2, first line 3" in shown.output
+    said = "notes.jsonl: the time of 2 records, which does not read as one moment; the text is indexed without it; first line 3"
+    assert said in shown.output
 
 
 def test_index_says_which_notes_and_chats_have_a_time_that_is_none(tmp_path):
@@ -603,6 +604,7 @@ def test_index_says_which_notes_and_chats_have_a_time_that_is_none(tmp_path):
     (tmp_path / "no date.md").write_text("---\ndate: \ntitle: Plan\n---\nThe board meets.")
     (tmp_path / "chat.txt").write_text("03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas: Hi\n")
     shown = run("index", tmp_path, "--store", tmp_path / "store")
-    for name, count in (("plan.md", 1), ("chat.txt", 2)):
-        assert f"{name}: a time in it does not read as one moment; passages without it: {count}; write" in shown.output
+    for name, count in (("plan.md", "1 passage"), ("chat.txt", "2 passages")):
+        said = f"{name}: the time of {count}, which does not read as one moment; the text is indexed without it; write"
+        assert said in shown.output
     assert "no date.md" not in shown.output

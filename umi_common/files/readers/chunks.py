@@ -81,12 +81,15 @@ class FileChunks:
         if self.blank:
             lines.append(f"{path}: records without text are left out: {len(self.blank)}, first line {self.blank[0]}")
         if self.undated:
-            count = f"{len(self.undated)}, first line {self.undated[0]}"
-            lines.append(f"{path}: records whose time does not read as one moment have none: {count}")
+            lines.append(f"{_lost_time(path, 'record', len(self.undated))}; first line {self.undated[0]}")
         if self.undated_passages:
-            count = f"passages without it: {self.undated_passages}"
-            lines.append(f"{path}: a time in it does not read as one moment; {count}; write it as 2026-11-18")
+            lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write it as 2026-11-18")
         return lines
+
+
+def _lost_time(path: Path, what: str, count: int) -> str:
+    shown = f"the time of 1 {what}" if count == 1 else f"the time of {count} {what}s"
+    return f"{path}: {shown}, which does not read as one moment; the text is indexed without it"
 
 
 def is_of_file(chunk: Chunk) -> bool:
