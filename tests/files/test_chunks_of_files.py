@@ -197,6 +197,7 @@ def test_a_file_of_bad_records_is_refused_with_the_first_and_the_number_of_the_o
 LOGS = {
     "iso": "[2024-06-11 19:15] Mira: Nine thousand.\n[2024-06-11 19:16] Jonas: That is fair.\nSecond line.\n",
     "slashes": "[31/05/24, 9:01:00 AM] Mira: Nine\n[11/06/24, 7:16:00 PM] Jonas: Fair\n",
+    "dashes": "31-05-2024 19:14 - Mira: Negen\n11-06-2024 19:15 - Bo joined\n11-06-2024 19:16 - Jonas: Redelijk\n",
     "dots": "11.06.24, 19:15 - Mira: Nine\n11.06.24, 19:15 - Bo joined\n11.06.24, 19:16 - Jonas: Fair\n",
 }
 
@@ -249,8 +250,9 @@ def test_a_message_goes_on_until_the_next_begins(file):
     assert chunks_of(file("chat.txt", LOGS["iso"]))[-1].text == "Jonas: That is fair.\nSecond line."
 
 
-def test_days_and_months_that_cannot_be_told_apart_leave_messages_undated(file):
-    log = "03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas: Hi\n"
+@pytest.mark.parametrize(("one", "other"), [("03/04/24", "05/06/24"), ("03-04-2024", "05-06-2024")])
+def test_days_and_months_that_cannot_be_told_apart_leave_messages_undated(file, one, other):
+    log = f"{one}, 19:15 - Mira: Hi\n{other}, 19:15 - Jonas: Hi\n"
     assert [chunk.event_time for chunk in chunks_of(file("chat.txt", log))] == [None, None]
 
 

@@ -18,7 +18,7 @@ from umi_common.files.readers.passages import Passage, line_metadata, spans
 from umi_common.times import read_time
 
 # A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
-_DATE = r"\d{4}(?:-\d\d-|/\d\d/)\d\d|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"
+_DATE = r"\d{4}(?:-\d\d-|/\d\d/)\d\d|\d{1,2}-\d{1,2}-\d{4}|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"
 _STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?P<time>\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\s?(?:[AaPp]\.?[Mm]\.?)?)"
 DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<who>[^:\n]{{1,40}}): )?", re.MULTILINE)
 """The beginning of a message with a time: `[11.06.24, 19:15] Mira: `; `who` is None in a line without a speaker."""
@@ -81,9 +81,9 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:
-    """Whether the day precedes the month in the dates with slashes; None: the dates do not tell, or contradict each
-    other."""
-    pairs = [tuple(map(int, date.split("/")[:2])) for date in dates if "/" in date[:3]]
+    """Whether the day precedes the month in the dates with slashes or dashes; None: the dates do not tell, or
+    contradict each other."""
+    pairs = [tuple(map(int, re.split("[/-]", date)[:2])) for date in dates if re.match(r"\d\d?[/-]", date)]
     day_is_first = any(first > 12 for first, _ in pairs)
     day_is_second = any(second > 12 for _, second in pairs)
     return None if day_is_first == day_is_second else day_is_first
@@ -93,9 +93,9 @@ def _time_of(match: re.Match[str], day_first: bool | None) -> datetime | None:
     """The time of a message; None: it is no time, or the order of day and month is not known."""
     date = match["date"]
     if not date[:4].isdigit():
-        if "/" in date and day_first is None:
+        if "." not in date and day_first is None:
             return None
-        first, second, year = map(int, re.split("[/.]", date))
+        first, second, year = map(int, re.split("[/.-]", date))
         day, month = (first, second) if "." in date or day_first else (second, first)  # with dots the day is first
         date = f"{year + 2000 if year < 100 else year:04}-{month:02}-{day:02}"
     return read_time(" ".join(f"{date} {match['time']}{match['zone'] or ''}".split()))
