@@ -256,6 +256,21 @@ def test_days_and_months_that_cannot_be_told_apart_leave_messages_undated(file, 
     assert [chunk.event_time for chunk in chunks_of(file("chat.txt", log))] == [None, None]
 
 
+@pytest.mark.parametrize(
+    ("dates", "days"),
+    [
+        (("24/06/11", "24/06/12"), ("2024-06-11", "2024-06-12")),  # the default of Spark and Hadoop
+        (("23/12/31", "24/01/01", "24/01/02"), ("2023-12-31", "2024-01-01", "2024-01-02")),
+        (("24/06/11", "25/06/11"), ("2011-06-24", "2011-06-25")),
+        (("24/06/11",), ("2011-06-24",)),
+        (("24-06-2023", "24-06-2024"), ("2023-06-24", "2024-06-24")),
+    ],
+)
+def test_a_year_in_front_is_told_from_a_day_by_the_other_dates(file, dates, days):
+    log = "".join(f"{date} 19:15:00 INFO SparkContext: Running\n" for date in dates)
+    assert [str(chunk.event_time)[:10] for chunk in chunks_of(file("app.log", log))] == list(days)
+
+
 def test_a_message_without_a_time_keeps_the_date_that_the_log_states(file):
     log = "03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas joined\n"
     chunks = chunks_of(file("chat.txt", log))
