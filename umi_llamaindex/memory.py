@@ -38,8 +38,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     names. A call that names no session, or another user, raises. The messages passed in are not changed; messages
     without text are not stored.
 
-    `Memory` truncates only blocks with a `priority` above 0, the lowest number first; it never truncates a block with
-    0.
+    `Memory` truncates only blocks with a `priority` above 0, the lowest number first, and never one with 0.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -62,10 +62,10 @@ class FileChunks:
     """Numbers of the lines whose records have no text."""
     undated: list[int] = field(default_factory=list)
     """Numbers of the lines whose records are stored without their time, which does not read as one moment."""
+    undated_passages: int = 0
+    """Number of passages that are stored without their time, of a file that is not made of records."""
     notes: list[str] = field(default_factory=list)
     """Lines about what the file has and its chunks lack, for the report; the next run does not read it again."""
-    undated_passages: int = 0
-    """Number of passages for which the same holds, of a file that is not made of records."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
