@@ -154,14 +154,19 @@ def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     return [node for node in nodes if not is_blank(node)]
 
 
+def without_skipped(nodes: Sequence[BaseNode], skipped: Iterable[SkippedChunk]) -> list[BaseNode]:
+    """The nodes whose chunks `to_chunks` returned, aligned with these."""
+    places = {gone.place for gone in skipped}
+    return [node for place, node in enumerate(nodes) if place not in places]
+
+
 def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
-    """Add the chunks whose nodes have embeddings, with these as vectors, unless they are stored already.
+    """Add the chunks whose nodes, aligned with them, have embeddings, with these as vectors, unless they are stored.
 
     Raises:
         InvalidVector: If the first embedding differs from the one that the store's model makes; names the node.
     """
-    given_by_id = {node.node_id: node.embedding for node in reversed(nodes)}  # of a repeated id the first is stored
-    pairs = [(chunk, vector) for chunk in chunks if (vector := given_by_id[chunk.id]) is not None]
+    pairs = [(chunk, node.embedding) for chunk, node in zip(chunks, nodes, strict=True) if node.embedding is not None]
     stored = store.get([chunk.id for chunk, _ in pairs])
     new = [pair for pair, known in zip(pairs, stored, strict=True) if pair[0] != known]
     if not new:

@@ -61,6 +61,7 @@ from umi_llamaindex._convert import (
     stated_origin,
     to_chunks,
     to_scored_node,
+    without_skipped,
 )
 from umi_llamaindex._parts import as_arm, embed_model_of, llm_of, reranker_of
 from umi_llamaindex.events import send_events
@@ -198,7 +199,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         def fill(retriever: Self) -> None:
             store, chunks = retriever.umi.store, to_chunks(nodes, keys, Counter(), left_out, advice=SKIP_ADVICE)
             if embed_model is not None:
-                add_embedded(store, nodes, chunks)
+                add_embedded(store, without_skipped(nodes, skipped), chunks)
             origin = partial(node_origin, source_key=source_key)
             unstored = [nodes[each.place] for each in skipped]
             gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]

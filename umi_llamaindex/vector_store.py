@@ -37,7 +37,15 @@ from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unk
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, of_documents, to_chunks, to_node, with_text
+from umi_llamaindex._convert import (
+    REF_DOC_ID,
+    SKIP_ADVICE,
+    of_documents,
+    to_chunks,
+    to_node,
+    with_text,
+    without_skipped,
+)
 from umi_llamaindex._modes import search_of
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
 from umi_llamaindex.embedding import UmiEmbedding
@@ -203,11 +211,10 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         skipped: list[SkippedChunk] = []
         given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
         chunks = to_chunks(given, self._keys, Counter(), left_out, advice=SKIP_ADVICE)
-        places = {gone.place for gone in skipped}
-        stored = [node for place, node in enumerate(given) if place not in places]
         copied = not self._warned and self._holds_copies(chunks)
         texts = [chunk.indexed_text for chunk in chunks]
-        self._store.add(chunks, vectors=_vectors(stored, texts, self._store.embedder))
+        vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
+        self._store.add(chunks, vectors=vectors)
         if self._skipped is not None:
             self._skipped += skipped
         if copied:
