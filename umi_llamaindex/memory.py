@@ -16,7 +16,7 @@ from llama_index.core.utils import get_tokenizer
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
-from umi_common.errors import FilterError
+from umi_common.errors import EmbedderError, FilterError, StoreError
 from umi_common.filters import scope
 from umi_common.frameworks.records import CheckedFields, content_id, time_in
 from umi_common.retriever import DualRetriever
@@ -66,6 +66,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     the position before it; by 2 after a message of another day, so that a context states the date of each."""
     _last_day: date | None = PrivateAttr(default=None)
     """Day of the message stored last."""
+    _unstored: list[Chunk] = PrivateAttr(default_factory=list)
+    """Messages that could not be stored when they came; each later call tries them again."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
@@ -108,6 +110,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
 
         Raises:
             FilterError: If neither the call nor a message names the session.
+            EmbedderError, StoreError: If they cannot be stored now. `Memory` does not give them again, so this block
+                keeps them and stores them with later messages.
         """
         if self.accept_short_term_memory or not from_short_term_memory:
             await asyncio.to_thread(self._store_messages, messages, session_id)
@@ -135,7 +139,16 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             text = chat_text(message)
             if text:
                 chunks.append(self._chunk(message, text, metadata, now))
-        self.umi.store.add(chunks)
+        try:
+            self.umi.store.add(chunks)
+        except (EmbedderError, StoreError):
+            self._unstored += chunks
+            raise
+        waiting, self._unstored = self._unstored, []
+        try:
+            self.umi.store.add(waiting)
+        except (EmbedderError, StoreError):  # the call that brought them has raised it
+            self._unstored += waiting
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:
         stated = time_in(message.additional_kwargs, TIME_KEY)

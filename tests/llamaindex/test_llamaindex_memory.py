@@ -14,8 +14,9 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from umi_common.errors import FilterError
+from umi_common.errors import EmbedderError, FilterError
 from umi_common.retriever import DualRetriever
+from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_llamaindex import UmiMemoryBlock
 
@@ -209,6 +210,22 @@ async def test_fifty_sessions_at_once(umi):
     await asyncio.gather(*(block.aput([said(f"the code is c{i}c")], session_id=f"s{i}") for i in range(50)))
     answers = await asyncio.gather(*(block.aget([said("code?")], session_id=f"s{i}") for i in range(50)))
     assert all(f"c{i}c" in answer and answer.count("code") == 1 for i, answer in enumerate(answers))
+
+
+async def test_what_left_the_chat_history_while_the_embedder_was_down_is_stored_with_the_next_messages():
+    """LlamaIndex's `Memory` has forgotten these messages, so the application cannot give them again."""
+    refused = {"4711"}
+    embedder = FaultyEmbedder(HashEmbedder(), lambda texts: any(word in text for word in refused for text in texts))
+    with HybridStore.open(embedder=embedder) as store, DualRetriever(store) as umi:
+        block = UmiMemoryBlock(umi=umi, user="ann")
+        with pytest.raises(EmbedderError):
+            await block.aput([said("the code of my safe is 4711")], session_id="s")
+        await block.aput([said("a text that is refused holds back no other one")], session_id="s")
+        assert len(store) == 1
+        refused.clear()
+        await block.aput([said("hello")], session_id="s")
+        assert len(store) == 3
+        assert "4711" in await block.aget([said("what is my safe's code?")], session_id="s")
 
 
 DAY = timedelta(days=1)
