@@ -93,11 +93,12 @@ def test_index_as_json_counts_the_files_of_other_kinds(mixed, tmp_path):
 def test_index_names_eight_kinds_of_files_left_out_and_counts_the_other_kinds(mixed, tmp_path):
     lines = run("index", mixed, "--store", tmp_path / "store").output.splitlines()
     kinds = ", ".join(f".kind{place} 1" for place in range(7))
-    assert f"left out, of other kinds: .csv 2, {kinds}, and 2 more kinds" in lines
+    tip = "; a file that is named itself is read"
+    assert f"left out, of other kinds: .csv 2, {kinds}, and 2 more kinds{tip}" in lines
     (mixed / "Makefile").unlink()
     (mixed / "7.kind7").unlink()
     lines = run("index", mixed, "--store", tmp_path / "store").output.splitlines()
-    assert f"left out, of other kinds: .csv 2, {kinds}" in lines
+    assert f"left out, of other kinds: .csv 2, {kinds}{tip}" in lines
 
 
 def test_the_name_of_a_file_cannot_steer_the_terminal(tmp_path):
@@ -208,7 +209,7 @@ def test_explain_writes_a_page_with_the_packed_context(store, tmp_path):
 
 def test_explain_without_a_page_shows_ranks_times_and_what_each_stage_decided(store):
     shown = run("explain", "boiler", "--store", store, "--limit", 1).output
-    for part in ("lexical #1 → dense #1 → fused #1", "recall ", "dense engine: exact", "of 2000 tokens in 1 parts"):
+    for part in ("lexical #1 → dense #1 → fused #1", "recall ", "dense engine: exact", "of 2000 tokens in 4 parts"):
         assert part in shown
 
 
@@ -218,6 +219,21 @@ def test_explain_as_json_has_hits_stages_and_context(store, tmp_path):
     assert found["hits"][0]["ranks"]["fused"] == 1
     assert found["parts"] and found["stats"]["tokens"] > 0
     assert (tmp_path / "why.html").exists() and found["html"] == str(tmp_path / "why.html")
+
+
+def test_explain_shows_the_context_that_ask_prints(tmp_path):
+    (tmp_path / "notes").mkdir()
+    for number in range(30):
+        text = f"The boiler of house {number} leaks at the valve. Its next inspection is on the {number}th of May."
+        (tmp_path / "notes" / f"{number}.md").write_text(text)
+    settings = tmp_path / "umi.toml"
+    settings.write_text('[assembly]\nseparator = " ~ "\ncitation = ""\nper_chunk_max = 15\n')
+    run("index", tmp_path / "notes", "--store", tmp_path / "store")
+    asked = ("which boiler leaks?", "--store", tmp_path / "store", "--config", settings)
+    printed = run("ask", *asked, "--context").output.rstrip("\n")
+    assert (printed.count(" ~ "), printed.count("leaks"), printed.count("May")) == (29, 30, 0)
+    assert json.loads(run("explain", *asked, "--json").output)["context"] == printed
+    assert "tokens in 30 parts" in run("explain", *asked).output
 
 
 def test_nothing_found_says_where_to_look(store):
@@ -580,7 +596,8 @@ def test_index_says_how_many_records_have_a_time_that_is_none(tmp_path):
     (tmp_path / "notes.jsonl").write_text("\n".join(records))
     shown = run("index", tmp_path / "notes.jsonl", "--store", tmp_path / "store")
     assert "6 chunks" in shown.output
-    assert "notes.jsonl: records whose time does not read as one moment have none: 2, first line 3" in shown.output
+    assert "notes.jsonl: the time of 2 records, which does not read as one moment" in shown.output
+    assert "; the text is indexed without it; first line 3" in shown.output
 
 
 def test_index_says_which_notes_and_chats_have_a_time_that_is_none(tmp_path):
@@ -588,6 +605,7 @@ def test_index_says_which_notes_and_chats_have_a_time_that_is_none(tmp_path):
     (tmp_path / "no date.md").write_text("---\ndate: \ntitle: Plan\n---\nThe board meets.")
     (tmp_path / "chat.txt").write_text("03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas: Hi\n")
     shown = run("index", tmp_path, "--store", tmp_path / "store")
-    for name, count in (("plan.md", 1), ("chat.txt", 2)):
-        assert f"{name}: a time in it does not read as one moment; passages without it: {count}; write" in shown.output
+    for name, count in (("plan.md", "1 passage"), ("chat.txt", "2 passages")):
+        said = f"{name}: the time of {count}, which does not read as one moment; the text is indexed without it; write"
+        assert said in shown.output
     assert "no date.md" not in shown.output

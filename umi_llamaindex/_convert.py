@@ -65,6 +65,7 @@ FILE_PATH = "file_path"
 """Metadata key in which `SimpleDirectoryReader` writes the path of the file."""
 SOURCE_KEY = "source"
 """Metadata key of the source, for nodes without a source node."""
+SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
 
 
 def to_chunks(
@@ -72,6 +73,8 @@ def to_chunks(
     keys: PlaceKeys,
     following: Counter[str | None] | None = None,
     skipped: list[SkippedChunk] | None = None,
+    *,
+    advice: str = "",
 ) -> list[Chunk]:
     """One chunk for each node, with the node's id.
 
@@ -85,6 +88,7 @@ def to_chunks(
         following: Source -> the position after its last node; updated. None: a node without a position gets none.
         skipped: Nodes that cannot be stored, and those with the id of another one before them, are added here and left
             out; None: the former raise, the latter are returned.
+        advice: End of the message for a node that cannot be stored.
 
     Raises:
         InvalidChunk: If a node cannot be stored; names it.
@@ -111,9 +115,7 @@ def to_chunks(
                 raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
         except InvalidChunk as error:
             if skipped is None:
-                raise InvalidChunk(
-                    f'node {index}: {error}; from_nodes(..., on_invalid="skip") leaves such nodes out'
-                ) from error
+                raise InvalidChunk(f"node {index}: {error}{advice}") from error
             skipped.append(SkippedChunk(index, node.node_id, source, str(error)))
             continue
         if following is not None and start is not None:
@@ -152,14 +154,19 @@ def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     return [node for node in nodes if not is_blank(node)]
 
 
+def without_skipped(nodes: Sequence[BaseNode], skipped: Iterable[SkippedChunk]) -> list[BaseNode]:
+    """The nodes whose chunks `to_chunks` returned, aligned with these."""
+    places = {gone.place for gone in skipped}
+    return [node for place, node in enumerate(nodes) if place not in places]
+
+
 def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
-    """Add the chunks whose nodes have embeddings, with these as vectors, unless they are stored already.
+    """Add the chunks whose nodes, aligned with them, have embeddings, with these as vectors, unless they are stored.
 
     Raises:
         InvalidVector: If the first embedding differs from the one that the store's model makes; names the node.
     """
-    given_by_id = {node.node_id: node.embedding for node in reversed(nodes)}  # of a repeated id the first is stored
-    pairs = [(chunk, vector) for chunk in chunks if (vector := given_by_id[chunk.id]) is not None]
+    pairs = [(chunk, node.embedding) for chunk, node in zip(chunks, nodes, strict=True) if node.embedding is not None]
     stored = store.get([chunk.id for chunk, _ in pairs])
     new = [pair for pair, known in zip(pairs, stored, strict=True) if pair[0] != known]
     if not new:

@@ -33,11 +33,10 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, the last node may be cut.
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the
-    separators.
-    If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier nodes are
-    chosen first; scores are used if they fall along the list. An order made by LlamaIndex's `LongContextReorder`,
-    with the best nodes at both ends, is recognised and kept. Images without text are returned after the others; they
-    take no tokens, and their metadata is hidden from the LLM.
+    separators. If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier
+    nodes are chosen first; scores are used if they fall along the list. An order made by LlamaIndex's
+    `LongContextReorder`, with the best nodes at both ends, is recognised and kept. Images without text are returned
+    after the others; they take no tokens, and their metadata is hidden from the LLM.
 
     Raises:
         BudgetError: If not one character of any node fits.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -16,7 +16,7 @@ from llama_index.core.utils import get_tokenizer
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
-from umi_common.errors import FilterError
+from umi_common.errors import EmbedderError, FilterError, StoreError
 from umi_common.filters import scope
 from umi_common.frameworks.records import CheckedFields, content_id, time_in
 from umi_common.retriever import DualRetriever
@@ -38,8 +38,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     names. A call that names no session, or another user, raises. The messages passed in are not changed; messages
     without text are not stored.
 
-    `Memory` truncates only blocks with a `priority` above 0, the lowest number first; it never truncates a block with
-    0.
+    `Memory` truncates only blocks with a `priority` above 0, the lowest number first, and never one with 0.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -59,12 +58,16 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     tokenizer_fn: Callable[[str], Sequence[Any]] | None = Field(default=None, exclude=True)
     """From a text to its tokens; None: LlamaIndex's global tokenizer, which `Memory` uses, too."""
     clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
-    """Returns the present, the time of messages without a "timestamp" in their additional_kwargs; None: the computer's
-    clock."""
+    """Returns the present: the time of messages without a "timestamp" in their additional_kwargs, and the one that
+    "yesterday" in a question refers to. None: the computer's clock, and for questions that of `umi`."""
 
     _last_position: int = PrivateAttr(default=0)
     """Position of the message stored last: its time in microseconds since 1970, raised where needed so that it is above
-    the position before it."""
+    the position before it; by 2 after a message of another day, so that a context states the date of each."""
+    _last_day: date | None = PrivateAttr(default=None)
+    """Day of the message stored last."""
+    _unstored: list[Chunk] = PrivateAttr(default_factory=list)
+    """Messages that could not be stored when they came; each later call tries them again."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
@@ -92,6 +95,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         context = await self.umi.aget_context(
             end_of(texts[-1]),
             where=within.where,
+            now=None if self.clock is None else self.clock(),
             history=tuple(texts[:-1]),
             budget=self.budget,
             policy=self.policy,
@@ -106,6 +110,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
 
         Raises:
             FilterError: If neither the call nor a message names the session.
+            EmbedderError, StoreError: If they cannot be stored now. `Memory` does not give them again, so this block
+                keeps them and stores them with later messages.
         """
         if self.accept_short_term_memory or not from_short_term_memory:
             await asyncio.to_thread(self._store_messages, messages, session_id)
@@ -133,18 +139,29 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             text = chat_text(message)
             if text:
                 chunks.append(self._chunk(message, text, metadata, now))
-        self.umi.store.add(chunks)
+        try:
+            self.umi.store.add(chunks)
+        except (EmbedderError, StoreError):
+            self._unstored += chunks
+            raise
+        waiting, self._unstored = self._unstored, []
+        try:
+            self.umi.store.add(waiting)
+        except (EmbedderError, StoreError):  # the call that brought them has raised it
+            self._unstored += waiting
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:
-        time = time_in(message.additional_kwargs, TIME_KEY)
-        self._last_position = max(self._last_position + 1, int(now.timestamp() * 1e6))
+        stated = time_in(message.additional_kwargs, TIME_KEY)
+        time = now if stated is None else stated
+        least = self._last_position + (1 if time.date() == self._last_day else 2)
+        self._last_position, self._last_day = max(least, int(now.timestamp() * 1e6)), time.date()
         return Chunk(
             content_id(text, {**shared, "role": message.role.value, "position": self._last_position}),
             f"{message.role.value}: {text}",
             metadata={**shared, "role": message.role.value},
             source=content_id("conversation", shared),
             position=self._last_position,
-            event_time=now if time is None else time,
+            event_time=time,
         )
 
     def _shared_metadata(self, session: Any, user: str | None = None) -> dict[str, str]:

@@ -51,6 +51,7 @@ from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import (
+    SKIP_ADVICE,
     NodeScore,
     add_embedded,
     checked_node,
@@ -60,6 +61,7 @@ from umi_llamaindex._convert import (
     stated_origin,
     to_chunks,
     to_scored_node,
+    without_skipped,
 )
 from umi_llamaindex._parts import as_arm, embed_model_of, llm_of, reranker_of
 from umi_llamaindex.events import send_events
@@ -195,9 +197,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
         def fill(retriever: Self) -> None:
-            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Counter(), left_out)
+            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Counter(), left_out, advice=SKIP_ADVICE)
             if embed_model is not None:
-                add_embedded(store, nodes, chunks)
+                add_embedded(store, without_skipped(nodes, skipped), chunks)
             origin = partial(node_origin, source_key=source_key)
             unstored = [nodes[each.place] for each in skipped]
             gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]

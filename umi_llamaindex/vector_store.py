@@ -34,15 +34,24 @@ from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
+from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_llamaindex._convert import REF_DOC_ID, of_documents, to_chunks, to_node, with_text
+from umi_llamaindex._convert import (
+    REF_DOC_ID,
+    SKIP_ADVICE,
+    of_documents,
+    to_chunks,
+    to_node,
+    with_text,
+    without_skipped,
+)
 from umi_llamaindex._modes import search_of
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
 
-OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only")
+OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
 """Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
 COPIES_CHECKED = 3
 """Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
@@ -80,6 +89,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         llm: As in `UmiRetriever.from_nodes`, for `retriever()`; `query` asks no LLM.
         reranker: As in `DualRetriever`.
         read_only: Search an existing directory that another process writes.
+        on_invalid: "skip": nodes that cannot be stored, blank ones too, are left out, and `skipped` lists them. One of
+            them then does not stop a pipeline, which has removed the old nodes of all changed documents before.
         source_key, position_key, time_key: As in `UmiRetriever.from_nodes`.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
     """
@@ -92,6 +103,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     _store: HybridStore = PrivateAttr()
     _umi: DualRetriever = PrivateAttr()
     _keys: PlaceKeys = PrivateAttr()
+    _skipped: list[SkippedChunk] | None = PrivateAttr()
     _owns_store: bool = PrivateAttr()
     _warned: bool = PrivateAttr(default=False)
     _model_checked: bool = PrivateAttr(default=False)
@@ -105,6 +117,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         llm: Any = None,
         reranker: Any = None,
         read_only: bool = False,
+        on_invalid: OnInvalid = "raise",
         source_key: str | None = None,
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
@@ -114,6 +127,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
         self._owns_store = store is None
         self._keys = PlaceKeys(source_key, position_key, time_key)
+        self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
         opening = {"embed_model": embed_model_of(embed_model), "persist_dir": persist_dir}
         parts = {"rewriter": llm_of(llm), "reranker": reranker_of(reranker)}
         self._umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
@@ -147,6 +161,11 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def client(self) -> HybridStore:
         """The store."""
         return self._store
+
+    @property
+    def skipped(self) -> tuple[SkippedChunk, ...]:
+        """The nodes that `on_invalid="skip"` left out since the constructor, with the reasons."""
+        return tuple(self._skipped or ())
 
     @property
     def embed_model(self) -> BaseEmbedding:
@@ -185,15 +204,19 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         same texts under other ids, the logger warns once; the nodes are added.
 
         Raises:
-            InvalidChunk, DuplicateId: If a node cannot be stored; names it.
+            InvalidChunk, DuplicateId: If a node cannot be stored, unless `on_invalid` is "skip"; names it.
             InvalidVector: If the embeddings have another dimension than the store's.
         """
         nodes = list(nodes)
-        filled = with_text(nodes)
-        chunks = to_chunks(filled, self._keys, Counter())
+        skipped: list[SkippedChunk] = []
+        given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
+        chunks = to_chunks(given, self._keys, Counter(), left_out, advice=SKIP_ADVICE)
         copied = not self._warned and self._holds_copies(chunks)
         texts = [chunk.indexed_text for chunk in chunks]
-        self._store.add(chunks, vectors=_vectors(filled, texts, self._store.embedder))
+        vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
+        self._store.add(chunks, vectors=vectors)
+        if self._skipped is not None:
+            self._skipped += skipped
         if copied:
             self._warned = True
             log.warning(

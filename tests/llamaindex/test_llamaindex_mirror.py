@@ -11,7 +11,7 @@ from llama_index.core.readers import SimpleDirectoryReader
 from llama_index.core.schema import TextNode
 
 from umi_common.errors import ConfigError, InputError, StoreReadOnly
-from umi_llamaindex import UmiRetriever, UmiVectorStore
+from umi_llamaindex import UmiEmbedding, UmiRetriever, UmiVectorStore
 
 
 @pytest.fixture
@@ -140,3 +140,14 @@ def test_a_blank_node_is_skipped_and_listed_if_asked(embed_model):
     assert [item.text for item in retriever.retrieve("one")] == ["One."]
     assert [(gone.place, gone.id) for gone in retriever.skipped] == [(1, "blank"), (2, "1")]
     retriever.close()
+
+
+def test_of_two_nodes_with_one_id_the_one_that_can_be_stored_keeps_its_own_embedding():
+    model = UmiEmbedding()
+    lions, cats = model.get_text_embedding_batch(["lions", "cats"])
+    nodes = [
+        TextNode(id_="a", text="lions", embedding=lions, metadata={"size": 10**30}),
+        TextNode(id_="a", text="cats", embedding=cats),
+    ]
+    with UmiRetriever.from_nodes(nodes, model, on_invalid="skip") as retriever:
+        assert retriever.umi.store.vectors(["a"])[0].tolist() == pytest.approx(cats, abs=1e-3)

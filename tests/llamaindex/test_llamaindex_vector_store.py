@@ -16,7 +16,15 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
 
-from umi_common.errors import ConfigError, EmptyQuery, FilterError, InputError, InvalidLimit, InvalidVector
+from umi_common.errors import (
+    ConfigError,
+    EmptyQuery,
+    FilterError,
+    InputError,
+    InvalidChunk,
+    InvalidLimit,
+    InvalidVector,
+)
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, UmiVectorStore
 
@@ -302,6 +310,43 @@ async def test_a_pipeline_with_a_docstore_keeps_both_arms_in_step(store, asynchr
     assert await run("otters swim") == 0
     assert [one.get_content() for one in store.get_nodes()] == ["otters swim"], "doc1 is gone, and from both arms"
     assert found(store, "lions", mode=Mode.TEXT_SEARCH) == []
+
+
+def test_a_document_that_cannot_be_stored_does_not_take_the_others_out_of_a_pipelines_store():
+    """The pipeline removes the old nodes of all changed documents before it adds, and passes no arguments."""
+    with UmiVectorStore(on_invalid="skip") as store:
+        pipeline = IngestionPipeline(
+            transformations=[store.embed_model],
+            vector_store=store,
+            docstore=SimpleDocumentStore(),
+            docstore_strategy=DocstoreStrategy.UPSERTS,
+        )
+        for what, size in (("old", 1), ("new", 10**30)):
+            pipeline.run(
+                documents=[
+                    Document(id_="a", text=f"{what} zebras"),
+                    Document(id_="b", text=f"{what} lions", metadata={"size": size}),
+                    Document(id_="c", text=" "),
+                    Document(id_="d", text=f"{what} otters"),
+                ]
+            )
+        assert sorted(kept.get_content() for kept in store.get_nodes()) == ["new otters", "new zebras"]
+        assert [gone.id for gone in store.skipped if "64 bits" in gone.reason] == ["b"]
+
+
+def test_a_node_that_cannot_be_stored_says_how_to_leave_it_out():
+    wrong = [node("a", "zebras"), node("b", "lions", size=10**30), node("b", "twice")]
+    with UmiVectorStore() as store, pytest.raises(InvalidChunk, match=r'node 1: .*UmiVectorStore\(on_invalid="skip"\)'):
+        store.add(wrong)
+    with UmiVectorStore(on_invalid="skip") as store:
+        assert store.add([*wrong, node("a", "lynxes")]) == ["a", "b", "b", "a"]  # aligned, as an index expects
+        assert sorted(kept.get_content() for kept in store.get_nodes()) == ["twice", "zebras"]
+        assert [(gone.place, gone.id) for gone in store.skipped] == [(1, "b"), (3, "a")]
+        of_lions, of_cats = store.embed_model.get_text_embedding_batch(["lions", "cats"])
+        store.add([node("c", "lions", vector=of_lions, size=10**30), node("c", "cats", vector=of_cats)])
+        assert store.client.vectors(["c"])[0].tolist() == pytest.approx(of_cats, abs=1e-3)
+    with pytest.raises(ConfigError, match="expected 'raise' or 'skip'"):
+        UmiVectorStore(on_invalid="ignore")
 
 
 async def test_a_blank_document_does_not_take_the_others_out_of_a_pipelines_store(store, caplog):

@@ -58,8 +58,9 @@ def index(
 ) -> None:
     """Index files and folders: text, Markdown, HTML, PDF, notebooks, mails, JSONL and chat logs.
 
-    Unchanged files are not read again, changed ones are replaced, vanished ones removed. A file that cannot be read is
-    skipped, and so is a bad line of JSONL or page of a PDF; each is listed. After Ctrl-C the same command continues.
+    A file of another kind, such as a table (CSV), is read if it is named itself. Unchanged files are not read again,
+    changed ones are replaced, vanished ones removed. A file that cannot be read is skipped, and so is a bad line of
+    JSONL or page of a PDF; each is listed. After Ctrl-C the same command continues.
     """
     from umi_common.files import index as index_files
     from umi_common.files.walk import checked_roots
@@ -97,7 +98,7 @@ def _print(report: Report, store: Path, there: int) -> None:
         kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
         more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""
         shown = ", ".join(f"{ending} {count}" for ending, count in kinds[:KINDS_SHOWN])
-        typer.echo(f"left out, of other kinds: {one_line(shown)}{more}")
+        typer.echo(f"left out, of other kinds: {one_line(shown)}{more}; a file that is named itself is read")
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
     if there and not report.stopped:

@@ -20,8 +20,7 @@ from umi_common.cli.options import (
     print_json,
     where_of,
 )
-from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssembledContext, TokenBudget
+from umi_common.context.budget import AssembledContext
 from umi_common.explain import one_line, to_text, visible
 from umi_common.filters.tree import shown
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
@@ -74,11 +73,11 @@ def explain(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how a result was computed: every rank, chunks left out, times, and the packed context."""
+    """Show how a result was computed: every rank, chunks left out, times, and the context that `umi ask` packs."""
     with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
         _print_unknown_keys(umi, result, where)
-        packed = assemble(result.hits, budget=TokenBudget(max_total=tokens))
+        packed = umi.get_context(query, budget=tokens, where=where_of(where))
     if html is not None:
         result.explain(html, context=packed)
     if json:
@@ -101,7 +100,7 @@ def ask(
 ) -> None:
     """Print a prompt with the best passages that fit. umi asks no LLM: pipe the prompt into yours."""
     with opened_retriever(store, config) as umi:
-        packed = umi.get_context(query, budget=TokenBudget(max_total=tokens), where=where_of(where))
+        packed = umi.get_context(query, budget=tokens, where=where_of(where))
         _print_unknown_keys(umi, packed, where)
     if json:
         print_json({"query": query, **_packed(packed), "degraded": [asdict(loss) for loss in packed.degraded]})

@@ -12,7 +12,6 @@ import typer
 from pydantic import BeforeValidator, Field
 
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened_retriever, where_of
-from umi_common.context.budget import TokenBudget
 from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
@@ -101,7 +100,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
         query: Query, tokens: Tokens = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
-            budget = TokenBudget(max_total=TOKENS if tokens is None else tokens)
+            budget = TOKENS if tokens is None else tokens
             packed = await umi.aget_context(query, budget=budget, **search_arguments(HITS_MAX, filter, start, end))
             return with_losses(packed.text or NOTHING_FOUND, packed.degraded)
 

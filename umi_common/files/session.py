@@ -102,8 +102,8 @@ class IngestSession:
         """The batches of a first round, and those of a second one if it is needed.
 
         After the first, the chunks that changed files no longer have and those of vanished files are removed. The
-        second has the parts with records whose ids other files had, which may be free then: the file was renamed, or a
-        record moved to another file. Without it these records would be missing until the next run.
+        second repeats the parts with records whose ids belonged to other files. These ids may be free by then, because
+        the other file was renamed or the record moved. Without it the records would be missing until the next run.
 
         Raises:
             EmbedderError: If the embedder failed on everything in this run.

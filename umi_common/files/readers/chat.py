@@ -2,9 +2,9 @@
 
 A diary and a program's log, whose entries begin with a time and name no speaker, are read in the same way.
 
-The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day. If no date
-is decisive, the messages have no time, since a wrong time is worse than none; their text then begins with the date as
-the log states it. Times without a zone are UTC.
+The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day, or a year in
+front. If no date is decisive, the messages have no time, since a wrong time is worse than none; their text then begins
+with the date as the log states it. Times without a zone are UTC.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from umi_common.files.readers.passages import Passage, line_metadata, spans
 from umi_common.times import read_time
 
 # A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
-_DATE = r"\d{4}(?:-\d\d-|/\d\d/)\d\d|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"
+_DATE = r"\d{4}(?:-\d\d-|/\d\d/)\d\d|\d{1,2}-\d{1,2}-\d{4}|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"
 _STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?P<time>\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\s?(?:[AaPp]\.?[Mm]\.?)?)"
 DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<who>[^:\n]{{1,40}}): )?", re.MULTILINE)
 """The beginning of a message with a time: `[11.06.24, 19:15] Mira: `; `who` is None in a line without a speaker."""
@@ -65,12 +65,12 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
     A dated line without a speaker, such as "Mira joined the group", is a message whose passage has no "speaker".
     """
     beginnings = list(pattern.finditer(text))
-    day_first = _day_first([match["date"] for match in beginnings]) if pattern is DATED else None
+    order = _order([match["date"] for match in beginnings]) if pattern is DATED else None
     first, *ends = [*(match.start() for match in beginnings), len(text)]
     yield from (Passage(text[start:stop], start) for start, stop in spans(text[:first]))
     for match, end in zip(beginnings, ends, strict=True):
         speaker = match["who"]
-        when = _time_of(match, day_first) if pattern is DATED else None
+        when = _time_of(match, order) if pattern is DATED else None
         undated = pattern is DATED and when is None
         message_start = match.start() if undated else match.end() if speaker is None else match.start("who")
         message = text[message_start:end]
@@ -80,22 +80,30 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
             yield Passage(message[start:stop], at, metadata, when, undated)
 
 
-def _day_first(dates: Sequence[str]) -> bool | None:
-    """Whether the day precedes the month in the dates with slashes; None: the dates do not tell, or contradict each
-    other."""
-    pairs = [tuple(map(int, date.split("/")[:2])) for date in dates if "/" in date[:3]]
-    day_is_first = any(first > 12 for first, _ in pairs)
-    day_is_second = any(second > 12 for _, second in pairs)
-    return None if day_is_first == day_is_second else day_is_first
+def _order(dates: Sequence[str]) -> str | None:
+    """The order of the numbers in the dates with slashes or dashes: "dmy", "mdy" or, as in logs of Spark, "ymd".
+
+    None: the dates do not tell, or contradict each other. There are fewer years than days, so numbers above 12 of which
+    fewer occur than of the last ones are years.
+    """
+    triples = [[int(number) for number in re.split("[/-]", date)] for date in dates if re.match(r"\d\d?[/-]", date)]
+    if not triples:
+        return None
+    firsts, seconds, lasts = (set(numbers) for numbers in zip(*triples, strict=True))
+    if min(firsts) > 12 and len(firsts) < len(lasts) and max(lasts) <= 31:
+        return "ymd"
+    day_is_first, day_is_second = max(firsts) > 12, max(seconds) > 12
+    return None if day_is_first == day_is_second else "dmy" if day_is_first else "mdy"
 
 
-def _time_of(match: re.Match[str], day_first: bool | None) -> datetime | None:
+def _time_of(match: re.Match[str], order: str | None) -> datetime | None:
     """The time of a message; None: it is no time, or the order of day and month is not known."""
     date = match["date"]
     if not date[:4].isdigit():
-        if "/" in date and day_first is None:
+        order = "dmy" if "." in date else order
+        if order is None:
             return None
-        first, second, year = map(int, re.split("[/.]", date))
-        day, month = (first, second) if "." in date or day_first else (second, first)  # with dots the day is first
-        date = f"{year + 2000 if year < 100 else year:04}-{month:02}-{day:02}"
+        number = dict(zip(order, map(int, re.split("[/.-]", date)), strict=True))
+        year = number["y"] + 2000 if number["y"] < 100 else number["y"]
+        date = f"{year:04}-{number['m']:02}-{number['d']:02}"
     return read_time(" ".join(f"{date} {match['time']}{match['zone'] or ''}".split()))

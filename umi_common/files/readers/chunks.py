@@ -27,7 +27,7 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 10
+RULES_VERSION = 11
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
@@ -62,10 +62,10 @@ class FileChunks:
     """Numbers of the lines whose records have no text."""
     undated: list[int] = field(default_factory=list)
     """Numbers of the lines whose records are stored without their time, which does not read as one moment."""
+    undated_passages: int = 0
+    """Number of passages that are stored without their time, of a file that is not made of records."""
     notes: list[str] = field(default_factory=list)
     """Lines about what the file has and its chunks lack, for the report; the next run does not read it again."""
-    undated_passages: int = 0
-    """Number of passages for which the same holds, of a file that is not made of records."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
@@ -81,12 +81,15 @@ class FileChunks:
         if self.blank:
             lines.append(f"{path}: records without text are left out: {len(self.blank)}, first line {self.blank[0]}")
         if self.undated:
-            count = f"{len(self.undated)}, first line {self.undated[0]}"
-            lines.append(f"{path}: records whose time does not read as one moment have none: {count}")
+            lines.append(f"{_lost_time(path, 'record', len(self.undated))}; first line {self.undated[0]}")
         if self.undated_passages:
-            count = f"passages without it: {self.undated_passages}"
-            lines.append(f"{path}: a time in it does not read as one moment; {count}; write it as 2026-11-18")
+            lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write it as 2026-11-18")
         return lines
+
+
+def _lost_time(path: Path, what: str, count: int) -> str:
+    shown = f"the time of 1 {what}" if count == 1 else f"the time of {count} {what}s"
+    return f"{path}: {shown}, which does not read as one moment; the text is indexed without it"
 
 
 def is_of_file(chunk: Chunk) -> bool:
