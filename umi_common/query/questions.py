@@ -23,6 +23,8 @@ WHOLE_SHARE = 0.8
 """A single question with a larger share of the query's words is not searched apart: it is nearly the whole query."""
 REFERRING = frozenset({"this", "these", "such"})
 """A question with one of these is about the prose around it and says little alone: "Is this claim supported?"."""
+EXCLUDING_CHARACTERS_MAX = 300
+"""A longer query excludes nothing: it is prose."""
 IN_CONVERSATION = frozenset({"you", "we", "i", "your", "my", "this", "that", "it"})
 """A question with one of these needs two content words: "Could we talk on Monday?" asks the reader, not the texts."""
 
@@ -51,6 +53,7 @@ _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
 _MARKED = re.compile(r"\?[\"')*\s]*$")
 EXCEPT = re.compile(r"\b(?:but not|except|excluding|other than|apart from|aside from)\b", re.IGNORECASE)
+"""What stands before an exception, in a query or a text."""
 _EXCLUSION = re.compile(
     rf"(?P<kept>(?:[^.?!\n]|\.\b)+?),? {EXCEPT.pattern}"
     rf"(?P<excluded>(?: (?!{_VERB})[^\s.?!,]+(?:\.\b[^\s.?!,]+)*){{1,8}})[.?!]*",
@@ -68,14 +71,14 @@ def questions_of(query: str) -> tuple[str, ...]:
     code, favours ("could you have a look?"), questions without a subject ("Can you clarify?") and those that refer to
     other prose ("Is this true?") do not count. Both halves of "when ... and where ...?" are questions.
     """
+    excluding = exclusion_in(query)
+    if excluding is not None:
+        return (excluding[0],)
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
     questions = _with_subject(filter(_MARKED.search, prose))
     if not questions and ("?" not in query or len(prose) < len(sentences)):  # "?" may be a sign of code
         questions = _with_subject(filter(_UNMARKED.match, prose))
-    excluding = exclusion_in(query)
-    if excluding is not None:
-        return (excluding[0],)
     if len(prose) == len(sentences):
         questions = [question for question in questions if REFERRING.isdisjoint(_WORD.findall(question.lower()))]
     if len(questions) == 1 and _count(questions[0]) > WHOLE_SHARE * _count(query):
@@ -94,7 +97,7 @@ def exclusion_in(query: str) -> tuple[str, str] | None:
 
     "Without" excludes nothing, because a text on what can be done without a receipt holds these words.
     """
-    found = _EXCLUSION.fullmatch(query.strip())
+    found = _EXCLUSION.fullmatch(query.strip()) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
     return (found["kept"], found["excluded"]) if found and _content(found["kept"]) else None
 
 
