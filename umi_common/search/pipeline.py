@@ -14,28 +14,16 @@ from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError
-from umi_common.pool import Pool
 from umi_common.protocols import OnStage
 from umi_common.query.time.find import When, find_time
-from umi_common.query.time.order import time_order
 from umi_common.query.time.stated import states_date_in
-from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
-from umi_common.search.reorder import alike, in_time_order, word_runs
-from umi_common.search.reorder.exact import (
-    CANDIDATES,
-    Lookup,
-    lookup_in_query,
-    pairs_in_query,
-    reorder_by_lookup,
-    reorder_by_number_pairs,
-)
-from umi_common.search.reorder.late_interaction import reorder_by_late_interaction
+from umi_common.search.reorder.stages import ReorderStage, reorder_stages
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.telemetry import observed_context, observed_search
@@ -59,13 +47,12 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
         limited = request
         recalled = yield from recall(components, request, trace)
-    lookup = lookup_in_query(config.fusion, request, when)
-    chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, lookup, trace)
+    chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
     if decides_by_evidence(components, request):
         wider = yield from recall_more(components, limited, recalled, ranked.scores, trace)
         if wider is not recalled:
             recalled = wider
-            chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, lookup, trace)
+            chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
@@ -77,52 +64,26 @@ def _rank_and_fetch(
     components: Components,
     request: SearchRequest,
     recalled: Recalled,
+    when: When | None,
     lifted: When | None,
-    lookup: Lookup,
     trace: TraceBuilder,
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """The order of the candidates by every score, and the chunks of the best by id.
 
     Args:
-        lifted: The period whose candidates are raised; None: there is no such period.
-        lookup: From `lookup_in_query`.
+        when: The period that the query names; None: it names none.
+        lifted: The same, if its candidates are raised; None: no candidates are.
     """
     config, pool = components.config, recalled.pool
     trace.degraded.extend(pool.degraded)
     boost = None if lifted is None else (yield from _period_boost(components, request, recalled, lifted, trace))
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
-    pairs, runs, share = None, None, 0.0
-    if lifted is None or not lifted.nothing_else:  # else the query has no words but those of the period
-        pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
-        runs = word_runs.runs_in_query(config.fusion, request)
-    compares = config.fusion.alike and request.strategy == "hybrid"
-    looked_up = lookup.candidates(pool, ranked.order)
-    orders = config.when.enabled and config.when.order_boost > 0 and request.strategy == "hybrid"
-    order = time_order(request.asked) if orders else None
-    read = max(
-        CANDIDATES if pairs else 0,
-        looked_up,
-        word_runs.candidates(pool, ranked.order) if runs else 0,
-        alike.COMPARED if compares else 0,
-        in_time_order.CANDIDATES if order else 0,
-    )
-    wanted = _candidates_wanted(components, request, read=read, late_interaction=share > 0)
+    stages = list(reorder_stages(components, request, pool, ranked.order, when, boost))
+    wanted = _candidates_wanted(components, request, stages)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
-    if pairs is not None and chunks:
-        ranked = reorder_by_number_pairs(pool, ranked, chunks, pairs, config.fusion.number_pair_weight, trace)
-    if share > 0 and chunks:
-        ranked = reorder_by_late_interaction(request, pool, ranked, chunks, config.late_interaction, share, trace)
-    if looked_up and chunks:
-        ranked = reorder_by_lookup(pool, ranked, chunks, lookup, looked_up, config.fusion.lookup_weight, trace)
-    if runs and chunks:
-        weight = config.fusion.word_run_weight
-        ranked = word_runs.reorder_by_word_runs(runs, pool, ranked, chunks, weight, trace)
-    if compares and chunks:
-        of_period = None if boost is None else boost.lifted(pool)
-        ranked = alike.reorder_alike(request.searched, pool, ranked, chunks, of_period, trace)
-    if order is not None and chunks:
-        ranked = in_time_order.reorder_by_time(pool, ranked, order, config.when.order_boost, trace)
+    for stage in stages if chunks else ():
+        ranked = stage.apply(pool, ranked, chunks, trace)
     return chunks, ranked
 
 
@@ -191,26 +152,14 @@ def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _late_interaction_share(config: UmiConfig, request: SearchRequest, pool: Pool) -> float:
-    """Factor on the weight of late interaction, 0..1; 0 if it is off or the search asks for one arm only."""
-    if not config.late_interaction.enabled or request.strategy != "hybrid":
-        return 0.0
-    return order_share(pool.calibration) if config.late_interaction.adaptive else 1.0
-
-
-def _candidates_wanted(components: Components, request: SearchRequest, *, read: int, late_interaction: bool) -> int:
-    """Number of rows to fetch: as many as the limit and each stage that reads texts needs.
-
-    Args:
-        read: Rows whose texts or times the stages of `search.reorder` read.
-    """
+def _candidates_wanted(components: Components, request: SearchRequest, stages: Sequence[ReorderStage]) -> int:
+    """Number of rows to fetch: as many as the limit, each of these stages, the reranker and MMR need."""
     config = components.config
     return max(
         request.limit,
-        read,
-        config.late_interaction.pool if late_interaction else 0,
         config.rerank.pool if components.reranker is not None else 0,
         config.mmr.pool if config.mmr.enabled else 0,
+        *(stage.reads for stage in stages),
     )
 
 

@@ -72,21 +72,18 @@ class Words(NamedTuple):
 
 
 def reorder_alike(
-    query: str,
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
-    of_period: Bools | None,
     trace: TraceBuilder,
+    *,
+    query: str,
+    of_period: Bools | None,
 ) -> RankedPool:
-    """The ranking with its first `COMPARED` rows in the order that the top of this file describes.
+    """The ranking with its first `COMPARED` rows in the order that the top of this file describes; see `ReorderStage`.
 
     Args:
-        pool: The candidates.
-        ranked: Their order so far.
-        chunks: Chunk of each ranked row, by id.
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
-        trace: Gets the stage, if it changes the order.
     """
     rows = ranked.order[:COMPARED]
     found = [chunks[id].indexed_text for id in pool.ids_at(rows)]

@@ -39,11 +39,8 @@ from unicodedata import normalize
 
 import numpy as np
 
-from umi_common.config import FusionConfig
 from umi_common.pool import Bools, Floats, Ints, Pool
-from umi_common.query.time.find import When
 from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.recall import Components
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
@@ -155,33 +152,9 @@ class Lookup(NamedTuple):
         return up_to_last(near_best(pool.lexical[:1], order[:CANDIDATES], HOLDING_SHARE))
 
 
-NOTHING = Lookup([], [], [], [], quoted=False)
-"""Of a query that looks nothing up."""
-
-
-def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs | None:
-    """The query's pairs; None if it has none, the stage is off, one arm alone is asked, or the store has no
-    `terms_of`.
-    """
-    terms_of: TermsOf | None = getattr(components.store, "terms_of", None)
-    if not components.config.fusion.number_pair_weight or request.strategy != "hybrid" or terms_of is None:
-        return None
-    return query_pairs(request.asked, terms_of)
-
-
-def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> Lookup:
-    """What the query looks up; nothing if the stage is off, only one arm is searched, or fusion is by ranks.
-
-    Scores of fusion by ranks differ so little that this stage alone would decide the order.
-
-    Args:
-        when: The period that the query names, which is no code; None: it names none.
-    """
-    if not config.lookup_weight or config.method == "rrf" or request.strategy != "hybrid":
-        return NOTHING
-    if when is not None and when.nothing_else:
-        return NOTHING
-    lookup = looked_up(request.asked, (0, 0) if when is None else when.span, request.verbatim)
+def lookup_in_query(request: SearchRequest, period: tuple[int, int]) -> Lookup:
+    """What the query of a request looks up; `period` as in `looked_up`."""
+    lookup = looked_up(request.asked, period, request.verbatim)
     framed = request.asked == request.searched != request.query
     if lookup.quoted or not framed:
         return lookup
@@ -283,19 +256,16 @@ def reorder_by_number_pairs(
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
     query: QueryPairs,
     weight: float,
-    trace: TraceBuilder,
 ) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file.
+    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        pool: The candidates.
-        ranked: Their order so far.
-        chunks: Chunk of each ranked row, by id.
-        query: From `pairs_in_query`.
+        query: From `query_pairs`.
         weight: >= 0, `FusionConfig.number_pair_weight`.
-        trace: Gets the stage.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(NUMBER_PAIRS) as facts:
@@ -310,10 +280,11 @@ def reorder_by_lookup(
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
     lookup: Lookup,
     read: int,
     weight: float,
-    trace: TraceBuilder,
 ) -> RankedPool:
     """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, for the first `read` rows, with
     `FusionConfig.lookup_weight`; unchanged if no candidate holds any of it."""

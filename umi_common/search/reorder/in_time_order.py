@@ -12,12 +12,15 @@ query asks for the first. Measured in docs/decisions.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from umi_common.pool import Pool
 from umi_common.query.time.order import TimeOrder
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.trace import TraceBuilder
+from umi_common.types import Chunk
 
 STAGE = "time_order"
 CANDIDATES = 50
@@ -28,15 +31,21 @@ FUTURE_HOURS = -24.0
 UTC, which is up to 14 hours off."""
 
 
-def reorder_by_time(pool: Pool, ranked: RankedPool, asked: TimeOrder, weight: float, trace: TraceBuilder) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file.
+def reorder_by_time(
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    asked: TimeOrder,
+    weight: float,
+) -> RankedPool:
+    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        pool: The candidates.
-        ranked: Their order so far.
+        chunks: Not read: times are in the pool.
         asked: From `time_order`.
         weight: >= 0, `WhenConfig.order_boost`.
-        trace: Gets the stage, if it changes scores.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
     scores = ranked.scores[rows]

@@ -34,7 +34,6 @@ from umi_common.errors import EmbedderError
 from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.ranking.neighbours import length_factors
 from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.dense.cosines import cosines
 from umi_common.types import Chunk
@@ -55,30 +54,27 @@ _WORD = re.compile(r"[^\W_]{1,40}")
 
 
 def reorder_by_late_interaction(
-    request: SearchRequest,
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    query: str,
     config: LateInteractionConfig,
     share: float,
-    trace: TraceBuilder,
 ) -> RankedPool:
-    """The ranking with its first `config.pool` rows sorted by the formula at the top of this file.
+    """The ranking with its first `config.pool` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     If the embedded model fails, the ranking stays as it is and the trace says so.
 
     Args:
-        pool: The candidates.
-        ranked: Their order so far.
-        chunks: Chunk of each ranked row, by id.
         share: Factor on `config.weight`, above 0, at most 1.
-        trace: Gets the stage, and the failure if there is one.
     """
     rows = np.sort(ranked.order[: config.pool])
     with trace.stage(STAGE) as facts:
         facts.update(candidates=len(rows), share=round(share, 3))
         try:
-            texts = [request.searched, *(chunks[id].indexed_text for id in pool.ids_at(rows))]
+            texts = [query, *(chunks[id].indexed_text for id in pool.ids_at(rows))]
             vectors, tokens, counts = token_vectors(texts)
         except EmbedderError as error:
             trace.degrade(STAGE, str(error), "kept the order without late interaction")

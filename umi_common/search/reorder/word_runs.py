@@ -19,12 +19,10 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from umi_common.config import FusionConfig
 from umi_common.pool import Ints, Pool
 from umi_common.query.questions import is_question
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.reorder.exact import near_best, spaced, up_to_last, words_in
-from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
@@ -50,15 +48,6 @@ PAIRS_MAX = 20_000
 few words, comparing would take 10 ms, and runs tell nothing."""
 
 
-def runs_in_query(config: FusionConfig, request: SearchRequest) -> WordRuns | None:
-    """What finds the query's runs; None if it has none, the stage is off, one arm alone is asked, or fusion is by
-    ranks."""
-    if not config.word_run_weight or config.method == "rrf" or request.strategy != "hybrid":
-        return None
-    runs = WordRuns(request.verbatim)
-    return runs if runs.shortest else None
-
-
 def candidates(pool: Pool, order: Ints) -> int:
     """Best candidates whose texts are read: up to the last that may hold enough of the query.
 
@@ -69,17 +58,19 @@ def candidates(pool: Pool, order: Ints) -> int:
 
 
 def reorder_by_word_runs(
-    runs: WordRuns, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], weight: float, trace: TraceBuilder
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    runs: WordRuns,
+    weight: float,
 ) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file.
+    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
         runs: Of the query.
-        pool: The candidates.
-        ranked: Their order so far.
-        chunks: Chunk of each ranked row, by id.
         weight: >= 0, `FusionConfig.word_run_weight`.
-        trace: Gets the stage, if it changes scores.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
     may_hold = near_best(pool.lexical, rows, HOLDING_SHARE).tolist()

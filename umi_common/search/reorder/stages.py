@@ -1,0 +1,108 @@
+"""The stages of one search that reorder its best candidates, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from umi_common.config import LateInteractionConfig
+from umi_common.pool import Ints, Pool
+from umi_common.query.time.find import When
+from umi_common.query.time.order import time_order
+from umi_common.ranking.neighbours import order_share
+from umi_common.ranking.period import PeriodBoost
+from umi_common.search.rank import RankedPool
+from umi_common.search.recall import Components
+from umi_common.search.reorder import alike, exact, in_time_order, late_interaction, word_runs
+from umi_common.search.request import SearchRequest
+from umi_common.search.trace import TraceBuilder
+from umi_common.types import Chunk
+
+
+class ReorderStage(NamedTuple):
+    """One stage."""
+
+    reads: int
+    """Number of best candidates whose chunks it reads, at least 1."""
+    apply: Callable[[Pool, RankedPool, Mapping[str, Chunk], TraceBuilder], RankedPool]
+    """The ranking with these candidates in their new order.
+
+    Args: the candidates, their order so far, the chunk of each ranked row by id, and the trace, which gets the stage.
+    """
+
+
+def reorder_stages(
+    components: Components,
+    request: SearchRequest,
+    pool: Pool,
+    order: Ints,
+    when: When | None,
+    boost: PeriodBoost | None,
+) -> Iterator[ReorderStage]:
+    """The stages that a search has; none if it asks one arm alone.
+
+    Args:
+        order: The rows of the pool, best first.
+        when: The period that the query names; None: it names none.
+        boost: The boost that rows of this period have; None: none has.
+    """
+    config = components.config
+    if request.strategy != "hybrid":
+        return
+    if when is None or not when.nothing_else:  # else the query has no words but those of the period
+        yield from _by_words(components, request, pool, order, when)
+    if config.fusion.alike:
+        of_period = None if boost is None else boost.lifted(pool)
+        yield ReorderStage(alike.COMPARED, partial(alike.reorder_alike, query=request.searched, of_period=of_period))
+    asked = time_order(request.asked) if config.when.enabled and config.when.order_boost else None
+    if asked is not None:
+        yield ReorderStage(
+            in_time_order.CANDIDATES,
+            partial(in_time_order.reorder_by_time, asked=asked, weight=config.when.order_boost),
+        )
+
+
+def _by_words(
+    components: Components, request: SearchRequest, pool: Pool, order: Ints, when: When | None
+) -> Iterator[ReorderStage]:
+    """The stages that look for the query's words in the texts."""
+    config, fusion = components.config, components.config.fusion
+    terms_of: exact.TermsOf | None = getattr(components.store, "terms_of", None)
+    if fusion.number_pair_weight and terms_of is not None:
+        pairs = exact.query_pairs(request.asked, terms_of)
+        if pairs is not None:
+            yield ReorderStage(
+                exact.CANDIDATES,
+                partial(exact.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight),
+            )
+    share = _late_interaction_share(config.late_interaction, pool)
+    if share > 0:
+        yield ReorderStage(
+            config.late_interaction.pool,
+            partial(
+                late_interaction.reorder_by_late_interaction,
+                query=request.searched,
+                config=config.late_interaction,
+                share=share,
+            ),
+        )
+    if fusion.method == "rrf":  # scores of fusion by ranks differ so little that one of these stages alone would decide
+        return
+    if fusion.lookup_weight:
+        lookup = exact.lookup_in_query(request, (0, 0) if when is None else when.span)
+        if read := lookup.candidates(pool, order):
+            yield ReorderStage(
+                read, partial(exact.reorder_by_lookup, lookup=lookup, read=read, weight=fusion.lookup_weight)
+            )
+    if fusion.word_run_weight:
+        runs = word_runs.WordRuns(request.verbatim)
+        if runs.shortest and (read := word_runs.candidates(pool, order)):
+            yield ReorderStage(read, partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight))
+
+
+def _late_interaction_share(config: LateInteractionConfig, pool: Pool) -> float:
+    """Factor on the weight of late interaction, 0..1; 0: it is off."""
+    if not config.enabled:
+        return 0.0
+    return order_share(pool.calibration) if config.adaptive else 1.0
