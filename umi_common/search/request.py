@@ -98,8 +98,8 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """The questions of a longer query, or the query up to what it excludes, which are searched as its variations; see
-    `questions_of`. None if the caller gave the query's vector: their own would have to be embedded."""
+    """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
+    gave the query's vector: their own would have to be embedded."""
     limit: int
     deep_search: bool
     time_range: TimeRange | None
