@@ -1,8 +1,7 @@
 """The questions of a query that holds several, or one beside other text, such as a mail or code; what it excludes.
 
 Each question is searched as a variation of the query, too. Without that, the words around a question decide what is
-found, and of two questions the one with the rarer words gets all places. So is "projects" of "projects, but not on
-AWS": without that, the projects on AWS come first. Measured in docs/decisions.md.
+found, and of two questions the one with the rarer words gets all places. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -64,16 +63,12 @@ _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybo
 
 
 def questions_of(query: str) -> tuple[str, ...]:
-    """The questions of a query without their frames, in its order; none if it is one question alone, or has many. Of a
-    query that excludes something, what it asks for.
+    """The questions of a query without their frames, in its order; none if it is one question alone, or has many.
 
     A question is a sentence that ends in a question mark, or, if there is none, one that begins as a question. Lines of
     code, favours ("could you have a look?"), questions without a subject ("Can you clarify?") and those that refer to
     other prose ("Is this true?") do not count. Both halves of "when ... and where ...?" are questions.
     """
-    excluding = exclusion_in(query)
-    if excluding is not None:
-        return (excluding[0],)
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
     questions = _with_subject(filter(_MARKED.search, prose))

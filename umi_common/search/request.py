@@ -98,8 +98,8 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """The questions of a longer query, or the query up to what it excludes, which are searched as its variations; see
-    `questions_of`. None if the caller gave the query's vector: their own would have to be embedded."""
+    """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
+    gave the query's vector: their own would have to be embedded."""
     words_around: float
     """Words of the query outside its questions per word of these; 0: it has no questions, or no other text."""
     limit: int

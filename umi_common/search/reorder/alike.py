@@ -43,7 +43,7 @@ from umi_common.types import Chunk
 STAGE = "alike"
 COMPARED = 10
 """Best candidates that are compared; with 20 the results are the same."""
-SHARED = 0.55
+SHARED = 0.58
 """Two texts of prose rarely have so much in common."""
 SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
@@ -51,7 +51,7 @@ REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 CHARACTERS_MAX = 20_000
 """A longer text is compared with no other: reading its words would take 1 ms."""
-SCORE_EXCLUDING = 0.5
+SCORE_EXCLUDING = 0.4
 """In place of `SCORE` if the query excludes something: the texts that hold the excluded words score higher by them."""
 PERIOD = " "
 """Stands for the period that the query names, among words."""
