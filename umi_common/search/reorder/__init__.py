@@ -1,7 +1,8 @@
 """Stages that reorder the best candidates of one search by their texts.
 
 In: a `RankedPool`, and the chunks of its first rows. Out: a `RankedPool` whose first rows may stand in another order.
-`stages` lists those that a search has, in this order; `search.pipeline` fetches the chunks that they read and calls them:
+`stages` lists those that a search has, in this order; `search.pipeline` fetches the chunks that they read, and calls
+them:
 
     exact              by the query's numbers, codes, names and phrases, found as they stand: two stages
     late_interaction   by how well the tokens of the text match the query's; before the second stage of `exact`
