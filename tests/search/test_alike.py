@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.search.reorder.alike import CHARACTERS_MAX, STAGE, fuller_first, words_of
-from umi_common.search.reorder.exact import words_in
+from umi_common.search.reorder.words import words_in
 
 PLACES = ("Bistro Anker", "Golden Wok", "Pizzeria Rosa", "School kitchen Elm Street")
 ITEMS = ("fridge temperature", "hand basin", "pest traps", "fire extinguisher")

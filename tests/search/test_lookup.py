@@ -10,8 +10,7 @@ from unicodedata import normalize
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.exact import LOOKUP as STAGE
-from umi_common.search.reorder.exact import looked_up
+from umi_common.search.reorder.lookup import STAGE, looked_up
 from umi_common.sim import HashEmbedder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

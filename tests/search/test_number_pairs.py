@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
-from umi_common.search.reorder.exact import NUMBER_PAIRS as STAGE
-from umi_common.search.reorder.exact import pairs_in_text, query_pairs, with_number_pairs
+from umi_common.search.reorder.number_pairs import STAGE, pairs_in_text, query_pairs, with_number_pairs
 from umi_common.stores.lexical.analyzer import Analyzer
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -4,10 +4,13 @@ In: a `RankedPool`, and the chunks of its first rows. Out: a `RankedPool` whose 
 `stages` lists those that a search has, in this order; `search.pipeline` fetches the chunks that they read, and calls
 them:
 
-    exact              by the query's numbers, codes, names and phrases, found as they stand: two stages
-    late_interaction   by how well the tokens of the text match the query's; before the second stage of `exact`
+    number_pairs       by the query's numbers together with the words beside them
+    late_interaction   by how well the tokens of the text match the query's
+    lookup             by the query's codes, names, phrases and keywords, found as they stand
     word_runs          by the runs of the query's words that they hold
     alike              of alike candidates, the one that holds more of the query's words first
     in_time_order      of nearly equal candidates, the latest or the first one first, if the query asks for it
     rerank             by a cross-encoder or another model of the user's
+
+`words` holds what several of them share.
 """

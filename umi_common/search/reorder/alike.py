@@ -35,7 +35,7 @@ import numpy as np
 from umi_common.pool import Bools, Pool
 from umi_common.query.questions import EXCEPT, exclusion_in
 from umi_common.search.rank import RankedPool
-from umi_common.search.reorder.exact import words_in
+from umi_common.search.reorder.words import words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.types import Chunk

@@ -14,7 +14,7 @@ from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
-from umi_common.search.reorder import alike, exact, in_time_order, late_interaction, word_runs
+from umi_common.search.reorder import alike, in_time_order, late_interaction, lookup, number_pairs, word_runs
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -68,13 +68,13 @@ def _by_words(
 ) -> Iterator[ReorderStage]:
     """The stages that look for the query's words in the texts."""
     config, fusion = components.config, components.config.fusion
-    terms_of: exact.TermsOf | None = getattr(components.store, "terms_of", None)
+    terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
     if fusion.number_pair_weight and terms_of is not None:
-        pairs = exact.query_pairs(request.asked, terms_of)
+        pairs = number_pairs.query_pairs(request.asked, terms_of)
         if pairs is not None:
             yield ReorderStage(
-                exact.CANDIDATES,
-                partial(exact.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight),
+                number_pairs.CANDIDATES,
+                partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight),
             )
     share = _late_interaction_share(config.late_interaction, pool)
     if share > 0:
@@ -90,10 +90,10 @@ def _by_words(
     if fusion.method == "rrf":  # scores of fusion by ranks differ so little that one of these stages alone would decide
         return
     if fusion.lookup_weight:
-        lookup = exact.lookup_in_query(request, (0, 0) if when is None else when.span)
-        if read := lookup.candidates(pool, order):
+        sought = lookup.lookup_in_query(request, (0, 0) if when is None else when.span)
+        if read := sought.candidates(pool, order):
             yield ReorderStage(
-                read, partial(exact.reorder_by_lookup, lookup=lookup, read=read, weight=fusion.lookup_weight)
+                read, partial(lookup.reorder_by_lookup, sought=sought, read=read, weight=fusion.lookup_weight)
             )
     if fusion.word_run_weight:
         runs = word_runs.WordRuns(request.verbatim)

@@ -22,7 +22,7 @@ import numpy as np
 from umi_common.pool import Ints, Pool
 from umi_common.query.questions import is_question
 from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.reorder.exact import near_best, spaced, up_to_last, words_in
+from umi_common.search.reorder.words import near_best, spaced, up_to_last, words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk

@@ -1,0 +1,293 @@
+"""Raise the candidates that hold what the query looks up: codes, names, phrases and keywords, as they stand.
+
+Vectors place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and the stage
+`neighbours` raises chunks beside the text that holds p. p is one of these:
+
+    a code in a query of few words ("error 502", "UMB-2231")
+    a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
+    capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
+    a phrase in quotation marks
+    a whole query of few words, without the function words around it ("what is Harrow v Lindqvist")
+    all words of a query of keywords, or beside a name, if no phrase and no code is held
+
+In a longer query a code is one detail of several, and the raise would cost more than it gains. Scores are
+`words.raised` with
+
+    g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds
+              1 for a name, and for keywords that i holds anywhere if it has nearly the best BM25
+              0 if i does not hold p
+
+Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from umi_common.pool import Ints, Pool
+from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, spaced, up_to_last, words_in
+from umi_common.search.request import SearchRequest
+from umi_common.search.trace import TraceBuilder
+from umi_common.stores.lexical.languages import all_function_words
+from umi_common.types import Chunk
+
+STAGE = "lookup"
+CANDIDATES = 50
+"""Best candidates whose texts are read."""
+HOLDING_SHARE = 0.5
+"""Only texts with at least this share of the best candidate's BM25 are read for all words of the query. Of the texts
+that hold them, 99 in 100 have it."""
+QUOTED_CANDIDATES = 200
+"""Best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent."""
+OTHER_WORDS_MAX = 2
+"""Largest number of a lookup's words that are neither codes nor function words."""
+PHRASE_WORDS_MAX = 8
+"""Largest number of words of a query that is looked up as a whole."""
+KEYWORDS_MAX = 6
+"""Largest number of words of a query of keywords, which has no function words unless it has a name."""
+KEYWORDS_SHARE = 0.95
+"""Smallest share of the best candidate's BM25 of a text that holds all keywords: long lists hold any words."""
+ENDING = 3
+"""Letters that a word may have more than its keyword: tasks, not sign and signal."""
+PHRASE_CHARACTERS_MAX = 100_000
+"""Characters at the beginning of a text in which phrases are sought, which takes some 3 ms. Whole books are longer."""
+QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
+"""A phrase in quotation marks."""
+OPTION = re.compile(r"-[A-Za-z]|--[A-Za-z][\w-]*")
+"""An option of a command."""
+PROGRAM_NAME = re.compile(
+    r"_*[A-Za-z]\w+(?:(?:\.|::|->)_*[A-Za-z]\w+)+(?:\(\))?"
+    r"|[A-Za-z]+\d*(?:_[A-Za-z\d]+)+(?:\(\))?"
+    r"|[a-z]{2,}(?:[A-Z][a-z]+)+(?:\(\))?"
+    r"|[A-Za-z]\w{2,}\(\)"
+)
+"""os.path.join, max_tokens, maxTokens, or close()."""
+NAMED_CHARACTERS_MAX = 20_000
+"""Characters at the beginning of a text in which names are sought, which takes some 0.2 ms for each name."""
+NAME_LENGTH = 100
+"""Characters of a word that are read for a name."""
+CAPITALS = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
+"""A name of capital letters alone, perhaps with the s of a plural."""
+MEANING = frozenset(
+    {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
+)
+"""Words that ask what a name of capitals stands for."""
+PART_OF_A_CODE = re.compile(r"[^\W\d_]+|\d+")
+"""A run of letters, or one of digits."""
+
+
+class Lookup(NamedTuple):
+    """What a query looks up."""
+
+    phrases: list[str]
+    """As `_words` returns them; each of at least two words."""
+    codes: list[re.Pattern[str]]
+    names: list[re.Pattern[str]]
+    """Names of programs and of capital letters."""
+    keywords: list[str]
+    """The words of a query of keywords; none of another query."""
+    quoted: bool
+    """Whether the phrases stand in quotation marks."""
+
+    def candidates(self, pool: Pool, order: Ints) -> int:
+        """Best candidates whose texts are read: up to the last that may hold all words of the query.
+
+        Args:
+            order: The rows of the pool, best first.
+        """
+        if not (self.phrases or self.codes or self.names or self.keywords):
+            return 0
+        if self.quoted or self.codes or self.names:
+            return QUOTED_CANDIDATES if self.quoted else CANDIDATES
+        return up_to_last(near_best(pool.lexical[:1], order[:CANDIDATES], HOLDING_SHARE))
+
+
+def lookup_in_query(request: SearchRequest, period: tuple[int, int]) -> Lookup:
+    """What the query of a request looks up; `period` as in `looked_up`."""
+    lookup = looked_up(request.asked, period, request.verbatim)
+    framed = request.asked == request.searched != request.query
+    if lookup.quoted or not framed:
+        return lookup
+    typed = looked_up(request.query).phrases  # "Show me the money" may be a title
+    return lookup._replace(phrases=list(dict.fromkeys([*lookup.phrases, *typed])))
+
+
+def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None = None) -> Lookup:
+    """The phrases, codes and keywords of a query.
+
+    Args:
+        period: Start and end of the words that name a period; they are no codes.
+        verbatim: The part that is searched for names of programs and names of capitals, if it is one line; None: all.
+    """
+    phrases = QUOTED.findall(query)
+    quoted = bool(phrases)
+    if not quoted:
+        subject = _without_outer_function_words(query)
+        phrases = [subject] if len(subject.split()) <= PHRASE_WORDS_MAX else []
+    several_words = [each for each in map(_words, phrases) if each.count(" ") > 2]
+    timeless = f"{query[: period[0]]} {query[period[1] :]}"
+    verbatim = query if verbatim is None else verbatim
+    pasted = "\n" in verbatim.strip()
+    codes = _codes(timeless)
+    names = [] if pasted else [*_program_names(verbatim), *_capitals(verbatim)]
+    names = [name for name in names if name not in codes]
+    return Lookup(several_words[:PARTS_MAX], codes, names, _keywords(query, among_function_words=bool(names)), quoted)
+
+
+def _keywords(query: str, *, among_function_words: bool) -> list[str]:
+    """The distinct words of a query of 2 to `KEYWORDS_MAX` of them without function words and digits, else none.
+
+    Args:
+        among_function_words: Whether function words may stand between them.
+    """
+    words = list(dict.fromkeys(words_in(query))) if len(query.split()) <= PHRASE_WORDS_MAX else []
+    content = [word for word in words if word not in all_function_words()]
+    plain = DIGITS.search(query) is None and (among_function_words or content == words)
+    return content if plain and 1 < len(content) <= KEYWORDS_MAX else []
+
+
+def _codes(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside.
+
+    A code is a word of at least two characters with a digit: one digit mostly counts something.
+    """
+    words = dict.fromkeys(bare(word).lower() for word in query.split())
+    codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
+    others = words.keys() - {"", *codes} - all_function_words()
+    return [] if len(others) > OTHER_WORDS_MAX else list(map(_code_pattern, codes[:PARTS_MAX]))
+
+
+def _code_pattern(code: str) -> re.Pattern[str]:
+    """A pattern of a code, also with other signs or none between its parts, or as a part of a longer code.
+
+    "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
+    """
+    parts = PART_OF_A_CODE.findall(code)
+    pattern = re.escape(parts[0])
+    for before, after in pairwise(parts):
+        between_digits = before[-1].isdigit() and after[0].isdigit()
+        pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
+    return re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
+
+
+def _program_names(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the query's options, calls, and names of several parts; "-x" and "-X" are two options."""
+    words = [word[:NAME_LENGTH] for word in query.split()]
+    options = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words if OPTION.fullmatch(word)]
+    names = [word.removesuffix("()") for word in map(_without_signs, words) if PROGRAM_NAME.fullmatch(word)]
+    return list(dict.fromkeys([*options, *(_name_pattern(name.lower()) for name in names)]))[:PARTS_MAX]
+
+
+def _name_pattern(name: str) -> re.Pattern[str]:
+    """A pattern of a name of a program, also with other signs or white space between its parts: "cache.ttl" finds
+    "cache:", and "ttl" in the next line."""
+    pattern = r"[\W_]{0,8}".join(map(re.escape, PART_OF_A_CODE.findall(name)))
+    return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE)
+
+
+def _without_signs(word: str) -> str:
+    """A word without the punctuation and brackets around it, and without arguments of a call."""
+    word = word.strip("'\"`,.;:!?").removeprefix("(")
+    if word.count("(") < word.count(")"):
+        word = word.removesuffix(")")
+    return re.sub(r"\([^)].*$", "", word)
+
+
+def _capitals(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the runs of capitals in a query with at most one other word, function words aside; they are no part
+    of longer words, and in small letters another word."""
+    found = list(dict.fromkeys(CAPITALS.findall(query)))
+    others = set(words_in(CAPITALS.sub(" ", query))) - all_function_words() - MEANING
+    if len(others) > 1 or query.isupper():
+        return []
+    return [re.compile(rf"(?<![^\W_]){re.escape(letters)}s?(?![^\W_])") for letters in found[:PARTS_MAX]]
+
+
+def _without_outer_function_words(query: str) -> str:
+    """A query from its first to its last word that is no function word; all of it if these are fewer than two."""
+    words = query.split()
+    content = [at for at, word in enumerate(words) if not all_function_words().issuperset(words_in(word))]
+    return " ".join(words[content[0] : content[-1] + 1]) if len(content) > 1 else query
+
+
+def reorder_by_lookup(
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    sought: Lookup,
+    read: int,
+    weight: float,
+) -> RankedPool:
+    """The ranking with its first `read` rows sorted by the formula at the top of this file, if one of them holds some
+    of what is sought; see `ReorderStage`.
+
+    Args:
+        sought: From `lookup_in_query`.
+        read: From its `candidates`.
+        weight: >= 0, `FusionConfig.lookup_weight`.
+    """
+    rows = np.sort(ranked.order[:read])
+    with trace.stage(STAGE) as facts:
+        texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
+        words = [_words_if_any(text, sought) for text in texts]
+        phrases = [[_phrase_in(own, phrase) for phrase in sought.phrases] for own in words]
+        codes = [[_code_in(text, code) for code in sought.codes] for text in texts]
+        names = [
+            [float(name.search(text, 0, NAMED_CHARACTERS_MAX) is not None) for name in sought.names] for text in texts
+        ]
+        g = np.hstack([phrases, codes])
+        if sought.keywords and not g.any():
+            near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
+            g = np.array([[_all_in(own, sought.keywords)] for own in words]) * near[:, None]
+        g = np.hstack([g, names])
+        held = int(g.any(axis=1).sum())
+        facts.update(
+            candidates=len(rows),
+            phrases=len(sought.phrases),
+            codes=len(sought.codes),
+            names=len(sought.names),
+            keywords=len(sought.keywords),
+            held=held,
+        )
+        return reorder(ranked, rows, raised(ranked.scores[rows], g, weight), STAGE) if held else ranked
+
+
+def _words_if_any(text: str, lookup: Lookup) -> str:
+    """`_words` of the text's beginning; "" if there are no phrases and keywords, or a quick test excludes them all."""
+    text = text[:PHRASE_CHARACTERS_MAX]
+    wanted = [phrase.split() for phrase in lookup.phrases] or [lookup.keywords]
+    if text.isascii():  # mostly so, and faster than the words
+        lower = text.lower()
+        if not any(each and all(word in lower for word in each) for each in wanted):
+            return ""
+    return _words(text) if any(wanted) else ""
+
+
+def _phrase_in(words: str, phrase: str) -> float:
+    """g of a phrase; offset and length are those of the words alone."""
+    at = words.find(phrase)
+    return 0.0 if at < 0 else 1 - at / len(words)
+
+
+def _all_in(words: str, keywords: Sequence[str]) -> float:
+    """1 if a text holds each keyword, with at most `ENDING` letters more, else 0."""
+    return float(all(re.search(rf" {keyword}\w{{0,{ENDING}}} ", words) for keyword in keywords))
+
+
+def _code_in(text: str, code: re.Pattern[str]) -> float:
+    """g of a code."""
+    match = code.search(text)
+    return 0.0 if match is None else 1 - match.start() / len(text)
+
+
+def _words(text: str) -> str:
+    """The words of a text in lower case, with one space before, between and after them."""
+    return spaced(words_in(text))

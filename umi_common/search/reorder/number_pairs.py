@@ -1,0 +1,155 @@
+"""Raise the candidates that hold a number of the query beside the same word or sign.
+
+For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
+number pair is a number, which holds a digit and no letter, or a single letter ("Annex B"), together with the word or
+sign beside it, compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself,
+because BM25 does not see the order of its parts. Scores are `words.raised` with
+
+    g(p, i) = 1 - offset of the number / length, for the first pair p in candidate i; 0 if i does not hold it
+
+It is larger near the start, because a text mostly names its subject first ("revision 7 ... replaces revision 5"). Then
+all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from umi_common.pool import Floats, Pool
+from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, raised
+from umi_common.search.trace import TraceBuilder
+from umi_common.stores.lexical.languages import all_function_words
+from umi_common.types import Chunk
+
+STAGE = "number_pairs"
+CANDIDATES = 50
+"""Best candidates whose texts are read."""
+OCCURRENCES_MAX = 500
+"""Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
+SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
+"""Two parts of a number or code."""
+LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
+"""A single letter after a word."""
+PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
+"""Text before digits that are the end of a longer word or number."""
+WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
+"""A word, or a sign that stands for one."""
+WORD_LENGTH = 100
+"""Characters that are read on each side of a number, for the word beside it and the white space between."""
+TermsOf = Callable[[str], Sequence[str]]
+"""The terms of a text, such as stems."""
+Pair = tuple[tuple[str, ...], tuple[str, ...]]
+"""A number and the terms of the word beside it, in the order of the text. The second element is () for a number of
+several parts, which is a pair by itself."""
+
+
+class QueryPairs(NamedTuple):
+    """The number pairs of a query."""
+
+    numbers: re.Pattern[str]
+    """Finds the query's numbers in a text, also at the end of a longer word, which `pairs_in_text` leaves out."""
+    pairs: frozenset[Pair]
+    terms_of: TermsOf
+    """The store's function from a text to its terms."""
+
+
+def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
+    """The pairs of a query; None if it has none."""
+    parts: list[str] = []
+    for word in filter(DIGITS.search, query.split()):
+        parts += [word] if any(map(str.isalpha, word)) else word.split("/")
+    distinct = list(dict.fromkeys(filter(_is_number, map(bare, parts))))[:PARTS_MAX]
+    numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
+    either = "|".join([*map(re.escape, numbers), *_letters(query)])
+    if not either:
+        return None
+    found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
+    pairs = frozenset(pairs_in_text(query, found, terms_of))
+    return QueryPairs(found, pairs, terms_of) if pairs else None
+
+
+def _letters(query: str) -> list[str]:
+    """Patterns of the query's single letters that are no words, such as "I" and "a"; a capital finds capitals only."""
+    letters = [letter for letter in dict.fromkeys(LETTER.findall(query)) if letter != "I"]
+    return [
+        f"(?-i:{letter})" if letter.isupper() else letter
+        for letter in letters[:PARTS_MAX]
+        if letter.isupper() or letter not in all_function_words()
+    ]
+
+
+def _is_number(part: str) -> bool:
+    """Whether it has digits and no letters, or is a code of several parts."""
+    plain = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
+    return plain or SEVERAL_PARTS.search(part) is not None
+
+
+def reorder_by_number_pairs(
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    query: QueryPairs,
+    weight: float,
+) -> RankedPool:
+    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
+
+    Args:
+        query: From `query_pairs`.
+        weight: >= 0, `FusionConfig.number_pair_weight`.
+    """
+    rows = np.sort(ranked.order[:CANDIDATES])
+    with trace.stage(STAGE) as facts:
+        held = [pairs_in_text(chunks[id].indexed_text, query.numbers, query.terms_of) for id in pool.ids_at(rows)]
+        holding = sum(not query.pairs.isdisjoint(own) for own in held)
+        facts.update(candidates=len(rows), pairs=len(query.pairs), held=holding)
+        scores = with_number_pairs(ranked.scores[rows], query.pairs, held, weight)
+        return reorder(ranked, rows, scores, STAGE)
+
+
+def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
+    """g of each pair, in lower case, at the first `OCCURRENCES_MAX` occurrences of the query's numbers in a text."""
+    pairs: dict[Pair, float] = {}
+    for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
+        if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
+            continue
+        number = (match[0].lower(),)
+        g = 1.0 - match.start() / len(text)
+        before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
+        after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
+        here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
+        if after is not None:
+            here.append((number, _terms(after[0], terms_of)))
+        if SEVERAL_PARTS.search(match[0]):
+            here.append((number, ()))
+        for pair in here:
+            pairs.setdefault(pair, g)
+    return pairs
+
+
+def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
+    """The terms of a word, or the sign itself."""
+    return tuple(terms_of(word)) or (word,)
+
+
+def with_number_pairs(
+    scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
+) -> Floats:
+    """(n,) scores by the formula at the top of this file, before all are scaled; scores below 0 stay.
+
+    Args:
+        scores: (n,) scores after the stages before.
+        pairs: Of the query.
+        held: n mappings, g of the pairs of each candidate.
+        weight: >= 0.
+    """
+    in_order = sorted(pairs)
+    g = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
+    return raised(scores, g, weight)

@@ -1,0 +1,69 @@
+"""Words of texts, and the gain of candidates that hold something: shared by stages of `reorder`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from unicodedata import normalize
+
+import numpy as np
+
+from umi_common.pool import Bools, Floats, Ints
+from umi_common.stores.lexical.spellings import without_accents
+
+PARTS_MAX = 16
+"""Of a query the first so many numbers, single letters, phrases and codes each are sought; the time grows with them."""
+DIGITS = re.compile(r"\d+")
+WHOLE_WORD = re.compile(r"[^\W_]+")
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text in order, in lower case, Latin ones without accents."""
+    words = WHOLE_WORD.findall(normalize("NFC", text).lower())
+    return words if text.isascii() else list(map(without_accents, words))
+
+
+def spaced(words: Sequence[str]) -> str:
+    """Words with one space before, between and after them, so that "art" is not found in "party"."""
+    return f" {' '.join(words)} "
+
+
+def bare(word: str) -> str:
+    """A word without the signs around it."""
+    return re.sub(r"^\W+|\W+$", "", word)
+
+
+def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:
+    """(k,) whether each row has at least a share of the best candidate's BM25, for one of the queries.
+
+    Args:
+        lexical: (V, n) BM25 of n candidates, for each of V queries.
+        rows: (k,) candidates.
+        share: 0..1.
+    """
+    best = lexical.max(axis=1, keepdims=True, initial=0.0)
+    near: Bools = (lexical[:, rows] >= share * best).any(axis=0)
+    return near
+
+
+def up_to_last(mask: Bools) -> int:
+    """Number of entries up to the last that is True; 0 if none is."""
+    return int(mask.nonzero()[0].max(initial=-1)) + 1
+
+
+def raised(scores: Floats, g: Floats, weight: float) -> Floats:
+    """(n,) scores of candidates that hold some of P parts of a query, before all are scaled; scores below 0 stay.
+
+        h(p, i) = g(p, i) / max_i g(p, i)
+        w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
+        raised(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
+
+    Args:
+        scores: (n,) scores after the stages before.
+        g: (n, P) how well candidate i holds part p, 0..1; 0: not at all.
+        weight: >= 0.
+    """
+    h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
+    w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
+    share = h @ w / max(1.0, w.sum())
+    return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
