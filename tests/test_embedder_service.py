@@ -627,3 +627,25 @@ def test_texts_that_the_model_all_refuses_are_each_tried_once_more():
     model = Refusing()
     QueryEmbedder(model).embed_each(QUESTIONS[:4], 60.0, 0)
     assert model.calls == 3 + 4
+
+
+class Zeros:
+    """A model that fails by giving zeros."""
+
+    def __init__(self, name):
+        self.name, self.dim = name, 8
+
+    def embed_documents(self, texts):
+        return np.zeros((len(texts), 8), dtype=np.float32)
+
+    embed_queries = embed_documents
+
+
+def test_a_model_that_gives_zeros_for_every_text_is_told_once(caplog):
+    with HybridStore.open(embedder=Zeros("zeros of texts")) as store:
+        store.add(CHUNKS[:20])
+        store.add(CHUNKS[20:])
+    assert [record.getMessage() for record in caplog.records if record.name == "umi"] == [
+        "embedder 'zeros of texts' gave vectors of zeros for all 20 texts of a call: they are found by their words "
+        "alone. Check the model, then embed them again with HybridStore.reindex(). Logged once for each model."
+    ]

@@ -31,6 +31,7 @@ from umi_common.errors import (
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder
+from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
@@ -190,6 +191,12 @@ def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
     return batch
 
 
+ZEROS_WARNING = (
+    "embedder %r gave vectors of zeros for all %d texts of a call: they are found by their words alone. Check the "
+    "model, then embed them again with HybridStore.reindex(). Logged once for each model."
+)
+
+
 def embedded(
     ids: Sequence[str],
     texts: Sequence[str],
@@ -239,6 +246,8 @@ def embedded(
             nonlocal dim
             rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
             dim, own = rows.shape[1], [texts[index] for index in batch]
+            if len(own) > 1 and not rows.any() and not getattr(embedder, "in_place", False):
+                warn_once("embedder", f"zeros of {embedder.name}", ZEROS_WARNING, embedder.name, len(own))
             known.update(zip(own, rows, strict=True))
             if cache is not None:
                 cache.put({text: known[text].copy() for text in own})
