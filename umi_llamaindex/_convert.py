@@ -57,8 +57,8 @@ START = "start_char_idx"
 DOCUMENT_FIELDS = ("document_id", "doc_id")
 """Other names of the document's id, under which other stores look for it; the node's own values of these keys stay."""
 NODE_FIELDS = (NODE_CONTENT, NODE_TYPE, *DOCUMENT_FIELDS, REF_DOC_ID)
-"""Metadata keys that LlamaIndex's vector stores add; all others replace keys of the same name in the node's own
-metadata."""
+"""Metadata keys that LlamaIndex's vector stores add. They overwrite the node's own keys of the same name, except
+DOCUMENT_FIELDS."""
 SAME_MODEL_COSINE = 0.99
 """Least cosine of two embeddings of one text by one model: services round differently from call to call."""
 FILE_PATH = "file_path"
@@ -76,18 +76,19 @@ def to_chunks(
     *,
     advice: str = "",
 ) -> list[Chunk]:
-    """One chunk for each node, with the node's id.
+    """The chunks of the nodes, in order, each with its node's id; a node that is added to `skipped` has none.
 
     The indexed text is the one that LlamaIndex would embed: text and metadata by the node's template, without the keys
     in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's `ref_doc_id`,
     else metadata["source"]. The position is the metadata under `keys.position`, else the node's `start_char_idx`, else
-    the position after that of the node of its source before it.
+    the next number in `following` for the node's `ref_doc_id` or metadata["source"].
 
     Args:
         nodes: Text nodes in reading order.
-        following: Source -> the position after its last node; updated. None: a node without a position gets none.
-        skipped: Nodes that cannot be stored, and those with the id of another one before them, are added here and left
-            out; None: the former raise, the latter are returned.
+        following: The next position by `ref_doc_id` or metadata["source"]; updated from `start_char_idx` and counted
+            positions, not from metadata. None: a node that states no position gets none.
+        skipped: A node is added here and left out if it cannot be stored, or repeats the id of an earlier node. None: a
+            node that cannot be stored raises, and repeated ids are kept.
         advice: End of the message for a node that cannot be stored.
 
     Raises:
@@ -95,7 +96,7 @@ def to_chunks(
     """
     chunks, taken = [], set()
     for index, node in enumerate(nodes):
-        checked_node(index, node)
+        check_node(index, node)
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         source = None if source is None else str(source)
         start = getattr(node, START, None)
@@ -125,8 +126,8 @@ def to_chunks(
     return chunks
 
 
-def checked_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
-    """Raise InvalidChunk if an item of a list is no node; say that a string belongs into `holder`."""
+def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
+    """Raise InvalidChunk if an item of a list is no LlamaIndex node; the message suggests `holder` for a string."""
     if not isinstance(node, BaseNode):
         raise InvalidChunk(
             f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
@@ -135,7 +136,7 @@ def checked_node(index: int, node: object, holder: str = "TextNode(text=...)") -
 
 
 def is_blank(node: object) -> bool:
-    """Whether a node of text has none, as readers and splitters make of empty pages; images are no nodes of text."""
+    """Whether a text node has white space alone, such as the node of an empty page. Image nodes are never blank."""
     if not isinstance(node, (TextNode, Document)) or isinstance(node, (ImageNode, ImageDocument)):
         return False
     return not node.get_content(MetadataMode.NONE).strip()
@@ -147,7 +148,7 @@ def node_text(item: NodeWithScore) -> str:
 
 
 def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
-    """The nodes without the blank ones, which a warning of the logger `umi` names."""
+    """The nodes that have text. A warning tells the number of the blank ones, and the first IDS_NAMED of their ids."""
     blank = [node.node_id for node in nodes if is_blank(node)]
     if blank:
         log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:IDS_NAMED]))
@@ -161,10 +162,15 @@ def without_skipped(nodes: Sequence[BaseNode], skipped: Iterable[SkippedChunk]) 
 
 
 def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
-    """Add the chunks whose nodes, aligned with them, have embeddings, with these as vectors, unless they are stored.
+    """Add each chunk whose node has an embedding, with that embedding as its vector. Chunks that are stored unchanged
+    are left out.
+
+    Args:
+        nodes: Aligned with `chunks`.
 
     Raises:
-        InvalidVector: If the first embedding differs from the one that the store's model makes; names the node.
+        InvalidVector: If the embedding of the first new chunk has another dimension than the store's model, or a cosine
+            below SAME_MODEL_COSINE to its vector; names the node. Only this embedding is compared.
     """
     pairs = [(chunk, node.embedding) for chunk, node in zip(chunks, nodes, strict=True) if node.embedding is not None]
     stored = store.get([chunk.id for chunk, _ in pairs])
@@ -184,8 +190,8 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
     """A value that is equal for nodes of the same document, in any version of it.
 
-    That of `stated_origin`; else text and metadata: then only a node with the same text and metadata counts as the same
-    document.
+    It is the result of `stated_origin`. If that is None, it is the text and the metadata: then only an equal node
+    counts as the same document.
     """
     stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
     if stated is not None:
@@ -196,8 +202,8 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
 
 
 def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
-    """The metadata under `source_key`; else the path of the file, as a reader wrote it; else the document's id, unless
-    it is random; None: none of these is known.
+    """(key, value) that identifies the document: the metadata under `source_key`, else under `file_path`, else the
+    document's id unless it is random; None: none of these is known.
     """
     for key in (source_key, FILE_PATH):
         if key is not None and key in metadata:
@@ -214,7 +220,7 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """The filter of the nodes of these documents, and of the documents that were stored without a splitter."""
+    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole."""
     among = {"$in": ids}
     return {"$or": [{REF_DOC_ID: among}, {NODE_ID: among, REF_DOC_ID: None}]}
 
@@ -285,11 +291,13 @@ def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
     try:
         return _restored(metadata, text)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidChunk(f"record {id!r:.80}: its {NODE_CONTENT} is not a node ({type(error).__name__})") from error
+        raise InvalidChunk(
+            f"record {id!r:.80}: its {NODE_CONTENT} is no node ({type(error).__name__}); write it again or delete it"
+        ) from error
 
 
 def _restored(metadata: dict[str, Any], text: str) -> BaseNode:
-    """The node that LlamaIndex wrote. It reads an image's document as a text node; here the image stays."""
+    """The node from its stored JSON. LlamaIndex's own reader turns an `ImageDocument` into a text node."""
     if metadata.get(NODE_TYPE) != ImageDocument.class_name():
         return metadata_dict_to_node(metadata, text=text)
     node = ImageDocument.from_json(metadata[NODE_CONTENT])

@@ -54,7 +54,7 @@ from umi_llamaindex._convert import (
     SKIP_ADVICE,
     NodeScore,
     add_embedded,
-    checked_node,
+    check_node,
     index_pages,
     node_chunk_of_record,
     node_origin,
@@ -239,7 +239,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             raise InvalidChunk("documents is None; expected a list of LlamaIndex Documents")
         documents = list(documents)
         for index, document in enumerate(documents):
-            checked_node(index, document, "Document(text=...)")
+            check_node(index, document, "Document(text=...)")
         steps = Settings.transformations if transformations is None else transformations
         return cls.from_nodes(run_transformations(documents, steps, show_progress=show_progress), **options)
 

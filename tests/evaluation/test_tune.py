@@ -8,7 +8,7 @@ from evaluation_toys import toy
 from umi_common import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.evaluation import Between, compare, tune
-from umi_common.evaluation.tune import _candidates, changed, split_by_group, write_toml
+from umi_common.evaluation.tune import _candidates, split_by_group, with_settings, write_toml
 
 GROUPS = [toy(f"g{i}") for i in range(10)]
 
@@ -106,7 +106,7 @@ def test_the_low_end_of_a_between_is_below_its_high_end():
 
 
 def test_changed_settings_keep_the_rest():
-    config = changed(UmiConfig(), {"lexical.k1": 2.0, "fusion.method": "rrf"})
+    config = with_settings(UmiConfig(), {"lexical.k1": 2.0, "fusion.method": "rrf"})
     assert (config.lexical.k1, config.fusion.method) == (2.0, "rrf")
     assert config.replaced(lexical={"k1": UmiConfig().lexical.k1}, fusion={"method": "convex"}) == UmiConfig()
 

@@ -232,4 +232,4 @@ def test_an_html_table_of_names_and_values_and_one_for_layout_repeat_nothing():
     rows = "".join(f"<tr><th>Name {n}<td>Value {n}." for n in range(90))
     page = HtmlText()
     page.read(f"<table>{rows}</table><table><tr><td><table><tr><th>A<tr><td>1</table></table>")
-    assert [page.text[table.start : table.rows].strip() for table in page.tables] == ["A"]
+    assert [page.text[table.start : table.rows_start].strip() for table in page.tables] == ["A"]

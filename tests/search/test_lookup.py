@@ -287,6 +287,19 @@ def test_of_keywords_a_text_that_holds_all_comes_before_those_that_lack_one():
         assert stage.facts["keywords"] == 3 and stage.facts["held"] == 1
 
 
+def test_keywords_beside_a_name_count_in_texts_with_accents_and_without():
+    gains = []
+    for cafe in ("cafe", "caf\u00e9"):
+        right = f"Consent that a guest of the {cafe} gives is kept for a year, as the GDPR demands."
+        others = [f"About table {n} of the {cafe}: its guests read the GDPR." for n in range(8)]
+        with HybridStore.open(embedder=HashEmbedder()) as store:
+            store.add([Chunk(text, text) for text in (right, *others)])
+            hits = DualRetriever(store).search("GDPR about consent", now=NOW).hits
+        assert hits[0].chunk.id == right
+        gains.append(hits[0].stages[STAGE] / hits[1].stages[STAGE])
+    assert gains[0] == pytest.approx(gains[1], rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("query", "keywords"),
     [

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit code that shells give to Ctrl-C."""
-STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
+STOPPING = b"\numi: stopping after the current batch; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
 PDF_SECONDS = 10.0
 """Defaults, the same as in `umi_common.files.readers.reading`, which takes long to import; a test compares them."""
 KINDS_SHOWN = 8
-"""Largest number of kinds of files left out that are printed, those of most files; --json has all."""
+"""Largest number of endings that are printed of files left out, the most frequent first; --json lists all."""
 PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
 """Strings, because `Path("")` is the current folder."""
 
@@ -42,7 +42,10 @@ def index(
         typer.Option("--embedder", help="minilm, fastembed:MODEL or sentence-transformers:MODEL; for a new store."),
     ] = None,
     remove_missing: Annotated[
-        bool, typer.Option("--remove-missing", help="Remove what was indexed from PATHS that no longer exist.")
+        bool,
+        typer.Option(
+            "--remove-missing", help="Allow PATHS that no longer exist, and remove what was indexed from them."
+        ),
     ] = False,
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Read files outside of PATHS through symbolic links.")
@@ -51,16 +54,18 @@ def index(
         float, typer.Option(min=0.001, help="Largest file that is read, in MB (1,000,000 bytes).")
     ] = MAX_FILE_MB,
     pdf_seconds: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="Longest time for each megabyte of a PDF, in seconds.")
+        float, typer.Option(min=0.1, max=86_400, help="Longest time to read a PDF, in seconds for each begun megabyte.")
     ] = PDF_SECONDS,
-    strict: Annotated[bool, typer.Option("--strict", help="End with 1 if something was skipped.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 if a file, line or page was skipped.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Index files and folders: text, Markdown, HTML, PDF, notebooks, mails, JSONL and chat logs.
 
-    A file of another kind, such as a table (CSV), is read if it is named itself. Unchanged files are not read again,
-    changed ones are replaced, vanished ones removed. A file that cannot be read is skipped, and so is a bad line of
-    JSONL or page of a PDF; each is listed. After Ctrl-C the same command continues.
+    A file of another kind, such as a table (CSV), is read only if PATHS names the file itself. Unchanged files are not
+    read again, changed ones are replaced, vanished ones removed. A file that cannot be read is skipped, and so is a bad
+    line of JSONL or page of a PDF; each is listed. After Ctrl-C, run the same command again to continue.
     """
     from umi_common.files import index as index_files
     from umi_common.files.walk import checked_roots
@@ -68,7 +73,7 @@ def index(
 
     checked_roots(paths, remove_missing=remove_missing)  # before a store is created
     settings = None if config is None else UmiConfig.load(config)
-    with HybridStore.open(store, embedder=embedder, config=settings) as opened, _interruptible() as asked:
+    with HybridStore.open(store, embedder=embedder, config=settings) as opened, _interruptible() as interrupts:
         report = index_files(
             opened,
             paths,
@@ -77,7 +82,7 @@ def index(
             max_file_bytes=round(max_file_mb * 1e6),
             pdf_seconds=pdf_seconds,
             show_progress=not json and sys.stderr.isatty(),
-            stop=lambda: bool(asked),
+            stop=lambda: bool(interrupts),
         )
         there = len(opened)
     if json:
@@ -91,14 +96,14 @@ def index(
 
 
 def _print(report: Report, store: Path, there: int) -> None:
-    removed = f", {report.removed} gone" if report.removed else ""
+    removed = f", {report.removed} removed" if report.removed else ""
     new = f"{report.indexed} indexed as {report.chunks} chunks"
     typer.echo(f"{report.files} files: {new}, {report.unchanged} unchanged{removed}; {store} holds {there} chunks")
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
         more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""
         shown = ", ".join(f"{ending} {count}" for ending, count in kinds[:KINDS_SHOWN])
-        typer.echo(f"left out, of other kinds: {one_line(shown)}{more}; a file that is named itself is read")
+        typer.echo(f"left out, of other kinds: {one_line(shown)}{more}; to read such a file, name the file itself")
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
     if there and not report.stopped:
@@ -108,16 +113,16 @@ def _print(report: Report, store: Path, there: int) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[list[int]]:
-    """Yields a list that is filled by the first Ctrl-C, to end the run after a file; the second interrupts it."""
-    asked: list[int] = []
+    """Yields a list that is empty until the first Ctrl-C. The second Ctrl-C raises KeyboardInterrupt."""
+    interrupts: list[int] = []
 
     def ask(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+        interrupts.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # first: the second Ctrl-C may follow at once
-        os.write(sys.stderr.fileno(), STOPPING)  # not print, which a signal may interrupt
+        os.write(sys.stderr.fileno(), STOPPING)  # not print: the signal may have interrupted a print
 
     before = signal.signal(signal.SIGINT, ask)
     try:
-        yield asked
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)

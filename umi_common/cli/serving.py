@@ -113,7 +113,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     tools = [
         _tool(search, TOOL_DESCRIPTION),
         _tool(context, "The stored passages that answer a question best, within a token budget, with sources."),
-        _tool(explain, "How a search ranked the stored texts: every rank, score, stage and time."),
+        _tool(explain, "How a search ranked the stored texts: ranks, scores, and the stages with their durations."),
     ]
     if writable:
         tools.append(_tool(_adding(umi, scope), "Store a text, so that later searches find it; returns its id."))
@@ -121,7 +121,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
 
 def _tool(function: Any, description: str) -> Tool:
-    """A tool that refuses unknown arguments: one may be meant to narrow the search."""
+    """A tool that refuses unknown arguments: a misspelt filter would be ignored, and the search be wider than asked."""
     from mcp.server.mcpserver.tools import Tool
 
     tool = Tool.from_function(function, description=description)
@@ -142,13 +142,14 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
         metadata: Annotated[dict[str, Any] | None, _GIVEN, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
-            tool_time("time", time)  # raises if it is none
+            tool_time("time", time)  # raises if a time is given that is none
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
             chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
             if scope.where is not None and not matches(scope.where, chunk.metadata):
                 keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
                 raise InputError(
-                    f"the metadata is outside the filter of this server; set {keys} to another value, or leave it out"
+                    "this server stores only texts whose metadata passes its filter; "
+                    f"change or add the keys that it compares: {keys}"
                 )
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
@@ -164,7 +165,9 @@ def _values_of(where: Filter | None) -> dict[str, Any]:
 
 
 def _hits(result: SearchResult) -> dict[str, Any]:
-    """The answer of the tool `search`: id, text, relevance and metadata of each hit, and a note of lost parts."""
+    """The answer of the tool `search`: id, text, relevance and metadata of each hit, and a note if nothing was found
+    or a part of the search failed.
+    """
     hits = [
         {
             "id": hit.chunk.id,

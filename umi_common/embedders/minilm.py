@@ -11,14 +11,13 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from umi_common.embedders.default import TEXT_CHARACTERS_MAX, PackagedModel, unit_rows
-from umi_common.errors import EmbedderError, MissingExtra
+from umi_common.errors import EmbedderError, MissingExtra, UmiError
 from umi_common.pool import Vectors
 from umi_common.types import utf8_text
 
@@ -28,8 +27,7 @@ MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
 TOKENS_MAX = 256
 """Number of tokens at the beginning of a text that are read: the limit that the model's authors set."""
 RUN_TOKENS = 256
-"""Largest number of tokens of a batch, padding included. In batches four times as large, each token takes a tenth
-longer."""
+"""Largest number of tokens of a batch, padding included. With 1,024, a token takes a tenth longer."""
 CORES = os.cpu_count() or 1
 """Largest number of calls of the model at a time, and of threads of one call."""
 
@@ -105,11 +103,10 @@ class MiniLMEmbedder(PackagedModel):
             options = onnxruntime.SessionOptions()
             # Batches run in parallel already, and onnxruntime's own threads use the processor while they wait.
             options.intra_op_num_threads = 1
-            options.log_severity_level = 3
-            run_with = partial(onnxruntime.InferenceSession, providers=["CPUExecutionProvider"])
-            session = run_with(_content(WEIGHTS), options)
+            options.log_severity_level = 3  # errors alone
+            session = onnxruntime.InferenceSession(_content(WEIGHTS), options, providers=["CPUExecutionProvider"])
             tokenizer = Tokenizer.from_buffer(_content(TOKENIZER))
-        except EmbedderError:
+        except UmiError:
             raise
         except Exception as error:  # tokenizers raises bare Exception
             raise EmbedderError(
@@ -145,9 +142,9 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
     All texts of a batch are padded to the length of its first.
     """
     batches: list[list[int]] = []
-    room = 0
+    room = width = 0
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if room < lengths[index]:
+        if room < width or not batches:
             batches.append([])
             room = max(RUN_TOKENS, lengths[index])
             width = lengths[index]

@@ -118,10 +118,11 @@ def tune(
         method: "grid": every combination in order, at most `trials`; "random": `trials` draws.
         trials: Largest number of trials; None: the whole grid, or 30 draws. The base configuration is tried first and
             not counted.
-        test_share: Share of each set's groups held out; of its queries where it has one group.
+        test_share: Share of each set's groups that is held out. A set is all datasets of one name, and each dataset is
+            a group; of a set with one group alone, the share of its queries.
         patience: Stop after this many trials in a row without a better score; None: never.
         base: Settings outside the space, and the baseline; None: the defaults.
-        rewriter: An LLM for deep search; None: no LLM is asked.
+        rewriter: The LLM that rewrites queries; None: queries are not rewritten.
         embedder: As in `compare`.
         seed: Seed of the split and of the draws.
         show_progress: Show a progress bar, on stderr or in the notebook.
@@ -135,7 +136,7 @@ def tune(
     for name, number in (("trials", trials), ("patience", patience)):
         if number is not None and number < 1:
             raise ConfigError(f"{name} is {number}; expected a whole number above 0, or None")
-    candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
+    candidates = [(settings, with_settings(base, settings)) for settings in _candidates(space, method, trials, seed)]
     train, held_out = split_by_group(datasets, test_share=test_share, seed=seed)
     with Stores(embedder) as stores:
         trial = partial(_trial, rewriter=rewriter, stores=stores, metric=metric)
@@ -181,11 +182,14 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
     lists = {name: list(choices) for name, choices in space.items() if not isinstance(choices, Between)}
     empty = [name for name, choices in lists.items() if not choices]
     if not space or empty:
-        raise ConfigError(f"nothing to choose from: {', '.join(empty) or 'the space is empty'}")
+        what = f"no choices for {', '.join(empty)}" if empty else "the space is empty"
+        raise ConfigError(f"{what}; give choices by setting: {{'lexical.k1': [0.9, 1.2]}}")
     if method == "grid":
         ranges = [name for name in space if name not in lists]
         if ranges:
-            raise ConfigError(f"grid search needs lists, not Between, for {', '.join(ranges)}; or method='random'")
+            raise ConfigError(
+                f"grid search needs a list, not Between, for {', '.join(ranges)}; give one, or use method='random'"
+            )
         yield from (dict(zip(lists, values, strict=True)) for values in islice(product(*lists.values()), trials))
     elif method == "random":
         rng = random.Random(seed)
@@ -200,7 +204,7 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
         raise ConfigError(f"method {method!r}; expected 'grid' or 'random'")
 
 
-def changed(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
+def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
     """The configuration with "stage.field" settings replaced.
 
     Raises:
@@ -278,7 +282,7 @@ def split_by_group(
 
 
 def _divided(items: Sequence[Any], share: float, rng: random.Random) -> tuple[list[Any], list[Any]]:
-    """(the other items, the given share of the items, drawn at random); both in order and not empty."""
+    """(the rest, `share` of the items, drawn at random); both in order and not empty."""
     count = min(max(1, round(share * len(items))), len(items) - 1)
     drawn = set(rng.sample(range(len(items)), count))
     return [item for at, item in enumerate(items) if at not in drawn], [items[at] for at in sorted(drawn)]

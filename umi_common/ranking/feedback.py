@@ -1,13 +1,13 @@
 """Stage: a chunk gains if it resembles the best candidates (pseudo-relevance feedback by vectors). Pure.
 
     e(i) = score(i) / max                                             the chunk's own score
-    s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b other than i itself
-    z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and deviation over the candidates
+    s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b, without i if it is one
+    z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and standard deviation over the candidates
     final(i) = e(i) + weight * (1 - e(i))^2 * min(1, (z(i) / 4)^2)
 
-A chunk that shares no word with the question, and has a low cosine with it, is found because it resembles the answers
-to it. The better a chunk is already, the less it gains: the best chunk stays the best, and of two chunks that resemble
-it equally the better one stays ahead. Measured in docs/decisions.md.
+So a candidate that shares no word with the question, and has a low cosine with it, rises because it resembles the best
+candidates. The better a chunk is already, the less it gains: the best chunk stays the best, and of two chunks with the
+same s the better one stays ahead. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FULL_Z = 4.0
 
 
 def apply(pool: Pool, scores: Floats, settings: FeedbackConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores by the formula at the top of this file; n must be > BEST. Scores of 0 and less gain nothing.
+    """(n,) scores by the formula at the top of this file; n must be > BEST. Scores of 0 and less gain nothing;
+    if all are, they are returned as they are.
 
     The number of chunks that gain goes into `facts`.
     """

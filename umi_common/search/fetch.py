@@ -44,7 +44,7 @@ def fetch(
     repeats a better one and duplicates are left out. The next best row is taken instead.
 
     Args:
-        wanted: Rows to fetch, if the pool has so many.
+        wanted: Largest number of chunks to return; fewer are returned if the rows run out.
     """
     pool, order = recalled.pool, ranked.order
     duplicates = components.config.duplicates
@@ -60,7 +60,7 @@ def fetch(
             # Later rounds take the scored versions only: a newer version may come from a write after the first round,
             # and then the hits would mix two states of the store.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
-            found = _stored(components.store, pool, rows, outcome, trace)
+            found = _found_or_last_read(components.store, pool, rows, outcome, trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
                 if chunk is None or not request.passes(chunk):
@@ -96,8 +96,11 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
     )
 
 
-def _stored(store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: TraceBuilder) -> Sequence[Chunk | None]:
-    """The chunks that the store returned. If it failed and has `last_read`, the chunks of that, and a degradation."""
+def _found_or_last_read(
+    store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: TraceBuilder
+) -> Sequence[Chunk | None]:
+    """The chunks of `outcome`. On StoreUnavailable, of a store with `last_read`: the chunks as they were last read, and
+    a degradation in the trace. Other errors are raised."""
     last_read: Callable[[Sequence[str]], list[Chunk | None]] | None = getattr(store, "last_read", None)
     if last_read is None or not isinstance(outcome, CallFailure) or not isinstance(outcome.error, StoreUnavailable):
         chunks: Sequence[Chunk | None] = value_of(outcome)
@@ -111,19 +114,19 @@ def _stored(store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: T
 def chunks_beside(
     store: Store, ids: Sequence[str], policy: AssemblyPolicy, where: Filter | None, window: TimeRange | None
 ) -> tuple[dict[str, list[Chunk]], tuple[Degradation, ...]]:
-    """For the id of each hit the chunks beside it that `policy.neighbours` asks for, and what was lost.
+    """(neighbouring chunks by the id of the hit, degradations): at most `policy.neighbours` on each side.
 
     Args:
-        store: Holds the chunks. If it fails, there are none, and this is the loss.
+        store: If its `neighbours` raises, there are none, and a degradation says so.
         ids: Of the hits.
-        policy: Of the context.
+        policy: Assembly policy of the context.
         where, window: Filter and time range of the search; all chunks pass both.
     """
     if not policy.neighbours or not ids:
         return {}, ()
     try:
         found = store.neighbours(ids, reach=policy.neighbours, where=where)
-    except Exception as error:  # noqa: BLE001 - the context does without them
+    except Exception as error:  # noqa: BLE001 - the context is packed without neighbours
         log_bug("neighbours", error)
         lost = (Degradation("neighbours", type(error).__name__, "packed without the chunks beside hits"),)
         log_once(lost)
@@ -134,7 +137,8 @@ def chunks_beside(
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:
     """Hits for the best `limit` rows, best first.
 
-    A reranker or MMR may have changed the order. The rows' relevances are then given to the hits in falling order.
+    A reranker or MMR may have changed the order. The relevances are then sorted, so that they fall with the rank: a hit
+    may have the relevance of another row.
     """
     rows = ranked.order[:limit]
     ids = pool.ids_at(rows)

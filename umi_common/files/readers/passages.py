@@ -20,15 +20,16 @@ from umi_common.types import MetadataValue
 PASSAGE_CHARACTERS = 1_000
 """Characters of the longest passage: some 200 words of English."""
 SMALL_SHARE = 0.25
-"""A section shorter than this share of the longest passage is joined with the next if both fit into one passage; one of
-headings alone is joined with the beginning of the next."""
+"""A section shorter than this share of the longest passage is joined with the next section if both fit into one
+passage. If it holds headings alone, it is joined with the first piece of the next section."""
 BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])"),
     re.compile(r"\n"),
     re.compile(r"\s+"),
 )
-"""Where a text that is too long is cut: at the first of these that occurs in it."""
+"""Where a text that is too long is cut: at blank lines; pieces that are still too long at ends of sentences, then at
+ends of lines, then at white space."""
 LINES = 2
 """Index in BREAKS of the level that cuts a table between its rows."""
 TITLE_ROWS_MAX = 5
@@ -55,19 +56,20 @@ class Table(NamedTuple):
 
     start: int
     """Index of its first character in the text."""
-    rows: int
+    rows_start: int
     """Index of its first row, after the head, which holds the names of the columns."""
     end: int
     head: str
-    """The head as the passages of later rows repeat it, with a newline at its end; "": they do not."""
+    """The head as the passages of later rows repeat it, with a newline at its end; "": they do not repeat it."""
     row_ends: Sequence[int] = ()
-    """Index after each row, rising, where a row may have several lines; (): each row is a line."""
+    """Index after each row, rising, rows of the head included; (): each line is a row."""
 
     @classmethod
     def of_sheet(cls, text: str, separators: str) -> Table:
-        """A whole CSV or TSV file; line breaks in double quotes end no row, unless the quotes do not pair.
+        """A whole CSV or TSV file. Line breaks in double quotes do not end a row, unless the number of quotes is odd.
 
-        At most TITLE_ROWS_MAX first rows without a second field are a title above the head.
+        The head is the first row with a second field among the first TITLE_ROWS_MAX + 1 rows, else the first row. The
+        rows above it are a title.
 
         Args:
             separators: The characters that may part two fields.
@@ -101,7 +103,7 @@ class Passage:
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     event_time: datetime | None = None
     undated: bool = False
-    """Whether the file states a time for it that does not read as one moment."""
+    """Whether the file states a time for it that cannot be read, or may be several moments."""
     path: Sequence[str] = ()
     """The titles above it that its text does not hold, outermost first: that of the file, then headings."""
 
@@ -122,8 +124,8 @@ def passages(
     Args:
         headings: In the order of the text. A passage holds text of one section, or of very short ones and the next.
         tables: In the order of the text, without overlap.
-        title: Of the file; "": it has none. The path of a passage begins with it if one of its words is neither in the
-            headings above nor in the passage.
+        title: Of the file; "": it has none. The path of a passage begins with it, unless the headings above and the
+            passage hold all its words.
         size: Characters of the longest passage, > 0.
     """
     path: list[Heading] = []
@@ -139,12 +141,12 @@ def passages(
             next_heading = next(following)
         section, head = " > ".join(heading.title for heading in path), _head(tables, start)
         metadata = {**({"section": section} if section else {}), **line_metadata(text, start)}
-        new = [] if not title or _holds(f"{section} {text[start:end]}", title) else [title]
+        file_title = [] if not title or _holds(f"{section} {text[start:end]}", title) else [title]
         yield Passage(
             head + text[start:end],
             start,
             {**metadata, HEAD_KEY: len(head)} if head else metadata,
-            path=[*new, *(heading.title for heading in path if heading.start < start)],
+            path=[*file_title, *(heading.title for heading in path if heading.start < start)],
         )
 
 
@@ -178,7 +180,7 @@ def spans(
 
 
 def line_metadata(text: str, start: int) -> dict[str, MetadataValue]:
-    """LINE_KEY of a passage that begins at `start`, where it begins a line below another one."""
+    """{LINE_KEY: True} if a line begins at `start` and the line above it is not blank, else {}."""
     return {LINE_KEY: True} if text[start - 1 : start] == "\n" and text[start - 2 : start - 1].strip() else {}
 
 
@@ -200,23 +202,24 @@ def _has_fields(row: str, separators: str) -> bool:
 
 
 def _head(tables: Sequence[Table], at: int) -> str:
-    """The head that a passage from `at` on repeats: that of the table in whose rows it begins."""
-    place = bisect_right(tables, at, key=lambda table: table.rows) - 1
+    """The repeated head of the table that has `at` among its rows; "" if there is none."""
+    place = bisect_right(tables, at, key=lambda table: table.rows_start) - 1
     return tables[place].head if place >= 0 and at < tables[place].end else ""
 
 
 def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
-    """The section in adjacent pieces; a table that is too long: its head, with a row if both fit, then rows."""
+    """The section in adjacent pieces. Of a table that is too long, the first piece is its head, with the first row if
+    both fit, and each other row is one."""
     at, end = section
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)
         yield from _pieces(text, (at, table.start), size, 0)
-        ends = table.row_ends[bisect_right(table.row_ends, table.rows) : bisect_left(table.row_ends, stop)]
-        first_row = ends[0] if ends else text.find("\n", table.rows, stop) + 1 or stop
+        ends = table.row_ends[bisect_right(table.row_ends, table.rows_start) : bisect_left(table.row_ends, stop)]
+        first_row = ends[0] if ends else text.find("\n", table.rows_start, stop) + 1 or stop
         if stop - table.start <= size:
             yield table.start, stop
         else:
-            fits, rows = first_row - table.start <= size, min(table.rows, stop)
+            fits, rows = first_row - table.start <= size, min(table.rows_start, stop)
             yield from _pieces(text, (table.start, first_row if fits else rows), size, LINES)
             for row in pairwise([*([] if fits else [rows]), first_row, *ends[1:], stop]):
                 yield from _pieces(text, row, size - len(table.head), LINES)

@@ -52,15 +52,16 @@ def ingest_on_ray(
 ) -> Report:
     """`umi_common.files.index` with many processes: on the connected Ray, else on a local Ray that ends with the call.
 
-    To use a cluster, call `ray.init()` first; an address in the environment is not read.
+    To use a cluster, call `ray.init()` first; the environment variable RAY_ADDRESS is ignored.
     Each chunk is stored exactly once, even if processes were killed and batches repeated. On a cluster every node must
     have the files under the same paths.
 
     Args:
-        open_store: Called in the process that writes. Ray pickles it, so give a module's function or a
-            `functools.partial` of one.
-        checkpoint: A file of the driver's machine; for one store only.
-        open_embedder: Called in every worker; the default is the embedded model.
+        open_store: Called in the one process that writes, or with `each_writes` in the driver and in every worker. Ray
+            pickles it, so give a module's function or a `functools.partial` of one.
+        checkpoint: A file on the driver's machine. Each store needs a file of its own.
+        open_embedder: Called in every worker, and once in the driver for the model's name; the default is umi's own
+            embedded model.
         workers: Number of processes of one core each, >= 1; None: one for each core that Ray has.
         each_writes: True: every worker opens the store and writes to it, for a server (Qdrant). False: one process
             writes for all, for a store in a directory.
@@ -71,7 +72,7 @@ def ingest_on_ray(
     Raises:
         MissingExtra: Without Ray.
         ConfigError: If `workers` is below 1, if `open_store` or `open_embedder` cannot be pickled, if a worker cannot
-            open its store or embedder, or if the writer's store has another embedder.
+            start, or if the writer's store was made with another model. Their own errors are raised unchanged.
         StoreUnavailable: If the writer process cannot start, or dies at every attempt of a write.
         UmiError: As `umi_common.files.index` raises them.
     """
@@ -81,7 +82,7 @@ def ingest_on_ray(
     roots = checked_roots(paths, remove_missing=remove_missing)
     base = None if relative_to is None else Path(relative_to).resolve()
     model = open_embedder().name
-    with _ray(workers) as ray, _sink(ray, open_store, model, each_writes=each_writes) as (store, shared):
+    with _ray(workers) as ray, _stores(ray, open_store, model, each_writes=each_writes) as (store, shared):
         _check_pickles(ray, "open_embedder", open_embedder)
         count = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
         progress = IngestCheckpoint(Path(checkpoint))
@@ -106,7 +107,7 @@ def ingest_on_ray(
 
 
 @contextmanager
-def _sink(
+def _stores(
     ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool
 ) -> Iterator[tuple[Any, RemoteStore | None]]:
     """The driver's store and the workers' store (None: each opens its own), closed when the block is left."""
@@ -118,7 +119,9 @@ def _sink(
     with shared_store(open_store) as store:
         name = store.embedder_name()
         if name not in (None, model):
-            raise ConfigError(f"open_embedder gives {model!r} and open_store a store of {name!r}; use one for both")
+            raise ConfigError(
+                f"open_embedder gives the model {model!r}, and the store of open_store has {name!r}; use one model"
+            )
         yield store, store
 
 

@@ -13,7 +13,8 @@ and one of these:
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
 
 common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
-adjacent words: records of two layouts have few words in common, but more of them side by side than prose has.
+adjacent words that are not both function words: records of two layouts have few words in common, but more of them side
+by side than prose has.
 asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
 without function words, but with negations; if the query names a period and i is of it, the period is one more word, and
 so is each word that the query excludes ("but not on AWS") and that the text lacks, unless a text states an exception.
@@ -118,12 +119,13 @@ def words_of(text: str, query: Sequence[str], excluded: frozenset[str] = frozens
         excluded: Words that it excludes.
     """
     words = words_in(text) if len(text) <= CHARACTERS_MAX else []
-    every, pairs = frozenset(words), frozenset(pairwise(words))
+    every, function_words = frozenset(words), all_function_words()
+    pairs = frozenset(pair for pair in pairwise(words) if not function_words.issuperset(pair))
     common = every.intersection(query)
     asked = [(at, word) for at, word in enumerate(words) if word in common]
     near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
     neighbours = near.intersection(pairwise(word for word in query if word in common))
-    held = (common - all_function_words()) | (common & NEGATIONS)
+    held = (common - function_words) | (common & NEGATIONS)
     held |= {ABSENT + word for word in excluded - every}
     return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours))
 

@@ -1,20 +1,21 @@
 """Raise the candidates that hold what the query looks up: codes, names, phrases and keywords, as they stand.
 
-Vectors place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and the stage
-`neighbours` raises chunks beside the text that holds p. p is one of these:
+Let p be something that the query looks up. Vectors place 502 near 501 and raise texts that lack a word, BM25 does not
+see the order of words, and the stage `neighbours` raises chunks beside the text that holds p. p is one of these:
 
     a code in a query of few words ("error 502", "UMB-2231")
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
     a phrase in quotation marks
     a whole query of few words, without the function words around it ("what is Harrow v Lindqvist")
-    all words of a query of keywords, or beside a name, if no phrase and no code is held
+    all keywords of a query, if no candidate holds a phrase or a code; a query has keywords if it has a name, or no
+        function words
 
 In a longer query a code is one detail of several, and the raise would cost more than it gains. Scores are
 `words.raised` with
 
     g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds
-              1 for a name, and for keywords that i holds anywhere if it has nearly the best BM25
+              1 for a name, and for the keywords if i holds them all and has nearly the best BM25
               0 if i does not hold p
 
 Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
@@ -52,9 +53,10 @@ PHRASE_WORDS_MAX = 8
 KEYWORDS_MAX = 6
 """Largest number of words of a query of keywords, which has no function words unless it has a name."""
 KEYWORDS_SHARE = 0.95
-"""Smallest share of the best candidate's BM25 of a text that holds all keywords: long lists hold any words."""
+"""A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
+but have low scores."""
 ENDING = 3
-"""Letters that a word may have more than its keyword: tasks, not sign and signal."""
+"""Letters of a word that may follow its keyword: "task" finds "tasks", and "sign" does not find "signature"."""
 PHRASE_CHARACTERS_MAX = 100_000
 """Characters at the beginning of a text in which phrases are sought, which takes some 3 ms. Whole books are longer."""
 QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
@@ -88,6 +90,7 @@ class Lookup(NamedTuple):
     phrases: list[str]
     """As `_words` returns them; each of at least two words."""
     codes: list[re.Pattern[str]]
+    """See `_code_pattern`."""
     names: list[re.Pattern[str]]
     """Names of programs and of capital letters."""
     keywords: list[str]
@@ -96,7 +99,8 @@ class Lookup(NamedTuple):
     """Whether the phrases stand in quotation marks."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
-        """Best candidates whose texts are read: up to the last that may hold all words of the query.
+        """Number of best candidates whose texts are read: a constant for quoted phrases, codes and names, else up to
+        the last that has `HOLDING_SHARE` of the best BM25; 0 if nothing is looked up.
 
         Args:
             order: The rows of the pool, best first.
@@ -122,7 +126,8 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     """The phrases, codes and keywords of a query.
 
     Args:
-        period: Start and end of the words that name a period; they are no codes.
+        period: Indices in `query` of the first character of the words that name a period, and of the first one after
+            them; these words are no codes.
         verbatim: The part that is searched for names of programs and names of capitals, if it is one line; None: all.
     """
     phrases = QUOTED.findall(query)
@@ -141,7 +146,10 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
 
 
 def _keywords(query: str, *, among_function_words: bool) -> list[str]:
-    """The distinct words of a query of 2 to `KEYWORDS_MAX` of them without function words and digits, else none.
+    """The keywords of a query: its distinct words without function words.
+
+    None if it has a digit, more than `PHRASE_WORDS_MAX` words, fewer than 2 or more than `KEYWORDS_MAX` keywords, or
+    function words that it may not have.
 
     Args:
         among_function_words: Whether function words may stand between them.
@@ -155,7 +163,7 @@ def _keywords(query: str, *, among_function_words: bool) -> list[str]:
 def _codes(query: str) -> list[re.Pattern[str]]:
     """Patterns of the codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside.
 
-    A code is a word of at least two characters with a digit: one digit mostly counts something.
+    A code is a word of at least two characters, one of them a digit. A digit alone mostly counts something.
     """
     words = dict.fromkeys(bare(word).lower() for word in query.split())
     codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
@@ -164,7 +172,8 @@ def _codes(query: str) -> list[re.Pattern[str]]:
 
 
 def _code_pattern(code: str) -> re.Pattern[str]:
-    """A pattern of a code, also with other signs or none between its parts, or as a part of a longer code.
+    """A pattern of a code, also as a part of a longer one. Between its parts a text may have any sign or none, between
+    two digits it must have one.
 
     "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
     """
@@ -186,7 +195,7 @@ def _program_names(query: str) -> list[re.Pattern[str]]:
 
 def _name_pattern(name: str) -> re.Pattern[str]:
     """A pattern of a name of a program, also with other signs or white space between its parts: "cache.ttl" finds
-    "cache:", and "ttl" in the next line."""
+    "cache:\n  ttl"."""
     pattern = r"[\W_]{0,8}".join(map(re.escape, PART_OF_A_CODE.findall(name)))
     return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE)
 
@@ -200,8 +209,8 @@ def _without_signs(word: str) -> str:
 
 
 def _capitals(query: str) -> list[re.Pattern[str]]:
-    """Patterns of the runs of capitals in a query with at most one other word, function words aside; they are no part
-    of longer words, and in small letters another word."""
+    """Patterns of the names of capitals in a query with at most one other word, function words aside. They find whole
+    words, with or without a plural s, and in capitals only."""
     found = list(dict.fromkeys(CAPITALS.findall(query)))
     others = set(words_in(CAPITALS.sub(" ", query))) - all_function_words() - MEANING
     if len(others) > 1 or query.isupper():
@@ -210,7 +219,7 @@ def _capitals(query: str) -> list[re.Pattern[str]]:
 
 
 def _without_outer_function_words(query: str) -> str:
-    """A query from its first to its last word that is no function word; all of it if these are fewer than two."""
+    """A query without the function words at its start and end; all of it if it has fewer than two other words."""
     words = query.split()
     content = [at for at, word in enumerate(words) if not all_function_words().issuperset(words_in(word))]
     return " ".join(words[content[0] : content[-1] + 1]) if len(content) > 1 else query
@@ -226,8 +235,8 @@ def reorder_by_lookup(
     read: int,
     weight: float,
 ) -> RankedPool:
-    """The ranking with its first `read` rows sorted by the formula at the top of this file, if one of them holds some
-    of what is sought; see `ReorderStage`.
+    """The ranking with its first `read` rows sorted by the formula at the top of this file, unchanged if none of them
+    holds a part of the query; see `ReorderStage`.
 
     Args:
         sought: From `lookup_in_query`.
@@ -261,9 +270,10 @@ def reorder_by_lookup(
 
 
 def _words_if_any(text: str, lookup: Lookup) -> str:
-    """`_words` of the text's beginning; "" if there are no phrases and keywords, or a quick test excludes them all."""
+    """`_words` of the text's beginning; "" if there are no phrases and keywords, or a quick test shows that the text
+    holds none of the phrases and not all keywords."""
     text = text[:PHRASE_CHARACTERS_MAX]
-    wanted = [phrase.split() for phrase in lookup.phrases] or [lookup.keywords]
+    wanted = [*(phrase.split() for phrase in lookup.phrases), lookup.keywords]
     if text.isascii():  # mostly so, and faster than the words
         lower = text.lower()
         if not any(each and all(word in lower for word in each) for each in wanted):

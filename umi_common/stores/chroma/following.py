@@ -1,13 +1,13 @@
 """Updates a side index after writes to its collection, those of other programs included.
 
 Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
-other programs are found by the number of records, which each search compares; if counting is slow, so rarely that it
-takes at most a tenth of the time. If the number differs, all ids are listed, new records are read and removed ones
-dropped.
+other programs are found by the number of records, which every search counts. After a slow count, the next one waits
+until PAUSE_FACTOR times its duration has passed, except before a search by text alone. If the number differs, all ids
+are listed, new records are read and removed ones dropped.
 
-A record that was replaced does not change the number. So every `seconds` the next `RECORDS_COMPARED` records are read
-and compared, and further ones as long as some have changed; if one is gone, all ids are listed. Every write is found
-after at most ceil(records / RECORDS_COMPARED) times `seconds`, if searches go on.
+A record that was replaced does not change the number. So every `seconds` a search reads and compares the next
+`RECORDS_COMPARED` records. If some have changed, the next ones follow at once; if one is gone, all ids are listed. As
+long as searches are made, every write is found after at most ceil(records / RECORDS_COMPARED) times `seconds`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Follower:
     """Updates a side index after writes to its collection. Thread-safe.
 
     Args:
-        side: Its index; changed only under `lock`.
+        collection: The collection to watch.
+        side: The side index of `collection`; changed only under `lock`.
         seconds: Seconds between two comparisons of records.
     """
 
@@ -48,7 +49,8 @@ class Follower:
         """Ids that this round of comparisons has still to read."""
         self._written: set[str] = set()
         """Ids of noted writes."""
-        self._number_changed = False
+        self._count_due = False
+        """Whether the next `follow` counts even after a slow count."""
         self._next_count = 0.0
         """`time.monotonic()` from which on the number is compared again."""
         self._noting = threading.Lock()
@@ -66,7 +68,7 @@ class Follower:
         """
         if self._written:
             self._read_written()
-        if always or self._number_changed or time.monotonic() >= self._next_count:
+        if always or self._count_due or time.monotonic() >= self._next_count:
             self._compare_number()
         if time.monotonic() - self._compared_at >= self.seconds and self.lock.acquire(blocking=False):
             try:
@@ -76,7 +78,7 @@ class Follower:
 
     def _compare_number(self) -> None:
         begun = time.monotonic()
-        self._number_changed = False  # before counting: a write that follows sets it again
+        self._count_due = False  # before counting: a write that follows sets it again
         self._next_count = 0.0
         same = self._collection.count() == len(self._side)
         took = time.monotonic() - begun
@@ -88,16 +90,16 @@ class Follower:
             self._next_count = begun + PAUSE_FACTOR * took
 
     def written(self, ids: Sequence[str]) -> None:
-        """Note a write through the same collection object: the next `follow` reads these records, and counts.
+        """Note a write through the same collection object: the next `follow` reads these records and counts.
 
-        Called in the thread that wrote, also if it failed.
+        Called in the thread that wrote, even if the write failed.
 
         Args:
             ids: The ids that the caller named; empty if it deleted by a filter.
         """
         with self._noting:
             self._written.update(ids)
-            self._number_changed = True
+            self._count_due = True
 
     def forget(self, ids: Sequence[str]) -> None:
         """Drop the note of records, because the caller reads them now."""
@@ -110,7 +112,7 @@ class Follower:
                 ids, self._written = sorted(self._written), set()
             try:
                 for start in range(0, len(ids), RECORDS_COMPARED):
-                    self._take(ids[start : start + RECORDS_COMPARED], (), every=True)
+                    self._reread(ids[start : start + RECORDS_COMPARED], (), every=True)
             except BaseException:
                 self.written(ids)
                 raise
@@ -132,12 +134,13 @@ class Follower:
                 pass
 
     def open(self) -> None:
-        """Bring an index that was saved, or is empty, up to the collection's ids."""
+        """Read the records that a saved or empty index lacks, and drop those that are gone. Records that were replaced
+        are found later, by `compare_records`. The caller holds `lock`."""
         self.compare_ids()
         self._compared_at = time.monotonic()
 
     def compare_ids(self) -> None:
-        """List all ids; read the records that are new, and drop those that are gone."""
+        """List all ids; read the records that are new, and drop those that are gone. The caller holds `lock`."""
         rows, skipped = self._side.snapshot.rows, set(self._side.skipped)
         unseen, gone = rows.alive.copy(), set(skipped)
         new: list[str] = []
@@ -149,28 +152,28 @@ class Follower:
             new += [id for id in others if id not in skipped]
         gone.update(rows.ids[row] for row in np.flatnonzero(unseen).tolist())
         for start in range(0, len(new), RECORDS_COMPARED):
-            self._take(new[start : start + RECORDS_COMPARED], gone)
+            self._reread(new[start : start + RECORDS_COMPARED], gone)
             gone = set()
         if gone:
             self._side.update([], gone)
 
     def compare_records(self) -> bool:
-        """Compare the next records. Returns whether some are left in this round."""
+        """Compare the next records. Returns whether some are left in this round. The caller holds `lock`."""
         if not self._rest:
             self._rest = [*self._side.ids(), *self._side.skipped]
         changed = True
         while changed and self._rest:
             some, self._rest = self._rest[:RECORDS_COMPARED], self._rest[RECORDS_COMPARED:]
-            changed = self._take(some, ())
+            changed = self._reread(some, ())
         self._compared_at = time.monotonic()
         return bool(self._rest)
 
-    def _take(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
+    def _reread(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
         """Read some records, and update the index with those that differ. Returns whether it changed.
 
         Args:
             gone: Further records to remove from the index.
-            every: Update the index with all of them: a new vector alone changes neither text nor metadata.
+            every: Update all of them, also those with the same text and metadata: their vectors may be new.
         """
         read = self._collection.records(ids)
         missing = [id for id in ids if id not in read and self._side.knows(id)]
@@ -178,7 +181,7 @@ class Follower:
         changed = there if every else self._side.changed(there)
         if changed or missing or gone:
             self._side.update(changed, [*missing, *gone])
-        if missing and not every:  # as many others may have come, so that the number is the same
+        if missing and not every:  # as many new records may have been added, which the number does not show
             self.compare_ids()
         return bool(changed or missing)
 
