@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
-from umi_common.frameworks.records import checked_retriever
+from umi_common.frameworks.records import refuse_other_retriever
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
 from umi_langchain._trace import astages, report_losses, stages
@@ -43,7 +43,7 @@ def create_umi_context(
         min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own. The context is "" if
             no hit is left.
     """
-    checked_retriever(retriever, UmiRetriever, "search", "asearch")
+    refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     checked_limit(k, "k")  # wrong arguments are refused here, not at the first question
     asked_assembly(retriever.umi.config.assembly, budget, policy)
     packing = {"budget": budget, "policy": policy, "counter": counter}

@@ -13,7 +13,13 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
-from umi_common.frameworks.records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
+from umi_common.frameworks.records import (
+    NOTHING_FOUND,
+    TOOL_DESCRIPTION,
+    refuse_other_retriever,
+    tool_schema,
+    tool_window,
+)
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.request import checked_limit, end_of
@@ -48,7 +54,7 @@ def create_umi_tool(
         policy: Order, format and neighbours of the content; None: the settings `assembly`. Sections (`whole`) get no
             neighbours.
     """
-    checked_retriever(retriever, UmiRetriever, "search", "asearch")
+    refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     k_default = min(retriever.k, checked_limit(k_max, "k_max"))
 

@@ -16,10 +16,11 @@ from umi_llamaindex._convert import START, node_text
 from umi_llamaindex._parts import embed_model_of
 
 log = logging.getLogger("umi")
+UNCOMPARED = "no vectors for %d nodes (%s): all are taken as dissimilar; check the embed_model and the store"
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0: the given ones if all are finite, minus the smallest one if that is negative; else 1 / rank."""
+    """(n,) scores >= 0. If all given ones are finite: these, less the smallest if that is negative. Else 1 / rank."""
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
     if not np.isfinite(given).all():
         return 1.0 / np.arange(1, len(items) + 1)
@@ -27,11 +28,12 @@ def scores_of(items: Sequence[NodeWithScore]) -> Floats:
 
 
 def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | None = None) -> Vectors:
-    """(n, dim) unit rows: the nodes' embeddings if all have one, else the store's if it has all, else new ones.
+    """(n, dim) unit rows: the nodes' embeddings if all have one, else the store's vectors if it has all, else those
+    that `embed_model` makes.
 
     Args:
         items: Nodes with text; their embeddings are used if all have the same dimension.
-        embed_model: Any model that umi takes; None: the embedded model. If it fails, all rows are zeros, which are
+        embed_model: Any model that umi takes; None: umi's embedded model. If it fails, all rows are zeros, which are
             similar to nothing.
         store: The store that the nodes come from; None: it is not known.
     """
@@ -44,7 +46,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
             return stored
         return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([node_text(item) for item in items]))
     except Exception as error:  # noqa: BLE001 - the answer must not fail with the model
-        log.warning("embedding %d nodes failed with %s; all are taken as dissimilar", len(items), type(error).__name__)
+        log.warning(UNCOMPARED, len(items), type(error).__name__)
         return np.zeros((len(items), 1), dtype=np.float32)
 
 
@@ -53,7 +55,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
 
     Args:
         items: Nodes whose relationships may name the previous and the next node.
-        store: Tells which chunks are adjacent; None: the relationships of the nodes do.
+        store: Its neighbours are the adjacent nodes; None: the relationships of the nodes decide.
     """
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))

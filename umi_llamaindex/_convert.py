@@ -36,7 +36,7 @@ from umi_common.frameworks.records import (
     PlaceKeys,
     chroma_collection,
     plain_metadata,
-    same_fraction,
+    same_float,
     to_chunk,
     to_metadata,
 )
@@ -327,7 +327,7 @@ def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str,
     found, own = {}, {NODE_ID, START, *NODE_FIELDS}
     for key, value in written.items():
         now = record.get(key)
-        if key in own or same_fraction(value, now) or (value is None and now in (None, "")):
+        if key in own or same_float(value, now) or (value is None and now in (None, "")):
             found[key] = value
         elif key in record:
             found[key] = now

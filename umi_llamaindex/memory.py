@@ -35,10 +35,10 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """The memory of one user, in a store that many users may share.
 
     Every call reads and writes only messages of this user and, unless `across_sessions`, of the session that the call
-    names. A call that names no session, or another user, raises. The messages passed in are not changed; messages
-    without text are not stored.
+    names. A call that names another user raises, and so does one without a session, unless `across_sessions`. The
+    messages passed in are not changed; messages without text are not stored.
 
-    `Memory` truncates only blocks with a `priority` above 0, the lowest number first, and never one with 0.
+    `Memory` never truncates a block with `priority` 0; the others in the order of rising `priority`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -62,12 +62,12 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     "yesterday" in a question refers to. None: the computer's clock, and for questions that of `umi`."""
 
     _last_position: int = PrivateAttr(default=0)
-    """Position of the message stored last: its time in microseconds since 1970, raised where needed so that it is above
-    the position before it; by 2 after a message of another day, so that a context states the date of each."""
+    """Position of the message stored last: the time of storing in microseconds since 1970, and at least 1 above the
+    position before it. At least 2 after a message of another day: then they are not joined, and each has its date."""
     _last_day: date | None = PrivateAttr(default=None)
     """Day of the message stored last."""
     _unstored: list[Chunk] = PrivateAttr(default_factory=list)
-    """Messages that could not be stored when they came; each later call tries them again."""
+    """Messages that could not be stored when they came; tried again after each later call that stores its own."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
@@ -82,10 +82,10 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         user: str | None = None,
         **block_kwargs: Any,
     ) -> str:
-        """The memories for the last message with text, with a line about failed parts; "" if there are none.
+        """The memories for the last message with text, with a line about failed parts; "" if no memory is found.
 
         Raises:
-            FilterError: If the call names no session, or another user.
+            FilterError: If the call names another user, or no session although `across_sessions` is False.
         """
         metadata = self._shared_metadata(session_id, user)
         within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
@@ -108,8 +108,11 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     ) -> None:
         """Store messages of a session; they are on the disk when it returns.
 
+        Those from the short-term memory are ignored if `accept_short_term_memory` is False.
+
         Raises:
-            FilterError: If neither the call nor a message names the session.
+            FilterError: If the call names no session, a message neither, and `across_sessions` is False. Nothing is
+                stored.
             EmbedderError, StoreError: If they cannot be stored now. `Memory` does not give them again, so this block
                 keeps them and stores them with later messages.
         """
@@ -147,7 +150,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         waiting, self._unstored = self._unstored, []
         try:
             self.umi.store.add(waiting)
-        except (EmbedderError, StoreError):  # the call that brought them has raised it
+        except (EmbedderError, StoreError):  # not raised again: `aput` raised when they came
             self._unstored += waiting
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:
@@ -173,7 +176,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         if user is not None and user != self.user:
             raise FilterError("this memory block is another user's; make one for each user, over the same store")
         if session is None and not self.across_sessions:
-            raise FilterError("no session_id; a memory block without one would open all of the user's sessions")
+            raise FilterError(
+                "no session_id; pass one, or set across_sessions=True to search all of the user's sessions"
+            )
         shared = {"user": self.user} if session is None else {"user": self.user, "session": str(session)}
         scope(**shared)  # raises FilterError for an empty name
         return shared

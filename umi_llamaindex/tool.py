@@ -18,7 +18,13 @@ from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
-from umi_common.frameworks.records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
+from umi_common.frameworks.records import (
+    NOTHING_FOUND,
+    TOOL_DESCRIPTION,
+    refuse_other_retriever,
+    tool_schema,
+    tool_window,
+)
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.request import checked_limit
@@ -105,7 +111,7 @@ def create_umi_tool(
         budget: Tokens of the content; a number: in all; None: the settings `assembly`.
         policy: Order, format and neighbours of the content; None: the settings `assembly`.
     """
-    checked_retriever(retriever, UmiRetriever)
+    refuse_other_retriever(retriever, UmiRetriever)
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     schema = tool_schema("limit", retriever.similarity_top_k, checked_limit(limit_max, "limit_max"))
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)

@@ -22,7 +22,7 @@ class Format:
     opening, between, closing = "", "", ""
 
     def written(self, part: ContextPart) -> str:
-        """One part."""
+        """The text of one part."""
         raise NotImplementedError
 
     def render(self, parts: Sequence[ContextPart]) -> str:
@@ -34,11 +34,11 @@ class Format:
         return text
 
     def text_around_parts(self) -> str:
-        """Roughly the text around the parts, to estimate its tokens."""
+        """About the text around the parts, to estimate its tokens."""
         return f"{self.opening}\n{self.closing}"
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        """Roughly the text that one part adds, to estimate its tokens. `first`: it is the first part of its source."""
+        """About the text that one part adds, to estimate its tokens. `first`: it is the first part of its source."""
         return self.written(part) + self.between
 
 
@@ -65,7 +65,8 @@ def cited_parts(part: ContextPart) -> list[ContextPart]:
 
 
 class Plain(Format):
-    """Header, parts and sources, each from a template. Nothing is escaped, so a hostile text can imitate a citation."""
+    """The header as it is, then parts and the list of sources from templates. Nothing is escaped, so a hostile text can
+    imitate a citation."""
 
     def __init__(self, policy: AssemblyPolicy, template: str) -> None:
         self._policy = policy
@@ -129,7 +130,7 @@ class Json(Format):
 
 
 def _fields(part: ContextPart) -> dict[str, object]:
-    """Number and source of a part, and what else is known of it."""
+    """Number and source of a part, and its date, kind, other sources and whether it was trimmed, if any."""
     kind = "" if part.kind == "text" else part.kind
     other_sources = list(dict.fromkeys(map(source_label, cited_parts(part))))[1:]
     others = {"date": part.date, "kind": kind, "trimmed": part.trimmed, "also": other_sources}

@@ -40,7 +40,8 @@ IDS_NAMED = 20
 PAGE = 5_000
 """Number of chunks read from a store in one call."""
 OFFSET_END = 10**7
-"""Smaller numbers under the key of the time may be milliseconds or seconds from the start of a recording."""
+"""A smaller number under the key of the time may be milliseconds or seconds from the start of a recording: it is no
+time, and no warning is logged."""
 OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve", "_aretrieve")
 """Methods by which a subclass of an adapter's retriever may search in its own way."""
 UNREAD_TIME = (
@@ -68,11 +69,11 @@ class PlaceKeys:
     """Its order there; a whole number."""
     time: str | None = "timestamp"
     """When it happened: a datetime with a zone, a date, a text or a number, as `times.read_time` reads them. Another
-    value is metadata only, and a warning of the logger `umi` says so."""
+    value is metadata only, and a warning of the logger `umi` says so, unless it is a number below `OFFSET_END`."""
 
 
 METADATA_ALONE = PlaceKeys(None, None, None)
-"""For `to_metadata`: without the chunk's source and time."""
+"""Keys with which `to_metadata` adds neither source nor time."""
 
 
 def to_chunk(
@@ -132,7 +133,7 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
     """A fresh, mutable copy of a chunk's metadata as the record had it; tuples are lists.
 
-    Source and time that a chunk was given without metadata appear under their keys.
+    The chunk's source and time are added under their keys, if the metadata lacks these.
     """
     metadata = {key: list(value) if isinstance(value, tuple) else value for key, value in chunk.metadata.items()}
     nested = _nested_in(metadata.get(NESTED_KEY))
@@ -163,7 +164,7 @@ def content_id(text: str, plain: Mapping[str, Any]) -> str:
 
 def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
     """The time under a key of a text's metadata; None: there is none, or it is NaN, NaT or "". A value that does not
-    read as one is logged, once for each key.
+    read as one is logged, once for each key, unless it is a number below `OFFSET_END`.
 
     Raises:
         InvalidChunk: For a datetime without a zone, whose moment is unknown.
@@ -332,11 +333,11 @@ def refuse_factory_option(name: str, factory: str) -> None:
     raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
 
 
-def checked_retriever(retriever: Any, kind: type, *methods: str) -> None:
-    """Raise ConfigError unless a tool's or context's retriever is of the class `kind` and searches as it does.
+def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:
+    """Raise ConfigError unless a tool's or context's retriever is a `kind` and replaces none of its search methods.
 
     Args:
-        methods: Further methods, besides OWN_SEARCH, that the tool or context passes over.
+        methods: Further methods that it may not replace, besides OWN_SEARCH.
     """
     if not isinstance(retriever, kind):
         raise ConfigError(
@@ -352,7 +353,7 @@ def checked_retriever(retriever: Any, kind: type, *methods: str) -> None:
 
 
 def overrides(instance: object, base: type, *methods: str) -> bool:
-    """Whether the instance's class replaces one of these methods of `base`, which must then answer every call."""
+    """Whether the instance's class replaces one of these methods of `base`. Then every call must use that method."""
     own = type(instance)
     return any(getattr_static(own, name) is not getattr_static(base, name) for name in methods)
 
@@ -367,8 +368,8 @@ def chroma_collection(vector_store: Any, kind: str) -> Any:
     return getattr(vector_store, "_collection", None) if of_chroma else None
 
 
-def same_fraction(value: object, stored: object) -> bool:
-    """Whether a Chroma record holds the fraction `value` as `stored`: a server may change its last bits."""
+def same_float(value: object, stored: object) -> bool:
+    """Whether `value` is a float, and `stored` differs in its last bits at most, which a Chroma server may change."""
     if not isinstance(value, float) or isinstance(stored, bool) or not isinstance(stored, (int, float)):
         return False
     return isclose(value, stored, rel_tol=1e-15)
@@ -407,7 +408,8 @@ def edges_first(scores: Sequence[float]) -> bool:
 
 
 class _ToolArguments(BaseModel):
-    """Arguments of which null and "" count as missing: models send them for options that they leave open.
+    """Arguments of a tool. null and "" count as missing, except as `query`: models send them for options that they
+    leave open.
 
     Unknown arguments are refused: if the model meant one as a limit or a filter, ignoring it would widen the search.
     """

@@ -23,7 +23,8 @@ class RecallTrace:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def lost(self, part: str, error: Exception | str, consequence: str) -> None:
-        """Record that a part failed. Of a foreign error only the type is kept: its message may hold the query."""
+        """Record that a part failed. Of an error that is no UmiError only the type is kept: its
+        message may hold the query."""
         if isinstance(error, Exception):
             log_bug(part, error)
         reason = str(error)[:REASON_CHARACTERS_MAX] if isinstance(error, (str, UmiError)) else type(error).__name__

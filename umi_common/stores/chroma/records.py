@@ -17,7 +17,7 @@ from typing import Any
 
 from umi_common.errors import InvalidChunk
 from umi_common.filters import chroma_metadata
-from umi_common.frameworks.records import NESTED_KEY, PlaceKeys, same_fraction, to_chunk
+from umi_common.frameworks.records import NESTED_KEY, PlaceKeys, same_float, to_chunk
 from umi_common.stores.chroma.collection import Record
 from umi_common.types import Chunk, from_microseconds, microseconds
 
@@ -125,7 +125,7 @@ def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
 
 def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
     """The values under `_umi`, without those that the collection now holds with another value."""
-    return {key: _value(value) for key, value in more.items() if key not in stated or same_fraction(value, stated[key])}
+    return {key: _value(value) for key, value in more.items() if key not in stated or same_float(value, stated[key])}
 
 
 def _value(value: Any) -> Any:

@@ -1,7 +1,8 @@
 """`umi.mark`: the last acknowledged write, kept outside the ledger.
 
 If the end of a write-ahead log was cut off, zeroed or deleted, SQLite opens the file without it and gives no error. The
-mark shows the loss. It is written after each commit, never before; without a readable mark, nothing is checked.
+mark shows the loss. It is written after each commit, never before; without a readable mark, lost writes
+cannot be found.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Acknowledged:
 
     mark: Mark = field(default_factory=Mark)
     session: str = ""
-    """Name of the writer's session; "": it may not have been copied from the write-ahead log into `umi.db` yet."""
+    """Name of the writer's session; "": the name may be in the write-ahead log alone, and not yet in `umi.db`."""
     closed: bool = True
     """Whether the session ended with all commits copied into `umi.db`, so that losing the log loses nothing."""
 
@@ -68,8 +69,9 @@ class MarkFile:
     def refuse_foreign_log(self, file: Path) -> None:
         """Raise if the write-ahead log belongs to another file; SQLite would write its pages into this one.
 
-        Called before the ledger is opened. A session's name is in `umi.db` before its first write enters the log, so
-        file and log must name the same session.
+        Called before the ledger is opened. A session's name is copied into `umi.db` before its first write, unless a
+        reader prevents the copy. So the file must hold the newest name of the log if the mark has it, else any name of
+        the log, or none.
 
         Raises:
             LedgerDamaged: If the log belongs to another file; no file was changed.
@@ -82,11 +84,11 @@ class MarkFile:
                 in_file, with_log = sessions_of(without_log), sessions_of(whole)
         except DATABASE_ERRORS:
             return  # opening the ledger raises the right error
-        # If another process kept SQLite from writing the newest name to the file, the mark does not hold it either.
+        # If a reader prevented the copy of the newest name, the mark has "" instead.
         accepted = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
         if with_log and next(iter(in_file), "") not in accepted:
             raise LedgerDamaged(
-                f"{wal} is not the log of this {file.name}, which another session wrote; delete {wal.name} and "
+                f"{wal} and {file.name} were written by different sessions; delete {wal.name} and "
                 f"{file.name}-shm if {file.name} is a copy that you put back, else restore both from a copy"
             )
 
@@ -105,7 +107,11 @@ class MarkFile:
         if acknowledged.closed or ledger.retry_read(lambda: self._holds(ledger, last, now)):
             return
         if acknowledged.session and acknowledged.session != ledger.session():
-            log.warning("%s is older than the last write to this directory: a copy was put back", ledger.path)
+            log.warning(
+                "%s is an older copy that was put back: later writes are lost, the store works with the others. If you "
+                "did not put it back, restore the newest copy",
+                ledger.path,
+            )
             return
         raise LedgerDamaged(
             f"umi.db ends at write {now.seq}, and {last.seq} was acknowledged: umi.db-wal was lost or damaged; "

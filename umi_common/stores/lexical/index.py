@@ -44,13 +44,15 @@ TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
 
 SPELLED_TERMS_MAX = 64
-"""Most terms of a query that are sought in other spellings: a longer one has terms enough."""
-TYPO_LETTERS, TYPO_TERMS_MAX = range(5, 33), 5
-"""Letters of a mistyped word, and most terms that it may stand for."""
+"""A query of more terms is not sought in other spellings and forms: its other terms suffice."""
+TYPO_LETTERS = range(5, 33)
+"""Numbers of letters of a word that may be mistyped."""
+TYPO_TERMS_MAX = 5
+"""A word for which more terms may be meant is taken for none of them."""
 TYPO_WEIGHT = 0.5
-"""Weight of such a term in the query: a word that no text holds may also be meant as it is."""
+"""Factor on the weight of a term that may be meant by a mistyped word; below 1, because the word may be right."""
 FORM_WEIGHT = 0.5
-"""Weight of the other forms of a word: a text that has it as it is typed comes first."""
+"""Factor on the weight of a word's other forms; below 1, so that a text that has it as it is typed comes first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +94,7 @@ class Snapshot:
         self.corpus = corpus
         self._scorers: dict[LexicalConfig, SourceScorer] = {}
         self.references: dict[int, Floats] = {}
-        """A cache of `stores.references`, by row."""
+        """A cache of `stores.references`: the references of each row, as `References._cached` returns them."""
 
     def scorer(self, config: LexicalConfig) -> SourceScorer:
         """The scorer of sources under a configuration; its field `scorer` is the scorer of rows."""
@@ -142,7 +144,8 @@ class LexicalIndex:
         return copy.copy(self)
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Analyse the texts that the next `update` is expected to add; no effect if it adds others."""
+        """Analyse the first `TEXTS_A_SEGMENT` texts that the next `update` is expected to add; no effect if it adds
+        others."""
         with self._writing:
             self._vocabulary.begin(texts[:TEXTS_A_SEGMENT])
 
@@ -289,9 +292,10 @@ class LexicalIndex:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
         The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
-        terms of one word in all languages, with and without accents, count as one term: the weight of each replaces its
-        idf by that of the sum of their df. Other forms of an English word get `FORM_WEIGHT` of its weight. Of a long
-        query the `QUERY_TERMS_MAX` terms that tell most are sought in the other languages.
+        terms of one word in all languages and spellings count as one term: weight * idf of each is the word's weight
+        times the idf of the sum of their df. A word that no row holds also stands for the terms one edit away, times
+        `TYPO_WEIGHT`, and an English word for its other forms, times `FORM_WEIGHT`. Of a long query, the
+        `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in the other languages.
         """
         analyzers = self._analyzers()
         language = self.analyzer.language_of(query)
@@ -303,8 +307,8 @@ class LexicalIndex:
         if plain and all(self.frequencies(list(weights))):
             return weights
         idf = self._snapshot.scorer(config).scorer.weighting.idf
-        telling = self._telling_most(weights, idf)
-        same = _in_other_languages(query, first, analyzers, telling)
+        heaviest = self._heaviest_terms(weights, idf)
+        same = _in_other_languages(query, first, analyzers, heaviest)
         combined = {term: weight for term, weight in weights.items() if term not in same}
         count_of = self._counts(chain(*same.values(), forms))
         unknown = {term: others for term, others in same.items() if term not in forms}
@@ -316,25 +320,26 @@ class LexicalIndex:
                 share = whole / alone if (alone := idf(count)) > 0 else 1.0
                 weight = weights.get(term, 0.0) * (TYPO_WEIGHT if each in uncertain else 1.0)
                 combined[each] = max(combined.get(each, 0.0), weight * share)
-            if uncertain.issuperset(df):  # the corpus lacks the word as it is typed, which coverage tells
+            if uncertain.issuperset(df):  # no row holds the word as typed; its term lowers the coverage
                 combined[term] = weights.get(term, 0.0)
         for term, others in forms.items():
             found = self._weights_of_forms(weights.get(term, 0.0), count_of.get(term, 0), others, idf)
             combined.update((each, weight) for each, weight in found.items() if each not in combined)
         return {term: each for term, each in combined.items() if each}
 
-    def _telling_most(self, weights: Mapping[str, float], idf: Callable[[int], float]) -> Collection[str]:
+    def _heaviest_terms(self, weights: Mapping[str, float], idf: Callable[[int], float]) -> Collection[str]:
         """The `QUERY_TERMS_MAX` terms of the largest weight * idf; a term that no row holds counts as one that one
         row holds."""
         if len(weights) <= QUERY_TERMS_MAX:
             return weights
-        tells = {term: weights[term] * idf(max(df, 1)) for term, df in self._counts(weights).items()}
-        return set(heapq.nlargest(QUERY_TERMS_MAX, tells, key=tells.__getitem__))
+        found = {term: weights[term] * idf(max(df, 1)) for term, df in self._counts(weights).items()}
+        return set(heapq.nlargest(QUERY_TERMS_MAX, found, key=found.__getitem__))
 
     def _weights_of_forms(
         self, weight: float, count: int, others: Sequence[str], idf: Callable[[int], float]
     ) -> dict[str, float]:
-        """The weights of the held ones among a word's other forms, none of which tells more than the word as typed.
+        """The weight of each other form of a word that a living row holds. Of a form rarer than the word as typed,
+        weight * idf is not larger than the word's, times `FORM_WEIGHT`.
 
         Args:
             weight: Of the word.
@@ -345,20 +350,20 @@ class LexicalIndex:
         return {each: FORM_WEIGHT * weight * (min(1.0, typed / own) if own > 0 else 1.0) for each, own in alone.items()}
 
     def _add_spellings(self, query: str, same: Mapping[str, list[str]], count_of: dict[str, int]) -> set[str]:
-        """Add to each word's terms those that differ in accents, or for which it may be mistyped.
+        """Add to the terms of each word those that differ in accents alone; if no row holds any, those one edit away.
 
         Args:
             same: Term -> the terms of the same word; gets the others.
             count_of: Number of living rows that hold each term; gets the numbers of the others.
 
         Returns:
-            The terms for which words may be mistyped.
+            The terms one edit away that were added.
         """
         mistyped: set[str] = set()
         for words in same.values():
             known = any(map(count_of.__getitem__, words))
             counts: dict[str, int] = {}
-            if query.isascii() or not known:  # else accents are typed as the texts have them
+            if query.isascii() or not known:  # else a query with accents means them
                 counts = self._counts(other for word in words for other in self._vocabulary.spellings.others(word))
             if not known and not any(counts.values()):
                 counts |= (typed := self._one_edit_away(words[0]))
@@ -368,8 +373,8 @@ class LexicalIndex:
         return mistyped
 
     def _one_edit_away(self, word: str) -> dict[str, int]:
-        """The terms for which a word that no row holds may be mistyped, each with the number of living rows that hold
-        it; none if there are many."""
+        """The terms one edit away from a word, each with the number of living rows that hold it; none if they are more
+        than `TYPO_TERMS_MAX`."""
         if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
             return {}
         counts = self._counts(filter(self._snapshot.corpus.codes.__contains__, one_edit_away(word)))
@@ -387,7 +392,8 @@ class LexicalIndex:
         return [[term for terms in each.terms_of_pieces(split) for term in terms] for each in self._analyzers()]
 
     def _analyzers(self) -> list[Analyzer]:
-        """The distinct analyzers of the living rows, that of most rows first; that of an empty index is English."""
+        """The distinct analyzers of the living rows, that of most rows first; of an empty index that of the
+        first language."""
         rows: Counter[Analyzer] = Counter()
         for at, count in self._snapshot.languages.items() or [(0, 0)]:
             rows[self.analyzer.of_language(self.analyzer.languages[at])] += count
@@ -421,7 +427,7 @@ class LexicalIndex:
         return self._snapshot.corpus.frequencies(terms)
 
     def codes(self, terms: Sequence[str]) -> list[int]:
-        """A number > 0 for each term; 0 for one that no row has held."""
+        """For each term its code plus 1; 0 for one that no row has held."""
         codes = self._snapshot.corpus.codes
         return [codes.get(term, -1) + 1 for term in terms]
 
@@ -434,8 +440,8 @@ class LexicalIndex:
         """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
 
         Returns:
-            One entry for each row, each rare term of it and each row that holds the term, itself included: (P,) index
-            into `rows`, (P,) the holding row, and (P,) number of rows that hold the term.
+            P triples, one for each given row, rare term of it and row that holds the term, the given row included:
+            (P,) index into `rows`, (P,) the holding row, and (P,) number of rows that hold the term.
         """
         corpus = self._snapshot.corpus
         of_row, codes = corpus.rare_terms(rows, most)
@@ -472,8 +478,8 @@ class LexicalIndex:
 def _in_other_languages(
     query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
 ) -> dict[str, list[str]]:
-    """Wanted term of the query under the first analyzer -> the distinct terms of the same word under all of them, also
-    if it is written with umlauts."""
+    """Wanted term of the query under the first analyzer -> the distinct terms of the same word under all of them, and
+    of the word with umlauts in place of ae, oe and ue."""
     found: dict[str, dict[str, None]] = {}
     words = list(dict.fromkeys(pieces(query)))
     of_words = zip(words, first.terms_of_pieces(words), strict=True)
@@ -490,14 +496,14 @@ def _in_other_languages(
 
 
 def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-    """Term of an English word of the query -> the terms of its other forms; also of "runs", whose stem has some. None
-    for a long query."""
+    """Last term of an English word of the query -> the terms of its other forms, found by the word or by its stem, as
+    for "runs". Empty for a query of more than `SPELLED_TERMS_MAX` words."""
     forms, words = word_forms(), re.findall(r"\w+", query.lower())
     found: dict[str, list[str]] = {}
     if len(words) > SPELLED_TERMS_MAX:
         return found
     for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
-        for term in terms[-1:]:  # of 7th the last, which is the whole
+        for term in terms[-1:]:  # of several, as for 7th, the last is the whole word
             if others := forms.get(word) or forms.get(term):
                 each = [other[-1] for other in analyzer.terms_of_pieces(others) if other]
                 found[term] = [other for other in each if other != term]

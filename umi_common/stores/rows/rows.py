@@ -42,23 +42,23 @@ class Rows:
     seq: Ints
     """(n,) sequence numbers, rising."""
     source: Ints
-    """(n,) code of the source; NO_SOURCE."""
+    """(n,) code of the source; NO_SOURCE if it has none."""
     position: Ints
-    """(n,) as given by the user; MISSING."""
+    """(n,) as given by the user; MISSING if none was given."""
     time: Ints
-    """(n,) microseconds since 1970; MISSING."""
+    """(n,) microseconds since 1970; MISSING if none was given."""
     alive: Mask
     """(n,) False: removed."""
     living: int
     """Number of living chunks."""
-    before: tuple[Ints, int] | None = None
+    earlier_succession: tuple[Ints, int] | None = None
     """`succession` of an earlier snapshot, and the number of its rows."""
 
     def __len__(self) -> int:
         return len(self.seq)
 
     def earlier(self, alive: Mask) -> Rows:
-        """The snapshot of the first len(alive) rows, when these were alive."""
+        """The snapshot of the first m rows at an earlier time. `alive`: (m,) which of them were alive then."""
         seq, source, position, time = (each[: len(alive)] for each in (self.seq, self.source, self.position, self.time))
         return Rows(self.ids, seq, source, position, time, alive, int(np.count_nonzero(alive)))
 
@@ -72,17 +72,17 @@ class Rows:
     @cached_property
     def succession(self) -> Ints:
         """Living rows with source and position, sorted by source, position and id, so neighbours are adjacent."""
-        order, known = (np.zeros(0, dtype=np.int64), 0) if self.before is None else self.before
+        order, known = (np.zeros(0, dtype=np.int64), 0) if self.earlier_succession is None else self.earlier_succession
         new = known + np.flatnonzero(self._has_position(slice(known, None)))
         if len(new) > RESORTED_FROM:
             return self._sorted(np.flatnonzero(self._has_position(slice(None))))
         if self.living < len(self):
             order = order[self.alive[order]]
-        return self._with(order, new) if len(new) else order
+        return self._inserted(order, new) if len(new) else order
 
     def succession_known(self) -> tuple[Ints, int] | None:
-        """A succession that the next snapshot can extend, and the number of its rows; None: there is none yet."""
-        return (self.succession, len(self)) if "succession" in self.__dict__ else self.before
+        """The last succession that was computed, and the number of rows of its snapshot; None: none was yet."""
+        return (self.succession, len(self)) if "succession" in self.__dict__ else self.earlier_succession
 
     def _has_position(self, which: slice) -> Mask:
         positioned: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
@@ -98,7 +98,7 @@ class Rows:
             order = rows[np.lexsort((by_id[rows], self.position[rows], self.source[rows]))]
         return order
 
-    def _with(self, order: Ints, new: Ints) -> Ints:
+    def _inserted(self, order: Ints, new: Ints) -> Ints:
         """The succession with a few more rows inserted in order."""
         new = self._sorted(new)
         codes = self.source[order]
@@ -119,7 +119,7 @@ class Rows:
 
     @cached_property
     def index_in_source(self) -> Ints:
-        """(n,) index of each row among the living rows of its source, from 0, without gaps; NO_POSITION."""
+        """(n,) index of each row among the living rows of its source that have a position, from 0; else NO_POSITION."""
         starts = np.flatnonzero(np.diff(self.source[self.succession], prepend=NO_SOURCE))
         sizes = np.diff(starts, append=len(self.succession))
         index = np.full(len(self), NO_POSITION, dtype=np.int64)
@@ -127,7 +127,8 @@ class Rows:
         return index
 
     def beside(self, rows: Ints, reach: int) -> Ints:
-        """The given rows, and those at most `reach` positions from them in their sources; unsorted, with repeats."""
+        """The given rows that have a position, and those at most `reach` places before or after each in its source;
+        unsorted, with repeats."""
         slot = self.slot[rows]
         slots = slot[slot >= 0][:, None] + np.arange(-reach, reach + 1)
         inside = (slots >= 0) & (slots < len(self.succession))
@@ -155,7 +156,8 @@ class Rows:
         return self.by_id(np.flatnonzero(chosen))
 
     def around(self, row: int, reach: int) -> Ints:
-        """The rows at most `reach` positions from a row in its source, in order; without a position, the row alone."""
+        """A row and those at most `reach` places before or after it in its source, in order; the row alone if it has no
+        position."""
         slot = int(self.slot[row])
         near: Ints = self.succession[max(0, slot - reach) : slot + reach + 1] if slot >= 0 else np.array([row])
         same: Ints = near[self.source[near] == self.source[row]]
@@ -223,11 +225,11 @@ class RowTable:
         return self._by_id.get(id)
 
     def rows_of(self, ids: Sequence[str]) -> Ints:
-        """Living rows of some ids, aligned; UNKNOWN."""
+        """Living rows of some ids, aligned; UNKNOWN for an id without one."""
         return np.fromiter(map(self._by_id.get, ids, repeat(UNKNOWN)), np.int64, len(ids))
 
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Sequence numbers of the living rows of some ids."""
+        """Sequence numbers of the living rows of some ids; None for an id without one."""
         rows = [self._by_id.get(id) for id in ids]
         seq = self._seq.view  # read after the rows, so that it holds them
         return [None if row is None else int(seq[row]) for row in rows]
