@@ -182,13 +182,13 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
     lists = {name: list(choices) for name, choices in space.items() if not isinstance(choices, Between)}
     empty = [name for name, choices in lists.items() if not choices]
     if not space or empty:
-        what = f"no choices for {', '.join(empty)}" if empty else "the space is empty"
-        raise ConfigError(f"{what}; give choices by setting: {{'lexical.k1': [0.9, 1.2]}}")
+        what = ", ".join(empty) or "the space is empty"
+        raise ConfigError(f"nothing to choose from: {what}; give choices by setting: {{'lexical.k1': [0.9, 1.2]}}")
     if method == "grid":
         ranges = [name for name in space if name not in lists]
         if ranges:
             raise ConfigError(
-                f"grid search needs a list, not Between, for {', '.join(ranges)}; give one, or use method='random'"
+                f"grid search needs lists, not Between, for {', '.join(ranges)}; give them, or use method='random'"
             )
         yield from (dict(zip(lists, values, strict=True)) for values in islice(product(*lists.values()), trials))
     elif method == "random":

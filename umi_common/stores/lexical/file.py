@@ -153,9 +153,11 @@ def read(path: Path, fingerprint: str) -> Saved | None:
 
 
 def _numbers(folder: Path) -> list[int]:
-    if not folder.is_dir():
+    """The numbers of the saved files; none if there is no folder, as while another process makes it anew."""
+    try:
+        return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
 
 
 def _remove(path: Path) -> None:
