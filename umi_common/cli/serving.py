@@ -148,8 +148,8 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             if scope.where is not None and not matches(scope.where, chunk.metadata):
                 keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
                 raise InputError(
-                    "the metadata is outside the filter of this server, which stores only texts that pass it; "
-                    f"change or add the keys that it compares: {keys}"
+                    f"the metadata is outside the filter of this server; set {keys} to another value, or add what is "
+                    "missing"
                 )
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
