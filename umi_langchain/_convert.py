@@ -67,7 +67,7 @@ def to_chunks(
     documents = _checked(documents)
     stated = stated_positions(documents, keys.source)
     for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
-        source = _source_of(document, keys.source)
+        source = document_source(document, keys.source)
         if following is not None:
             position = following[source] if position is None else position
             following[source] = position + 1
@@ -332,7 +332,7 @@ def stated_positions(documents: Sequence[Document], source_key: str | None) -> l
     parts: dict[str, tuple[int, object, int]] = {}
     positions: list[int | None] = []
     for document in documents:
-        source, page, start = _source_of(document, source_key), document.metadata.get(PAGE), _start(document)
+        source, page, start = document_source(document, source_key), document.metadata.get(PAGE), _start(document)
         if start is None or source not in in_parts:
             positions.append(None if start is None else start + CHARACTERS_PER_PAGE * _number(page))
             continue
@@ -349,7 +349,7 @@ def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> s
     first: dict[tuple[str, int, int], str] = {}
     found = set()
     for document in documents:
-        source, start = _source_of(document, source_key), _start(document)
+        source, start = document_source(document, source_key), _start(document)
         if start is not None:
             place = (source, _number(document.metadata.get(PAGE)), start)
             if first.setdefault(place, document.page_content) != document.page_content:
@@ -357,7 +357,8 @@ def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> s
     return found
 
 
-def _source_of(document: Document, key: str | None) -> str:
+def document_source(document: Document, key: str | None) -> str:
+    """The source of a document under a metadata key; "" without a key, "None" if the document has none."""
     return "" if key is None else str(document.metadata.get(key))
 
 

@@ -17,7 +17,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
 from umi_common.types import Hit, utf8_text
-from umi_langchain._convert import PAGE, SCORE_KEY, START_INDEX, sources_in_parts, to_chunks
+from umi_langchain._convert import PAGE, SCORE_KEY, START_INDEX, document_source, sources_in_parts, to_chunks
 from umi_langchain._sections import IDS_KEY
 
 
@@ -88,7 +88,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         places = (self.source_key, self.position_key, self.time_key, START_INDEX, PAGE)
         read = {*places, self.policy.kind_key, *self.policy.offset_keys, HEAD_KEY, LINE_KEY}
         metadata = {key: value for key, value in document.metadata.items() if key in read}
-        if str(metadata.get(self.source_key)) in in_parts:
+        if document_source(document, self.source_key) in in_parts:
             metadata.pop(START_INDEX, None)
         return document.model_copy(update={"metadata": metadata})
 

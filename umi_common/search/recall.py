@@ -28,9 +28,9 @@ from umi_common.search.trace import TraceBuilder
 from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
-TELLING_BOUND = 6.0
-"""Largest BM25 that a text could reach for a question, above which the question counts more than the text around it:
-two rare words have more, and a question of common words, such as "what are the next steps?", has less."""
+SPECIFIC_BOUND = 6.0
+"""A question for which a text could reach a larger BM25 than this is specific, and counts more than the text around it.
+Two rare words reach more; the common words of "what are the next steps?" reach less."""
 CONTEXT_WORDS = 2.0
 """Words around a question per word of it up to which they are its context and count as much as it does: "I just bought
 a flat. Can I deduct the interest?"."""
@@ -341,7 +341,7 @@ def _ask_llm(components: Components, request: SearchRequest) -> Call:
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
     """The pool of a finished call, cut to the arm of the strategy, with the weight of the text around questions.
 
-    weight = min(1, max(TELLING_BOUND / the largest `lexical_bound` of a question,
+    weight = min(1, max(SPECIFIC_BOUND / the largest `lexical_bound` of a question,
                         CONTEXT_WORDS / `SearchRequest.words_around`))
 
     Raises the call's error.
@@ -351,5 +351,5 @@ def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
     bounds = pool.lexical_bound[1 : 1 + len(request.questions)]
     if not request.words_around or not bounds.any():
         return pool
-    weight = max(TELLING_BOUND / bounds.max(), CONTEXT_WORDS / request.words_around)
+    weight = max(SPECIFIC_BOUND / bounds.max(), CONTEXT_WORDS / request.words_around)
     return replace(pool, query_weight=min(1.0, float(weight)))
