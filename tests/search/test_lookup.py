@@ -124,7 +124,15 @@ def test_a_search_by_one_arm_or_by_ranks_does_not_use_it(handbook):
 def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
     with DualRetriever(handbook) as umi:
         facts = umi.search("INV-2025-1109", now=NOW).trace[STAGE].facts
-    assert facts == {"candidates": len(HANDBOOK), "phrases": 1, "codes": 1, "names": 0, "keywords": 0, "held": 1}
+    assert facts == {
+        "candidates": len(HANDBOOK),
+        "phrases": 1,
+        "codes": 0,
+        "identifiers": 1,
+        "names": 0,
+        "keywords": 0,
+        "held": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -479,3 +487,44 @@ def test_a_long_list_that_holds_all_keywords_does_not_pass_the_answer_that_lacks
         umi = DualRetriever(store)
         first = [umi.search(f"{chunk.id} phone").ids[0] for chunk in people]
     assert "list" not in first
+
+
+CHANGES = [
+    f"{tool} ({major}.{minor}-1) unstable; urgency=medium: new release, translations updated, the window of the "
+    f"{part} opens in the middle again (Closes: #{900000 + 37 * (10 * major + minor)})."
+    for major, (tool, part) in enumerate(
+        zip(["atlas", "brook", "cedar", "delta"] * 5, ["menu", "list"] * 10, strict=True)
+    )
+    for minor in range(10)
+]
+BUG_LISTS = [
+    "Closed bugs of this version: bug closed by version 2, bug closed by version 3, this bug was closed before version "
+    f"{n} and the bug report about the closed version of the bug is closed, too."
+    for n in range(4, 12)
+]
+"""Texts with the words of the question, and without its number."""
+
+
+@pytest.mark.parametrize(
+    "question", ["Which version closed bug {}?", "In which version was the bug {} closed, and how?"]
+)
+def test_a_long_number_is_found_in_a_question_of_several_words(question):
+    with HybridStore.open() as store:
+        store.add(Chunk(str(n), text) for n, text in enumerate([*CHANGES, *BUG_LISTS]))
+        umi = DualRetriever(store)
+        for n in range(0, 200, 20):
+            number = CHANGES[n].split("#")[1].split(")")[0]
+            assert umi.search(question.format(number), limit=4).ids[0] == str(n), number
+
+
+def test_of_two_long_numbers_a_text_with_both_comes_first_and_those_with_one_follow():
+    texts = {
+        "both": "Order 481923 was sent to customer 77310 in two parcels.",
+        "order": "Order 481923 was paid by card.",
+        "customer": "Customer 77310 lives in Graz.",
+    }
+    others = {f"other {n}": f"What the customer of an order pays: order {n}, customer {n}." for n in range(30)}
+    with HybridStore.open() as store:
+        store.add(Chunk(name, text) for name, text in {**others, **texts}.items())
+        found = DualRetriever(store).search("What does customer 77310 pay in all for the order 481923?", limit=3).ids
+    assert found[0] == "both" and {*found[1:]} == {"order", "customer"}

@@ -3,7 +3,8 @@
 Let p be something that the query looks up. Vectors place 502 near 501 and raise texts that lack a word, BM25 does not
 see the order of words, and the stage `neighbours` raises chunks beside the text that holds p. p is one of these:
 
-    a code in a query of few words ("error 502", "UMB-2231")
+    a code in a query of few words ("error 502", "UMB-2231"), or one of at least five digits in any ("which version
+        closed bug 983434?"): an identifier
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
     a phrase in quotation marks
@@ -11,14 +12,16 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
     all keywords of a query, if no candidate holds a phrase or a code; a query has keywords if it has a name, or no
         function words
 
-In a longer query a code is one detail of several, and the raise would cost more than it gains. Scores are
+In a longer query a short code is one detail of several, and the raise would cost more than it gains. Scores are
 `words.raised` with
 
     g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds
               1 for a name, and for the keywords if i holds them all and has nearly the best BM25
               0 if i does not hold p
 
-Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+Each identifier that a candidate holds adds the best score * the share of candidates that do not hold it: few texts hold
+one, these share few other words with the query, and vectors tell nothing of it. Then all scores are multiplied by one
+factor, so that the largest is as large as before. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -39,13 +42,18 @@ from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
 
 STAGE = "lookup"
+PARTS = ("phrases", "codes", "identifiers", "names", "keywords")
+"""The parts of a `Lookup` that the trace counts."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
 HOLDING_SHARE = 0.5
 """Only texts with at least this share of the best candidate's BM25 are read for all words of the query. Of the texts
 that hold them, 99 in 100 have it."""
-QUOTED_CANDIDATES = 200
-"""Best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent."""
+FAR_CANDIDATES = 200
+"""Best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent, and for an
+identifier, which a text may hold among many other words."""
+IDENTIFIER_DIGITS = 5
+"""Smallest number of digits of an identifier, such as the number of an order. A year and most quantities have fewer."""
 OTHER_WORDS_MAX = 2
 """Largest number of a lookup's words that are neither codes nor function words."""
 PHRASE_WORDS_MAX = 8
@@ -90,7 +98,9 @@ class Lookup(NamedTuple):
     phrases: list[str]
     """As `_words` returns them; each of at least two words."""
     codes: list[re.Pattern[str]]
-    """See `_code_pattern`."""
+    """See `_code_pattern`; without the identifiers."""
+    identifiers: list[re.Pattern[str]]
+    """Codes of at least `IDENTIFIER_DIGITS` digits."""
     names: list[re.Pattern[str]]
     """Names of programs and of capital letters."""
     keywords: list[str]
@@ -99,16 +109,18 @@ class Lookup(NamedTuple):
     """Whether the phrases stand in quotation marks."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
-        """Number of best candidates whose texts are read: a constant for quoted phrases, codes and names, else up to
-        the last that has `HOLDING_SHARE` of the best BM25; 0 if nothing is looked up.
+        """Number of best candidates whose texts are read: a constant for quoted phrases, identifiers, codes and names,
+        else up to the last that has `HOLDING_SHARE` of the best BM25; 0 if nothing is looked up.
 
         Args:
             order: The rows of the pool, best first.
         """
-        if not (self.phrases or self.codes or self.names or self.keywords):
+        if self.quoted or self.identifiers:
+            return FAR_CANDIDATES
+        if self.codes or self.names:
+            return CANDIDATES
+        if not (self.phrases or self.keywords):
             return 0
-        if self.quoted or self.codes or self.names:
-            return QUOTED_CANDIDATES if self.quoted else CANDIDATES
         return up_to_last(near_best(pool.lexical[:1], order[:CANDIDATES], HOLDING_SHARE))
 
 
@@ -139,10 +151,11 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     timeless = f"{query[: period[0]]} {query[period[1] :]}"
     verbatim = query if verbatim is None else verbatim
     pasted = "\n" in verbatim.strip()
-    codes = _codes(timeless)
+    codes, identifiers = _codes(timeless)
     names = [] if pasted else [*_program_names(verbatim), *_capitals(verbatim)]
-    names = [name for name in names if name not in codes]
-    return Lookup(several_words[:PARTS_MAX], codes, names, _keywords(query, among_function_words=bool(names)), quoted)
+    names = [name for name in names if name not in codes + identifiers]
+    keywords = _keywords(query, among_function_words=bool(names))
+    return Lookup(several_words[:PARTS_MAX], codes, identifiers, names, keywords, quoted)
 
 
 def _keywords(query: str, *, among_function_words: bool) -> list[str]:
@@ -160,15 +173,20 @@ def _keywords(query: str, *, among_function_words: bool) -> list[str]:
     return content if plain and 1 < len(content) <= KEYWORDS_MAX else []
 
 
-def _codes(query: str) -> list[re.Pattern[str]]:
-    """Patterns of the codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside.
+def _codes(query: str) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
+    """Patterns of the codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside, else none; and
+    of its identifiers.
 
     A code is a word of at least two characters, one of them a digit. A digit alone mostly counts something.
     """
     words = dict.fromkeys(bare(word).lower() for word in query.split())
-    codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
-    others = words.keys() - {"", *codes} - all_function_words()
-    return [] if len(others) > OTHER_WORDS_MAX else list(map(_code_pattern, codes[:PARTS_MAX]))
+    digits = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
+    identifiers = [word for word, count in digits.items() if count >= IDENTIFIER_DIGITS]
+    codes = [word for word, count in digits.items() if 0 < count < IDENTIFIER_DIGITS]
+    others = words.keys() - {"", *codes, *identifiers} - all_function_words()
+    if len(others) > OTHER_WORDS_MAX:
+        codes = []
+    return list(map(_code_pattern, codes[:PARTS_MAX])), list(map(_code_pattern, identifiers[:PARTS_MAX]))
 
 
 def _code_pattern(code: str) -> re.Pattern[str]:
@@ -249,24 +267,24 @@ def reorder_by_lookup(
         words = [_words_if_any(text, sought) for text in texts]
         phrases = [[_phrase_in(own, phrase) for phrase in sought.phrases] for own in words]
         codes = [[_code_in(text, code) for code in sought.codes] for text in texts]
+        identifiers = np.array([[_code_in(text, code) for code in sought.identifiers] for text in texts])
         names = [
             [float(name.search(text, 0, NAMED_CHARACTERS_MAX) is not None) for name in sought.names] for text in texts
         ]
-        g = np.hstack([phrases, codes])
+        g = np.hstack([phrases, codes, identifiers])
         if sought.keywords and not g.any():
             near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
             g = np.array([[_all_in(own, sought.keywords)] for own in words]) * near[:, None]
         g = np.hstack([g, names])
         held = int(g.any(axis=1).sum())
-        facts.update(
-            candidates=len(rows),
-            phrases=len(sought.phrases),
-            codes=len(sought.codes),
-            names=len(sought.names),
-            keywords=len(sought.keywords),
-            held=held,
-        )
-        return reorder(ranked, rows, raised(ranked.scores[rows], g, weight), STAGE) if held else ranked
+        counts = {part: len(getattr(sought, part)) for part in PARTS}
+        facts.update(candidates=len(rows), **counts, held=held)
+        if not held:
+            return ranked
+        own = ranked.scores[rows]
+        holding = identifiers > 0
+        identified = own.max() * (holding @ (1.0 - holding.mean(axis=0)))
+        return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
 
 
 def _words_if_any(text: str, lookup: Lookup) -> str:
