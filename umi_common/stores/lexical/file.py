@@ -8,7 +8,7 @@ A save writes the file whole under another name, renames it to the next number a
 mark holds the digest of the ledger's history, so a file of another store is not used. An unusable file costs time only:
 the index is then built from the ledger.
 
-The content is canonical: terms sorted, dead rows and their terms left out; the same live rows give the same bytes
+The content is canonical: terms sorted, dead rows and their terms left out; the same living rows give the same bytes
 whatever writes came before. No pickle; nothing in the file is executed.
 """
 
