@@ -20,7 +20,7 @@ from umi_common.embedders.cache import VectorCache, document_cache
 from umi_common.errors import LedgerDamaged
 from umi_common.protocols import Embedder
 from umi_common.stores.arrays import distinct
-from umi_common.stores.batch_checks import embedded, progress
+from umi_common.stores.document_embedder import embedded, progress
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
 from umi_common.stores.failpoints import failpoint
