@@ -46,8 +46,10 @@ ENTRIES_KEPT = 2_000_000
 """Array entries, 16 bytes each, that one scorer caches for its terms, or an eighth of the postings if that is more."""
 TERM_ENTRIES = 50
 """Size of a cached term without its arrays, in entries of 16 bytes."""
-COMMON_SHARE = 16
-"""A term in more than 1/16 of all rows adds its levels to the upper bounds of rows, a rarer one its impacts."""
+DENSE_SHARE = 16
+"""A term in more than 1/16 of a segment's rows is looked up in an array by row, a rarer one by binary search."""
+DENSE_BYTES_KEPT = 64_000_000
+"""Bytes of arrays by row that are cached for one segment."""
 LEVELS_KEPT = 128
 """Terms whose levels are cached for one segment, at most 65,536 bytes each."""
 LENGTH_DRIFT = 1.01
@@ -140,6 +142,8 @@ class Term:
     """idf * its largest gain in any living document; 0 where the idf is negative. None: not computed yet."""
     impacts: Impacts | None = None
     """None: not computed yet, or too large to keep."""
+    lookups: int = 0
+    """Times that its frequency was looked up in given rows."""
 
 
 @dataclass(slots=True)
@@ -311,8 +315,11 @@ class RowScorer:
             part: part.segment.offsets_of(rows[start:stop]) for part, (start, stop) in spans.items() if start < stop
         }
         for term, counted in zip(terms, counts, strict=True):
+            term.lookups += 1
             for part, ordinal in term.ordinals:
                 if part in offsets:
+                    if term.lookups > 1 and ordinal not in part.dense:
+                        self._cache_dense(part, ordinal)
                     start, stop = spans[part]
                     counted[start:stop] = part.lookup(ordinal, offsets[part])
         return self.weighting.gains(counts, self.norms(rows))
@@ -323,7 +330,7 @@ class RowScorer:
         A common term adds its levels, which costs a byte a row; a rarer one adds its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
-        common = [term.df * COMMON_SHARE > self.corpus.rows for term in query.terms]
+        common = [term.df * DENSE_SHARE > self.corpus.rows for term in query.terms]
         rare = self.impacts([term for term, is_common in zip(query.terms, common, strict=True) if not is_common])
         impacts = iter(rare)
         for term, weight, is_common in zip(query.terms, query.weights, common, strict=True):
@@ -359,6 +366,18 @@ class RowScorer:
         """First row and last row + 1 of each segment, one segment after the other."""
         spans = [(part.segment.first, part.segment.last + 1) for part in self.corpus.parts]
         return np.array(spans, np.int64).reshape(-1)
+
+    @staticmethod
+    def _cache_dense(part: LiveSegment, ordinal: int) -> None:
+        """Cache the frequencies of a common term as an array by row; a full cache is emptied."""
+        offsets, tf = part.segment.stored(ordinal)
+        width = part.segment.last + 1 - part.segment.block
+        if len(offsets) * DENSE_SHARE > width:
+            if (len(part.dense) + 1) * width * tf.itemsize > DENSE_BYTES_KEPT:
+                part.dense.clear()
+            dense = np.zeros(width, tf.dtype)
+            dense[offsets] = tf
+            part.dense[ordinal] = dense
 
 
 def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:

@@ -60,6 +60,8 @@ class LiveSegment:
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
+    dense: dict[int, TermCounts] = field(default_factory=dict)
+    """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
     rare: dict[int, tuple[Offsets, Codes]] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, self.levels, self.rare)
+        return LiveSegment(self.segment, gone, self.dense, self.levels, self.rare)
 
     def df(self, ordinal: int) -> int:
         """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""
@@ -119,6 +121,9 @@ class LiveSegment:
 
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
+        known = self.dense.get(ordinal)
+        if known is not None:
+            return known.take(offsets)
         held, tf = self.segment.stored(ordinal)
         at = held.searchsorted(offsets)
         found: TermCounts = tf.take(at, mode="clip")
