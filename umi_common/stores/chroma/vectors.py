@@ -20,7 +20,7 @@ searches all are in memory, which takes less time than if each search read only 
 
 
 class CollectionVectors:
-    """(n, dim) the unit vectors of a collection by row of its side index, read when they are first needed. Thread-safe."""
+    """(n, dim) unit vectors of a collection by row of its side index, read when first needed. Thread-safe."""
 
     def __init__(self, collection: ChromaCollection, side: SideIndex, dim: int) -> None:
         self._collection, self._side, self._dim = collection, side, dim
