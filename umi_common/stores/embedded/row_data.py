@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -143,12 +142,6 @@ class RowData:
         except Exception as error:
             log.exception("the lexical index failed; searches go on without it until repair()")
             self.lexical_fault = f"{type(error).__name__} while indexing"
-
-    def analyse(self, texts: Sequence[str]) -> None:
-        """Analyse texts that the next change is expected to add; they cannot be found yet."""
-        if self.lexical_fault is None:
-            with suppress(Exception):  # the change will raise it again
-                self._index.begin(texts)
 
     def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> VectorRows:
         """Vectors by row: those of the saved files and of the `new` last rows; without files, all from the ledger."""

@@ -133,12 +133,6 @@ class LexicalIndex:
         """The current content, for reading only; later writes to the index do not change it."""
         return copy.copy(self)
 
-    def begin(self, texts: Sequence[str]) -> None:
-        """Analyse the first `TEXTS_A_SEGMENT` texts that the next `update` is expected to add; no effect if it adds
-        others."""
-        with self._writing:
-            self._vocabulary.begin(texts[:TEXTS_A_SEGMENT])
-
     def update(
         self,
         rows: Sequence[int] = (),

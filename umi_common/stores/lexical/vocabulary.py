@@ -67,19 +67,9 @@ class Vocabulary:
         self.spellings.add(self.codes)
         self._analyzer = analyzer
         self._by_analyzer: dict[Analyzer, _PieceCodes] = {}
-        self._ahead: tuple[Sequence[str], Coded] | None = None
-        """The texts of the last `begin`, and their codes."""
-
-    def begin(self, texts: Sequence[str]) -> None:
-        """Compute the codes of the texts that the next call of `coded` is expected to get."""
-        self._ahead = texts, self._code(texts)
 
     def coded(self, texts: Sequence[str]) -> Coded:
         """The codes of texts; new terms get new codes."""
-        ahead, self._ahead = self._ahead, None
-        return ahead[1] if ahead is not None and ahead[0] == texts else self._code(texts)
-
-    def _code(self, texts: Sequence[str]) -> Coded:
         languages = list(map(self._analyzer.language_of, texts))
         analyzers = list(map(self._analyzer.of_language, languages))
         starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or analyzers[at] is not analyzers[at - 1]]
