@@ -17,7 +17,7 @@ from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge, running
-from umi_common.stores.lexical.vocabulary import TermCodes
+from umi_common.stores.lexical.vocabulary import Numbered
 from umi_common.stores.rows.rows import Mask
 
 SMALL_SEGMENT = 8_192
@@ -139,8 +139,8 @@ class Corpus:
     is not alive.
     """
 
-    codes: TermCodes
-    """Term -> code; only ever grows, shared by all corpora of one index."""
+    codes: Numbered
+    """Term -> code; only ever grows, shared by all corpora of one index. Written under its lock, read without it."""
     parts: tuple[LiveSegment, ...]
     alive: Mask
     lengths: Codes
@@ -165,7 +165,7 @@ class Corpus:
         """A corpus without rows."""
         by_row = RowArrays(Growing(np.bool_), Growing(np.int32), Growing(np.int64), Growing(np.int8))
         alive, lengths, sources, languages = by_row
-        return cls(TermCodes(), (), alive.view, lengths.view, sources.view, languages.view, by_row)
+        return cls(Numbered(), (), alive.view, lengths.view, sources.view, languages.view, by_row)
 
     @property
     def rows(self) -> int:

@@ -38,10 +38,6 @@ class Numbered(defaultdict[str, int]):
         return list(islice(reversed(self), total))[::-1]
 
 
-class TermCodes(Numbered):
-    """Term -> code; a new term gets a new code. Written under the index's lock, read without it."""
-
-
 class Coded(NamedTuple):
     """Documents as term codes."""
 
@@ -61,8 +57,8 @@ class Vocabulary:
         codes: Of an existing index; None: of a new one.
     """
 
-    def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
-        self.codes = TermCodes() if codes is None else codes
+    def __init__(self, analyzer: Analyzer, codes: Numbered | None = None) -> None:
+        self.codes = Numbered() if codes is None else codes
         self.spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
         self.spellings.add(self.codes)
         self._analyzer = analyzer
@@ -98,7 +94,7 @@ class Vocabulary:
 class _PieceCodes:
     """A cache of the codes of pieces of text under one analyzer."""
 
-    def __init__(self, analyzer: Analyzer, codes: TermCodes, spellings: Spellings) -> None:
+    def __init__(self, analyzer: Analyzer, codes: Numbered, spellings: Spellings) -> None:
         self._analyzer = analyzer
         self._term_codes = codes
         self._spellings = spellings
