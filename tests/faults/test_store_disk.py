@@ -80,7 +80,6 @@ def run(*arguments: str, script: str = SCRIPT) -> None:
 
 @pytest.mark.parametrize("size", [20, 250])
 def test_a_file_size_limit(tmp_path, size: int):
-    """Batches of 250 are analysed while they are committed."""
     run(str(tmp_path / "s"), "limit", str(size))
 
 

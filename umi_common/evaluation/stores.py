@@ -18,7 +18,7 @@ from umi_common.evaluation.datasets import Dataset
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import embedded
+from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None

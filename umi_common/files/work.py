@@ -12,7 +12,7 @@ from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.report import Problem
 from umi_common.filters import parse_filter
 from umi_common.protocols import Embedder, Store, pages
-from umi_common.stores.batch_checks import embedded
+from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
 

@@ -23,7 +23,7 @@ from umi_common.errors import ConfigError, IndexUnavailable
 from umi_common.filters import Filter
 from umi_common.pool import Bools, Ints
 from umi_common.runtime.forks import give_lock
-from umi_common.stores.batch_checks import embedding_failure, progress
+from umi_common.stores.document_embedder import embedding_failure, progress
 from umi_common.stores.lexical.top_k import SearchLimits, best
 from umi_common.types import Chunk, TimeRange
 

@@ -15,14 +15,7 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import (
-    AddReport,
-    OnInvalid,
-    ValidBatch,
-    checked_page,
-    ids_to_delete,
-    valid_batch,
-)
+from umi_common.stores.batch_checks import AddReport, OnInvalid, ValidBatch, checked_page, ids_to_delete, valid_batch
 from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange

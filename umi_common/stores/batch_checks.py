@@ -1,9 +1,8 @@
-"""Checks of the arguments of all stores; the texts of an `add`, embedded."""
+"""Checks of the arguments of all stores: the chunks and vectors of a write, ids, counts, directories."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,33 +12,22 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from umi_common.config import EmbedderConfig
-from umi_common.embedders.adapters import declared_dim
-from umi_common.embedders.cache import FileCache, VectorCache
-from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
 from umi_common.errors import (
     ConfigError,
     DuplicateId,
-    EmbedderError,
     InputError,
     InvalidChunk,
     InvalidLimit,
     InvalidVector,
-    ReindexRequired,
-    UmiError,
 )
 from umi_common.pool import Vectors, unit_vectors
-from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder
-from umi_common.runtime.losses import warn_once
+from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
 FIELDS = tuple(field.name for field in fields(Chunk))
 """Keys that a dict in place of a chunk may have."""
-CACHED_FROM = 16
-"""Fewest texts of one call for which the cache of vectors is used. Writing the cache is a second write to the disk;
-without it, adding one message of a chat is one write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +90,19 @@ def valid_batch(
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
     batch = list(items)
-    if checked_on_invalid(on_invalid) == "raise":
-        chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))
-        return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
+    if checked_on_invalid(on_invalid) == "skip":
+        return _without_invalid(batch, vectors, dim)
+    chunks = [_as_chunk(index, item) for index, item in enumerate(batch)]
+    repeated = [id for id, count in Counter(chunk.id for chunk in chunks).items() if count > 1]
+    if repeated:
+        raise DuplicateId(
+            f"{len(repeated)} ids occur more than once in this batch, first {repeated[:3]}; keep one chunk of each id"
+        )
+    return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
+
+
+def _without_invalid(batch: list[Any], vectors: Any, dim: int | None) -> ValidBatch:
+    """`valid_batch` with `on_invalid` "skip"."""
     rows, finite = (None, []) if vectors is None else _finite_rows(vectors, batch, dim)
     valid: dict[str, Chunk] = {}
     kept, skipped = [], []
@@ -170,150 +168,6 @@ def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vecto
         return checked_vectors(vectors, batch, dim), []
     rows = checked_vectors(vectors if finite.all() else np.where(finite, vectors, 0.0), batch, dim)
     return rows, [bool(row.all()) for row in finite]
-
-
-def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """The chunks as a list.
-
-    Raises:
-        InvalidChunk: If an item is not a Chunk.
-        DuplicateId: If two chunks have the same id; names the first three such ids.
-    """
-    batch = list(chunks)
-    for index, chunk in enumerate(batch):
-        if not isinstance(chunk, Chunk):
-            raise InvalidChunk(f"item {index} is {type(chunk).__name__}; expected umi_common.Chunk")
-    repeated = [id for id, count in Counter(chunk.id for chunk in batch).items() if count > 1]
-    if repeated:
-        raise DuplicateId(
-            f"{len(repeated)} ids occur more than once in this batch, first {repeated[:3]}; keep one chunk of each id"
-        )
-    return batch
-
-
-ZEROS_WARNING = (
-    "embedder %r gave vectors of zeros for all %d texts of a call: they are found by their words alone. Check the "
-    "model, then embed them again with HybridStore.reindex(). Logged once for each model."
-)
-
-
-def embedded(
-    ids: Sequence[str],
-    texts: Sequence[str],
-    embedder: Embedder,
-    *,
-    dim: int | None,
-    show_progress: bool = False,
-    config: EmbedderConfig | None = None,
-    cache: VectorCache | None = None,
-) -> Vectors:
-    """(n, dim) unit rows for the texts, in their order. A text that the model embeds as zeros gets a row of zeros.
-
-    Args:
-        ids: (n,) ids of the texts' chunks, for error messages.
-        texts: (n,) texts. Equal texts are embedded once.
-        dim: Dimension of the vectors in the store; None: the store holds none.
-        config: Sizes of batches, and for how long failed calls are retried; None: the defaults.
-        cache: Texts found in it are not embedded; each batch is added to it as soon as it is embedded, so a repeated
-            call embeds no text twice. Not used for fewer than CACHED_FROM texts, nor if the embedder is `in_place`.
-            None: no cache.
-
-    Raises:
-        EmbedderError: If the embedder fails, or does not return one finite vector per text; names the chunk.
-        ReindexRequired: If the embedder's dimension is not `dim`.
-    """
-    config = EmbedderConfig() if config is None else config
-    if len(texts) < CACHED_FROM:
-        cache = None
-    if getattr(embedder, "in_place", False):
-        # No service is called: a cache saves no time, and the bytes of a call need no limit.
-        cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
-    known = {} if cache is None else cache.get(texts)
-    size = dim or declared_dim(embedder)
-    if size is None and known and len(known) == len(set(texts)):
-        # All are cached; under the same name, the model may have another dimension by now.
-        size = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
-    known = {text: vector for text, vector in known.items() if size in (None, len(vector))}
-    first: dict[str, int] = {}
-    for index, text in enumerate(texts):
-        if text not in known:
-            first.setdefault(text, index)
-    missing = list(first.values())
-    with progress(len(texts), show_progress) as advance:
-        advance(len(texts) - len(missing))
-
-        def on_batch(batch: Sequence[int], vectors: object) -> None:
-            nonlocal dim
-            rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
-            dim, own = rows.shape[1], [texts[index] for index in batch]
-            if len(own) > 1 and not rows.any() and not getattr(embedder, "in_place", False):
-                warn_once("embedder", f"zeros of {embedder.name}", ZEROS_WARNING, embedder.name, len(own))
-            known.update(zip(own, rows, strict=True))
-            if cache is not None:
-                cache.put({text: known[text].copy() for text in own})
-            advance(len(batch))
-
-        try:
-            embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
-        except BatchFailed as failed:
-            raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
-    if dim is not None and any(len(vector) != dim for vector in known.values()):
-        return embedded(ids, texts, embedder, dim=dim, show_progress=show_progress, config=config, cache=cache)
-    return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
-
-
-def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> Exception:
-    """The error to raise for a failed batch, which names the chunks of the batch and says what to do.
-
-    Args:
-        failed: Its `batch` holds indices of `ids`, its cause is the embedder's error.
-        ids: (n,) ids of the texts' chunks.
-        name: Of the embedder.
-        cache: Holds the vectors of the batches before; None: there is no cache.
-    """
-    error = failed.__cause__
-    if isinstance(error, UmiError):
-        return error
-    advice = "Repeat the call"
-    if isinstance(cache, FileCache):
-        advice = "Repeat the call: what the cache holds is not embedded again"
-    elif cache is not None:
-        advice = (
-            "Repeat the call on this open store, whose cache is in memory; one that outlives the store needs a "
-            "directory and a model with a model_name"
-        )
-    return EmbedderError(
-        f"embedder {name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
-        f"({type(error).__name__}); nothing was stored. {advice}"
-    )
-
-
-def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim: int | None) -> Vectors:
-    """(n, dim) unit rows from what the embedder returned for these chunks; raises as `embedded`."""
-    try:
-        vectors = np.asarray(returned, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise EmbedderError(
-            f"embedder {embedder.name!r} did not return a matrix of numbers for chunks {ids[0]!r} to {ids[-1]!r}; "
-            f"nothing was stored; expected shape ({len(ids)}, dimension)"
-        ) from error
-    if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.shape[1]:
-        raise EmbedderError(
-            f"embedder {embedder.name!r} returned shape {vectors.shape} for {len(ids)} texts from chunk {ids[0]!r} on; "
-            f"expected ({len(ids)}, dimension)"
-        )
-    if dim is not None and vectors.shape[1] != dim:
-        raise ReindexRequired(
-            f"embedder {embedder.name!r} gives {vectors.shape[1]} dimensions and the store holds {dim}; "
-            "open the store with its own embedder, or call HybridStore.reindex(path, embedder=...)"
-        )
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        bad = ids[int(np.flatnonzero(~finite)[0])]
-        raise EmbedderError(
-            f"embedder {embedder.name!r} returned NaN or infinity for chunk {bad!r}; nothing was stored"
-        )
-    return unit_vectors(vectors)
 
 
 def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -> Vectors:
@@ -398,31 +252,3 @@ def checked_ids(ids: Iterable[str]) -> list[str]:
         if not isinstance(id, str):
             raise InputError(f"id {index} is {id!r:.80} ({type(id).__name__}); expected str, as ids are stored")
     return ids
-
-
-class progress:
-    """A progress bar over `total` chunks, as a context manager; call it with a count to advance.
-
-    Args:
-        show: False: there is no bar, and calls do nothing.
-    """
-
-    def __init__(self, total: int, show: bool) -> None:
-        self._bar = progress_bar(total=total, unit="chunk", desc="embedding") if show else None
-
-    def __enter__(self) -> progress:
-        return self
-
-    def __call__(self, count: int) -> None:
-        if self._bar is not None:
-            self._bar.set_postfix_str("", refresh=False)
-            self._bar.update(count)
-
-    def note(self, text: str) -> None:
-        """Show a text beside the bar until it advances."""
-        if self._bar is not None:
-            self._bar.set_postfix_str(text)
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

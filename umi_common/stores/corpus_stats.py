@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -55,6 +55,15 @@ COLUMNS = WEIGHT_PRODUCTS.stop
 """
 
 
+class RowVectors(Protocol):
+    """(n, dim) unit vectors, read by row: an array, or vectors that are kept elsewhere."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: Ints, /) -> Vectors: ...
+
+
 IdChecksums = npt.NDArray[np.uint32]
 NO_CHECKSUMS: IdChecksums = np.zeros(0, dtype=np.uint32)
 Lengths = npt.NDArray[np.integer]
@@ -83,7 +92,7 @@ class Sample:
             return self._drawn[:0], np.zeros((0, 0), np.float32)
         return self._drawn, self._vectors
 
-    def vectors(self, rows: Rows, vectors: Vectors) -> Vectors:
+    def vectors(self, rows: Rows, vectors: RowVectors) -> Vectors:
         """(at most SAMPLE_SIZE, dim) vectors of the sampled rows."""
         drawn = self.draw(rows)
         if self._vectors is None:
@@ -182,7 +191,7 @@ class Calibration:
             return self._sample.checksums(rows)
 
     def background(
-        self, rows: Rows, vectors: Vectors, queries: Vectors, all_cosines: Vectors | None = None
+        self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
     ) -> Background:
         """Mean and deviation of the cosines of V unit queries over a sample of the living chunks.
 
@@ -200,7 +209,7 @@ class Calibration:
         return cosine_background(all_cosines[:, drawn])
 
     def numbers(
-        self, rows: Rows, vectors: Vectors, lengths: Callable[[], Lengths], sources: Sequence[str]
+        self, rows: Rows, vectors: RowVectors, lengths: Callable[[], Lengths], sources: Sequence[str]
     ) -> Mapping[str, float]:
         """succession, succession_pairs, unity, unity_chunks, company; empty where no source has two chunks.
 
@@ -215,7 +224,9 @@ class Calibration:
                 self._rows = rows
             return self._numbers
 
-    def _measured(self, rows: Rows, vectors: Vectors, lengths: Lengths, sources: Sequence[str]) -> Mapping[str, float]:
+    def _measured(
+        self, rows: Rows, vectors: RowVectors, lengths: Lengths, sources: Sequence[str]
+    ) -> Mapping[str, float]:
         positioned = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
         # `sources` may have grown since the snapshot was taken.
         sizes = np.bincount(positioned, minlength=max(len(sources), len(self._order)))
@@ -241,7 +252,7 @@ class Calibration:
         chosen: list[int] = several[np.cumsum(looked_at) - looked_at < SAMPLE_CHUNKS_MAX].tolist()
         return chosen
 
-    def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: Vectors, lengths: Lengths) -> None:
+    def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:
         """Update `_sums` and `_totals` to hold the chosen sources in this snapshot."""
         touched = _touched(self._rows, rows)
         before, self._chosen = self._chosen, []  # if anything below fails, nothing counts as computed
@@ -286,7 +297,7 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
     return frozenset(longer.source[changed].tolist()) | frozenset(longer.source[shared:].tolist())
 
 
-def _sums_of(mine: Ints, indices: Ints, vectors: Vectors, lengths: Lengths) -> tuple[Floats, Floats]:
+def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -> tuple[Floats, Floats]:
     """(the columns of one source, the sum of its vectors)"""
     own = vectors[mine].astype(np.float64)
     present = own.any(axis=1)

@@ -128,27 +128,21 @@ class TextSearch:
         """
         if lexical is not None:
             try:
-                fields = self.index.score(
-                    self._texts, rows, config=self.request.lexical, searched=lexical
-                ).pool_fields()
-                return fields | {"lexical_rank": self.ranks(self.indices([hits.rows for hits in lexical], rows), rows)}
+                scores = self.index.score(self._texts, rows, config=self.request.lexical, searched=lexical)
+                return scores.pool_fields() | {"lexical_rank": self.ranks([hits.rows for hits in lexical], rows)}
             except Exception as error:
                 self.lost_lexical(error)
                 if alone:
                     raise SearchUnavailable(self.trace.reasons()) from error
         return {"length": self.index.lengths(len(self.rows))[rows].astype(np.int64)}
 
-    def indices(self, rankings: Sequence[Ints], rows: Ints) -> list[Ints]:
-        """For each ranking, the indices of its rows in `rows`."""
+    def ranks(self, rankings: Sequence[Ints], rows: Ints) -> Ints:
+        """(V, n) rank of each row in each ranking of some of these rows, from FIRST_RANK; NOT_RANKED."""
         index_of = np.empty(len(self.rows), dtype=np.int64)  # not initialised: only entries written below are read
         index_of[rows] = np.arange(len(rows))
-        return [index_of[ranking] for ranking in rankings]
-
-    def ranks(self, indices: Sequence[Ints], rows: Ints) -> Ints:
-        """(V, n) rank of each of n rows in each ranking, from FIRST_RANK; NOT_RANKED. `indices` as from that method."""
-        ranks = np.full((len(indices), len(rows)), NOT_RANKED, dtype=np.int64)
-        for variation, ranked in enumerate(indices):
-            ranks[variation, ranked] = np.arange(FIRST_RANK, len(ranked) + FIRST_RANK)
+        ranks = np.full((len(rankings), len(rows)), NOT_RANKED, dtype=np.int64)
+        for own, ranking in zip(ranks, rankings, strict=True):
+            own[index_of[ranking]] = np.arange(FIRST_RANK, len(ranking) + FIRST_RANK)
         return ranks
 
     def pool(self, rows: Ints, named: Named, links: Links | None, **fields: Any) -> Pool:

@@ -75,17 +75,6 @@ def test_codes_stay_right_after_an_analysis_that_failed(monkeypatch):
     assert list(vocabulary.codes) == ["bee", "ant"]
 
 
-@pytest.mark.parametrize("begun", [["ant bee", "cat"], ["cat", "dog"], []])
-def test_codes_that_were_begun_are_those_that_are_asked_for(begun: list[str]):
-    vocabulary = Vocabulary(ENGLISH)
-    vocabulary.begin(["eel"])
-    vocabulary.begin(begun)
-    coded = vocabulary.coded(["ant bee", "cat"])
-    names = list(vocabulary.codes)
-    assert coded.lengths.tolist() == [2, 1]
-    assert [names[code] for code in coded.tokens.tolist()] == ["ant", "bee", "cat"]
-
-
 def test_rows_on_both_sides_of_a_block_edge_are_found_and_removed():
     rows = [BLOCK_ROWS - 2, BLOCK_ROWS - 1, BLOCK_ROWS, 3 * BLOCK_ROWS]
     index, small = LexicalIndex(PLAIN), LexicalIndex(PLAIN)

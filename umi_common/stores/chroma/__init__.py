@@ -4,6 +4,7 @@ In: a collection, and searches as probes. Out: a `Pool`, and chunks read from th
 
     store           ChromaStore: the store over a collection
     recall          one search
+    vectors         the collection's vectors, cached
     side_index      terms, sources, positions and times, kept beside the collection
     following       keeps them in step with the collection
     records         a chunk as a record and back

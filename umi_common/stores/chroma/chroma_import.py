@@ -15,9 +15,9 @@ import numpy as np
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, StoreError
 from umi_common.frameworks.records import IDS_NAMED
 from umi_common.pool import Vectors
-from umi_common.stores.batch_checks import progress
 from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_model
 from umi_common.stores.chroma.records import is_text
+from umi_common.stores.document_embedder import progress
 from umi_common.times import read_time
 from umi_common.types import Chunk
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, to_chroma
 from umi_common.filters.tree import comparisons
-from umi_common.pool import Floats, Ints, Pool, Vectors, unit_vectors, weighted
+from umi_common.pool import Floats, Ints, Pool, Vectors, weighted
 from umi_common.protocols import RecallRequest
-from umi_common.stores.arrays import Growing, distinct
+from umi_common.stores.arrays import distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
+from umi_common.stores.chroma.vectors import CollectionVectors
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.rows.rows import UNKNOWN, Mask
+from umi_common.stores.rows.rows import Mask
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
@@ -32,69 +32,14 @@ WIDER = 4
 """If filters leave too few rows, Chroma is asked again for this many times as many."""
 DECAYED_MAX = 2_000
 """Largest number of rows asked of Chroma because decay may change their order."""
-CACHE_BYTES = 128_000_000
-"""Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
-READ_AHEAD = 300
-"""If the collection's vectors fit into memory, so many further ones are read whenever one is missing. After some
-searches all are in memory, which takes less time than if each search read only its own."""
 
 
-class IndexedCollection:
-    """A collection, its side index, and its unit vectors by row, read when they are first needed. Thread-safe."""
+class IndexedCollection(NamedTuple):
+    """A collection, its side index and its vectors."""
 
-    def __init__(self, collection: ChromaCollection, side: SideIndex, dim: int) -> None:
-        self.collection, self.side, self.dim = collection, side, dim
-        self._lock = threading.Lock()
-        self._clear()
-
-    def _clear(self) -> None:
-        self._cached = (Growing(np.float32, self.dim), np.full(len(self.side.snapshot.rows) + 1, UNKNOWN, np.int64))
-        """Vectors, and for each row of the snapshot its slot, the row in these vectors."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, dim)."""
-        return len(self.side.snapshot.rows), self.dim
-
-    def __getitem__(self, rows: Ints) -> Vectors:
-        """(len(rows), dim) vectors; zeros for a record that is gone.
-
-        Raises:
-            StoreUnavailable: If Chroma fails.
-        """
-        vectors, slots = self._cached
-        own = slots.take(rows, mode="clip")
-        if len(rows) and (own.min() == UNKNOWN or rows.max() >= len(slots)):
-            with self._lock:
-                vectors, slots = self._with(distinct(rows))
-            own = slots.take(rows)
-        if not len(vectors.view):
-            return np.zeros((len(own), self.dim), dtype=np.float32)
-        taken = vectors.view.take(own, axis=0, mode="clip")
-        taken[own == UNKNOWN] = 0.0  # not cached: a record that is gone may come back
-        return taken
-
-    def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
-        """The cache, after the rows that it lacked were read. `rows` rise."""
-        if self._cached[0].view.nbytes > CACHE_BYTES:
-            self._clear()
-        vectors, slots = self._cached
-        if rows[-1] >= len(slots):
-            more = np.full(int(rows[-1]) + 1 + len(slots) // 8, UNKNOWN, np.int64)
-            more[: len(slots)] = slots
-            slots = more
-        missing = rows[slots[rows] == UNKNOWN]
-        alive = self.side.snapshot.rows.alive
-        if len(alive) * self.dim * vectors.view.itemsize <= CACHE_BYTES:
-            others = np.flatnonzero(alive[: len(slots)] & (slots[: len(alive)] == UNKNOWN))
-            missing = distinct(np.concatenate([missing, others[:READ_AHEAD]]))
-        ids = [self.side.snapshot.rows.ids[row] for row in missing.tolist()]
-        read, there = self.collection.vectors(ids, self.dim)
-        first, found = len(vectors.view), missing[there]
-        vectors.extend(unit_vectors(read[there]))
-        slots[found] = np.arange(first, first + len(found))  # last: a reader that finds a slot also finds its vector
-        self._cached = vectors, slots
-        return self._cached
+    collection: ChromaCollection
+    side: SideIndex
+    vectors: CollectionVectors
 
 
 def recall_pool(
@@ -124,7 +69,7 @@ def recall_pool(
         try:
             nearest = _nearest(indexed, queries, search, allowed)
             pooled = search.candidates([*found, *nearest], named, links)
-            vectors = indexed[pooled]
+            vectors = indexed.vectors[pooled]
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
@@ -196,7 +141,7 @@ def _best(
     """
     together = indexed.side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
     by_row = np.argsort(together)
-    vectors = indexed[together]
+    vectors = indexed.vectors[together]
     scores = cosines(vectors, queries).astype(np.float64)
     present = np.asarray(vectors.any(axis=1))
     best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
@@ -216,7 +161,7 @@ def _vectors_for_ranking(indexed: IndexedCollection, rows: Ints, trace: RecallTr
     if any(loss.part == "chroma" for loss in trace.degraded):
         return None
     try:
-        return indexed[rows]
+        return indexed.vectors[rows]
     except StoreUnavailable as error:
         trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
         return None
@@ -227,13 +172,12 @@ def statistics(
 ) -> dict[str, Any]:
     """The fields of a pool about the collection, without queries only its calibration; none if Chroma fails."""
     rows, lexical = snapshot.rows, snapshot.lexical
-    whole: Any = indexed  # in place of an array: the two calls below index some of its rows and read its shape
-    calibration = indexed.side.calibration
+    vectors, calibration = indexed.vectors, indexed.side.calibration
     try:
-        numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), snapshot.sources)
+        numbers = calibration.numbers(rows, vectors, lambda: lexical.lengths(len(rows)), snapshot.sources)
         if queries is None:
             return {"calibration": numbers}
-        background = calibration.background(rows, whole, queries)
+        background = calibration.background(rows, vectors, queries)
     except StoreUnavailable as error:
         trace.lost("chroma", error, "ranked without statistics of the collection")
         return {}

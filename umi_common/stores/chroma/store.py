@@ -33,6 +33,7 @@ from umi_common.stores.chroma.records import (
     same_chunk,
 )
 from umi_common.stores.chroma.side_index import SideIndex
+from umi_common.stores.chroma.vectors import CollectionVectors
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.values import Listing, RecallTrace
@@ -130,10 +131,11 @@ class ChromaStore(CollectionStore):
         }
         saved = self._directory is not None and side.load(self._directory, made_of)
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
-        indexed = IndexedCollection(self._collection, side, self._embedder.dim)
+        vectors = CollectionVectors(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
         follower.open()
-        self._indexed, self._made_of = indexed, made_of  # last: nothing has failed
+        self._indexed = IndexedCollection(self._collection, side, vectors)  # last: nothing has failed
+        self._made_of = made_of
         self._follower, self._model_checked = follower, checked
         if not saved and self._directory is not None:
             statistics(self._indexed, side.snapshot, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())

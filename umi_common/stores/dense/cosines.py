@@ -51,16 +51,11 @@ class DenseHits:
 
     rows: Ints
     scores: Floats
-    cosines: Floats
-    """Aligned with rows, before decay."""
     all_cosines: Vectors | None = None
     """(n,) cosines of all rows, if the search computed them exactly; None: it did not."""
 
-    def __len__(self) -> int:
-        return len(self.rows)
 
-
-NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
@@ -111,29 +106,19 @@ def search(
     ]
 
 
-def score(
-    matrix: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits], indices: Sequence[Ints]
-) -> Floats:
+def score(matrix: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits]) -> Floats:
     """(V, n) cosines of V unit queries with n of the matrix's rows.
 
     Args:
         matrix: Unit rows, by row number.
         queries: (V, dim) unit rows.
-        rows: n rows, in any order; all hits of `searched` are among them.
-        searched: Results of `search` for the same queries, whose cosines are used again.
-        indices: For each result, the indices of its rows in `rows`.
+        rows: n rows, in any order.
+        searched: Results of `search` for the same queries; if they have the cosines of all rows, these are used again.
     """
     known = [hits.all_cosines for hits in searched if hits.all_cosines is not None]
     if len(known) == len(queries):
         return np.array([each.take(rows) for each in known], dtype=np.float64)
-    times = np.zeros(len(rows), dtype=np.int64)
-    for each in indices:
-        times[each] += 1
-    scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
-    scores[:, left] = cosines_at(matrix, rows[left], queries)
-    for own, hits, each in zip(scores, searched, indices, strict=True):
-        own[each] = hits.cosines
-    return scores
+    return cosines_at(matrix, rows, queries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,4 +181,4 @@ class _Selection:
             near = np.flatnonzero(ranking_scores >= falling[: self.k][-1]).tolist()
             order = np.array(sorted(near, key=lambda index: (-ranking_scores[index], self.ids[int(rows[index])])))
         best = order[: self.k]
-        return DenseHits(rows[best], ranking_scores[best], scores[best], all_cosines)
+        return DenseHits(rows[best], ranking_scores[best], all_cosines)

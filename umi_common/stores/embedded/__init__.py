@@ -8,5 +8,6 @@ In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
     core         ledger, indexes in step with it, embedder and lock; writing and reading
     row_data     arrays by row number, and a snapshot of them; caches of chunks and terms
     recall       one search: the best rows of both arms, then a pool of them
-    care         status, verify, repair, rebuild, compact; reindex: another embedder or analyzer
+    care         status, verify, repair, rebuild, compact
+    reindex      another embedder or analyzer for a closed store
 """

@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
-from umi_common.stores.batch_checks import (
-    AddReport,
-    OnInvalid,
-    ids_to_delete,
-    valid_batch,
-)
+from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, valid_batch
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
@@ -43,10 +37,6 @@ from umi_common.stores.rows.rows import RowTable
 from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.stores.values import Listing
 from umi_common.types import Chunk, TimeRange
-
-ANALYSE_DURING_COMMIT_FROM = 200
-"""Fewest texts that a second thread analyses while SQLite commits; for fewer, starting it takes longer than it
-saves."""
 
 DEAD_ROWS_MAX = 50_000
 """All rows are numbered again when more rows than this, and more than half of all rows, are dead."""
@@ -344,13 +334,11 @@ class Core:
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
-            texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
-            analyse = partial(indexes.snapshot.row_data.analyse, texts)
-            meanwhile = analyse if len(texts) >= ANALYSE_DURING_COMMIT_FROM else None
-            mark = self.ledger.change(deleted, entries, vectors, settings, meanwhile)
+            mark = self.ledger.change(deleted, entries, vectors, settings)
             self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
             heads = [Head(seq, e.id, e.source, e.position, e.event_time) for seq, e in zip(seqs, entries, strict=True)]
+            texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
             indexes.apply(Change(mark, deleted, heads, texts, metadata, vectors))
         except BaseException:
             indexes.stale = True  # the commit may have succeeded: the next call reads the ledger

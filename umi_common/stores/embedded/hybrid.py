@@ -23,6 +23,7 @@ from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
+from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.query_embedder import with_error, with_vectors
 from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
@@ -96,7 +97,7 @@ class HybridStore(BaseStore):
             EmbedderError: If the embedder fails; the store is as it was.
         """
         model = None if embedder is None else as_embedder(embedder)
-        care.reindex(checked_directory(path), model, config, show_progress=show_progress)
+        reindex(checked_directory(path), model, config, show_progress=show_progress)
 
     def add(
         self,

@@ -127,9 +127,8 @@ def _search(
     chosen = search.candidates([*(hits.rows for hits in lexical or ()), *found], named, links)
     fields = search.scored(lexical, chosen, alone=dense is None)
     if queries is not None and dense is not None:
-        indices = search.indices(found, chosen)
-        cosines = dense_search.score(snapshot.vectors, queries, chosen, searched=dense, indices=indices)
-        fields |= {"dense": cosines, "dense_rank": search.ranks(indices, chosen), "query_vectors": queries}
+        fields |= {"dense_rank": search.ranks(found, chosen), "query_vectors": queries}
+        fields["dense"] = dense_search.score(snapshot.vectors, queries, chosen, searched=dense)
     fields |= {"vectors": snapshot.vectors.take(chosen, axis=0), "version": rows.seq[chosen], **corpus_fields}
     return search.pool(chosen, named, links, **fields)
 

@@ -8,25 +8,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
 from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
 from umi_common.pool import Ints, Vectors
-from umi_common.stores.arrays import Growing
 from umi_common.stores.corpus_stats import Calibration
-from umi_common.stores.dense import file as dense_file
-from umi_common.stores.dense.file import SavedVectors
 from umi_common.stores.dense.int8 import QuantisedRows
+from umi_common.stores.dense.vectors import VECTORS, VectorRows
 from umi_common.stores.ledger.codec import Head, decode_metadata
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.ledger.ledger import Ledger
@@ -45,8 +41,6 @@ CHUNKS_CACHED = 2_048
 SAVE_EVERY = 50_000
 """The arrays are saved when the number of rows changed since the last save reaches this plus an eighth of the store's
 rows. After a crash, opening reads the unsaved rows from the ledger and analyses them again: under 1 s for 50,000."""
-VECTORS = "vectors"
-"""Name of a saved fact: [name of the files of vectors and codes, number of their rows, dimension]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +96,6 @@ class RowData:
         self._names: Names | None = None
         self._reading = threading.Lock()
         """Held while columns or names are read from the ledger, or get new rows."""
-        self._stored: SavedVectors | None = None
-        self._keep_vectors(np.zeros((0, 0), dtype=np.float32), replace_all=True)
         with ledger.snapshot() as connection:
             self._publish(self._read(connection, fresh=fresh or not ledger.count(connection)))
 
@@ -134,7 +126,7 @@ class RowData:
         now = self.table.snapshot()
         if saved is not None and now.living != ledger.rows(connection):
             return self._read(connection, fresh=True)  # raises the right error if the ledger has lost rows
-        self._read_vectors(connection, saved, now, len(heads))
+        self._vectors = self._read_vectors(connection, saved, now, len(heads))
         texts = [text for _, text, _ in ledger.texts(connection, after=after)]
         self._change_index(dead, rows, texts, now.source[rows].tolist())
         return mark
@@ -151,61 +143,42 @@ class RowData:
             log.exception("the lexical index failed; searches go on without it until repair()")
             self.lexical_fault = f"{type(error).__name__} while indexing"
 
-    def analyse(self, texts: Sequence[str]) -> None:
-        """Analyse texts that the next change is expected to add; they cannot be found yet."""
-        if self.lexical_fault is None:
-            with suppress(Exception):  # the change will raise it again
-                self._index.begin(texts)
-
-    def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> None:
+    def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> VectorRows:
         """Vectors by row: those of the saved files and of the `new` last rows; without files, all from the ledger."""
-        mapped = saved is not None and self._map_vectors(saved)
-        after = saved.mark.seq if mapped and saved is not None else 0
-        expected = new if mapped else rows.living
+        mapped = None if saved is None else self._mapped_vectors(saved)
+        after, expected = (0, rows.living) if saved is None or mapped is None else (saved.mark.seq, new)
         vectors = self._ledger.vectors(connection, after=after, expected=expected)
         if len(vectors) != expected:
             raise LedgerDamaged(f"the ledger holds {expected} chunks and {len(vectors)} vectors; restore a copy")
-        if not mapped and expected < len(rows):
+        if mapped is not None:
+            if expected:
+                mapped.extend(vectors)
+            return mapped
+        if expected < len(rows):
             aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
             aligned[rows.alive] = vectors
             vectors = aligned
-        if expected:
-            self._keep_vectors(vectors, replace_all=not mapped)
+        return VectorRows(vectors)
 
-    def _map_vectors(self, saved: Saved) -> bool:
-        """Map the files of vectors and codes that were saved with the index. Returns whether they could be used."""
+    def _mapped_vectors(self, saved: Saved) -> VectorRows | None:
+        """The vectors that were saved with the index; None: there are none, or their files cannot be used."""
         if self._directory is None or VECTORS not in saved.facts:
-            return False
-        arrays = saved.arrays
-        name, rows, dim = saved.facts[VECTORS]
-        stored = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
+            return None
         try:
-            self._vectors, codes = dense_file.map_rows(self._directory, stored)
+            return VectorRows.restored(self._directory, saved.facts, saved.arrays)
         except (OSError, ValueError) as error:
             log.warning("the saved vectors cannot be used (%s); reading them from the ledger", error)
-            return False
-        self.quantised = QuantisedRows.restored(codes, arrays["steps"], arrays["errors"])
-        self._present, self._stored = Growing.copied(arrays["present"]), stored
-        return True
-
-    def _keep_vectors(self, vectors: Vectors, *, replace_all: bool) -> None:
-        """Append (n, dim) vectors, or replace all vectors by them."""
-        if replace_all:
-            self._vectors = Growing.holding(vectors)
-            self._present = Growing(np.bool_)
-            self.quantised = QuantisedRows(vectors.shape[1])
-            self._stored = None
-        else:
-            self._vectors.extend(vectors)
-        self._present.extend(vectors.any(axis=1))
+            return None
 
     def apply(self, change: Change) -> StoreSnapshot:
         """The snapshot after a change. After an exception the data is inconsistent and must be made again."""
         dead = self.table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # last: an id that is replaced always has a row
-        if len(rows):
-            self._keep_vectors(change.vectors, replace_all=not len(self._vectors.view))
+        if not len(self._vectors.view):
+            self._vectors = VectorRows(change.vectors)  # the first: their dimension was not known before
+        elif len(rows):
+            self._vectors.extend(change.vectors)
         self._change_index(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
         with self._reading:  # until published: a first reading in between would miss these rows
             if self._names is not None:
@@ -225,12 +198,11 @@ class RowData:
         Not stored here: the two would refer to each other, and a closed store would keep its memory and mapped files
         until the next run of the garbage collector.
         """
-        present = self._present.view
         return StoreSnapshot(
             mark=self._mark,
             rows=self._rows,
             vectors=self._vectors.view,
-            present=None if present.all() else present,
+            present=self._vectors.present,
             lexical=self._index.view(),
             lexical_fault=self.lexical_fault,
             row_data=self,
@@ -249,6 +221,11 @@ class RowData:
         return allowed
 
     @property
+    def quantised(self) -> QuantisedRows:
+        """The codes of the vectors."""
+        return self._vectors.quantised
+
+    @property
     def has_columns(self) -> bool:
         """Whether the metadata columns are in memory."""
         return self._columns is not None
@@ -263,14 +240,15 @@ class RowData:
 
     def _read_columns(self) -> MetadataColumns:
         seqs = self._rows.seq.tolist()
-        stored = self._ledger.retry_read(self._read_metadata)
+
+        def read() -> dict[int, Metadata]:
+            with self._ledger.reading() as connection:
+                return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
+
+        stored = self._ledger.retry_read(read)
         columns = MetadataColumns()
         columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
         return columns
-
-    def _read_metadata(self) -> dict[int, Metadata]:
-        with self._ledger.reading() as connection:
-            return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
 
     def names(self) -> Names:
         """The names of all chunks, read from the ledger at the first call."""
@@ -284,8 +262,7 @@ class RowData:
         seqs = self._rows.seq.tolist()
         beginnings = self._ledger.retry_read(lambda: self._ledger.beginnings(BEGINNING))
         names = Names(self.analyzer)
-        known = [(row, beginnings[seq]) for row, seq in enumerate(seqs) if seq in beginnings]
-        names.add([row for row, _ in known], [text for _, text in known])
+        names.add(range(len(seqs)), [beginnings.get(seq, "") for seq in seqs])  # "", of a removed row, has no name
         return names
 
     def save(self, *, always: bool) -> None:
@@ -302,28 +279,12 @@ class RowData:
         arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}
         arrays["id checksums"] = self.calibration.id_checksums(rows)
         try:
-            stored = self._save_vectors(facts, arrays)
+            saved = self._vectors.save(self._directory, facts, arrays)
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
             self._unsaved = 0
-            if stored is not None:
-                dense_file.remove_others(self._directory, stored.name)
-                self._vectors, codes = dense_file.map_rows(self._directory, stored, checked=False)  # with room for more
-                self.quantised.continue_in(codes)
-            self._stored = stored
+            self._vectors.use_saved(self._directory, saved)
         except Exception as error:  # noqa: BLE001 the arrays can always be made again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
-
-    def _save_vectors(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedVectors | None:
-        """Save vectors and codes, and add to `facts` and `arrays` what `_map_vectors` reads; None: they are too few."""
-        vectors = self._vectors.view
-        if self._directory is None or len(vectors) < dense_file.SAVED_FROM:
-            return None
-        codes = self.quantised.of(vectors)
-        stored = dense_file.append_rows(self._directory, self._stored, vectors, codes.codes)
-        facts[VECTORS] = [stored.name, stored.rows, stored.dim]
-        arrays |= {"steps": codes.steps, "errors": codes.errors, "present": self._present.view}
-        arrays |= {"vector sums": stored.sums[0], "code sums": stored.sums[1]}
-        return stored
 
 
 def _restored(saved: Saved) -> RowTable:

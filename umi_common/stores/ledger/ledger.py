@@ -59,7 +59,6 @@ from umi_common.stores.ledger.sqlite import (
     ChangedWhileRead,
     ConnectionPool,
     Location,
-    commit,
     insert,
     sqlite_errors,
 )
@@ -170,11 +169,8 @@ class Ledger:
                     connection.execute("COMMIT")
 
     @contextmanager
-    def transaction(self, meanwhile: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """A connection for writing; commits all changes of the block durably, or none if it raises.
-
-        Args:
-            meanwhile: Called while SQLite commits.
 
         Raises:
             StoreFull: If the disk has no room; nothing has changed then.
@@ -187,7 +183,7 @@ class Ledger:
                 self.check_location()
                 yield self._writer
                 failpoint("ledger.commit")
-                commit(self._writer, meanwhile)
+                self._writer.execute("COMMIT")
             except BaseException:
                 if self._writer.in_transaction:
                     with suppress(sqlite3.Error):
@@ -289,7 +285,6 @@ class Ledger:
         entries: Sequence[Entry],
         vectors: Vectors,
         settings: Mapping[str, str] | None = None,
-        meanwhile: Callable[[], object] | None = None,
     ) -> Mark:
         """Delete rows by sequence number and append others, in one commit.
 
@@ -298,10 +293,9 @@ class Ledger:
             entries: The n rows to append. They get the sequence numbers mark.seq - n + 1 to mark.seq, in order.
             vectors: (n, dim), aligned with `entries`.
             settings: Stored as by `set_meta`, in the same commit.
-            meanwhile: See `transaction`.
         """
         assert len(vectors) == len(entries)
-        with self.transaction(meanwhile) as connection:
+        with self.transaction() as connection:
             connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in deleted))
             connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in deleted))
             if deleted:

@@ -6,7 +6,6 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -98,20 +97,6 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def commit(connection: sqlite3.Connection, meanwhile: Callable[[], object] | None) -> None:
-    """Commit, and call `meanwhile` in another thread at the same time: SQLite does not hold the interpreter lock.
-
-    The calling thread commits, so that after an interrupt no COMMIT is still to come.
-    An error of `meanwhile` is not raised: it prepares work, which the caller does again and whose error it then gets.
-    """
-    if meanwhile is None:
-        connection.execute("COMMIT")
-        return
-    with ThreadPoolExecutor(1, "umi-analyse") as pool:
-        pool.submit(meanwhile)
-        connection.execute("COMMIT")
 
 
 def insert(

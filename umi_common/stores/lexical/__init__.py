@@ -10,6 +10,7 @@ In: texts by row, and queries. Out: the best rows, and scores of given rows.
     segment      postings of some rows
     corpus       the segments of one state of the index, with their statistics
     update       the corpus after an addition or a removal
+    expansion    a query's terms, also in other languages, spellings and forms
     bm25         the formula with its variants, a query's terms in one corpus, scores of rows
     top_k        the best rows, exactly
     sources      BM25 over whole sources

@@ -42,9 +42,6 @@ LUCENE = LexicalConfig(variant="lucene")
 QUERY_TERMS_MAX = 48
 """Distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of 2,000 bytes has some
 150; with 48 its ranking is as good or better, and its search takes a tenth of the time."""
-DIRECT = 4_096
-"""Largest document frequency of a term whose largest impact is the maximum over its postings; for other terms it is the
-maximum over frontiers."""
 ENTRIES_KEPT = 2_000_000
 """Array entries, 16 bytes each, that one scorer caches for its terms, or an eighth of the postings if that is more."""
 TERM_ENTRIES = 50
@@ -69,11 +66,11 @@ class Weighting:
 
     config: LexicalConfig
     documents: int
-    """N: live documents."""
+    """N: living documents."""
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
     mean_idf: Callable[[], float]
-    """Mean Okapi idf of the live vocabulary; called only for a negative idf, since it costs a pass over all terms."""
+    """Mean Okapi idf of the living vocabulary; called only for a negative idf, since it costs a pass over all terms."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -133,7 +130,7 @@ def mean_okapi_idf(documents: int, dfs: npt.NDArray[np.integer]) -> float:
 
 @dataclass(eq=False, slots=True)
 class Term:
-    """A term that some live document holds. Arrays are filled on demand and never changed afterwards."""
+    """A term that some living document holds. Arrays are filled on demand and never changed afterwards."""
 
     text: str
     ordinals: list[tuple[LiveSegment, int]] = field(default_factory=list)
@@ -142,7 +139,7 @@ class Term:
     """Live documents with the term."""
     idf: float = 0.0
     upper: float | None = None
-    """idf * its largest gain in any live document; 0 where the idf is negative. None: not computed yet."""
+    """idf * its largest gain in any living document; 0 where the idf is negative. None: not computed yet."""
     impacts: Impacts | None = None
     """None: not computed yet, or too large to keep."""
     lookups: int = 0
@@ -151,7 +148,7 @@ class Term:
 
 @dataclass(slots=True)
 class QueryTerms:
-    """The terms of a query that some live document holds, by falling weight * idf: at most QUERY_TERMS_MAX."""
+    """The terms of a query that some living document holds, by falling weight * idf: at most QUERY_TERMS_MAX."""
 
     terms: Sequence[Term]
     weights: Sequence[float]
@@ -177,7 +174,7 @@ class RowScorer:
 
     @cached_property
     def weighting(self) -> Weighting:
-        """The BM25 formula with the statistics of the live documents."""
+        """The BM25 formula with the statistics of the living documents."""
         corpus = self.corpus
         average = corpus.total_length / corpus.documents if corpus.total_length else 1.0
         count = corpus.documents
@@ -206,7 +203,7 @@ class RowScorer:
         return QueryTerms(terms, [weights[term.text] for term in terms], coverage, floor)
 
     def _coverage(self, known: Sequence[Term], weights: Mapping[str, float]) -> float:
-        """See `QueryTerms.coverage`; `known` are the terms of `weights` that some live document holds."""
+        """See `QueryTerms.coverage`; `known` are the terms of `weights` that some living document holds."""
         if len(known) == len(weights):
             return 1.0 if known else 0.0
         # Lucene's idf for every variant: it is defined for df = 0 and never negative.
@@ -216,7 +213,7 @@ class RowScorer:
         return share / (share + unknown * lucene.idf(0))
 
     def _known(self, texts: Collection[str]) -> list[Term]:
-        """The terms that some live document holds, in their order."""
+        """The terms that some living document holds, in their order."""
         found = list(map(self._terms.get, texts))
         if None in found:
             new = [text for text, term in zip(texts, found, strict=True) if term is None]
@@ -227,7 +224,7 @@ class RowScorer:
         return [term for term in found if term is not None]
 
     def _new_terms(self, texts: Sequence[str]) -> list[Term]:
-        """The terms among distinct analysed texts that some live document holds, with their df and idf."""
+        """The terms among distinct analysed texts that some living document holds, with their df and idf."""
         code_of = self.corpus.codes.get
         codes = {text: code for text in texts if (code := code_of(text)) is not None}
         terms = [Term(text) for text in codes]
@@ -290,20 +287,12 @@ class RowScorer:
 
     def _compute_uppers(self, terms: Sequence[Term]) -> None:
         """Set `upper` of each term."""
-        rare = [term for term in terms if term.df <= DIRECT]
-        for term, (rows, worth) in zip(rare, self.impacts(rare), strict=True):
+        for term, (rows, worth) in zip(terms, self.impacts(terms), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
             term.upper = max(0.0, largest(living))
-        for term in terms:
-            if term.df > DIRECT:
-                term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
-
-    def _largest(self, idf: float, part: LiveSegment, ordinal: int) -> float:
-        tf, lengths = self.corpus.frontier(part, ordinal)
-        return float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max())
 
     def score(self, query: QueryTerms, rows: Ints) -> Floats:
-        """BM25 of live rows, rising; 0 where no term matches."""
+        """BM25 of living rows, rising; 0 where no term matches."""
         scores = np.zeros(len(rows), np.float64)
         self.add_looked_up(query, 0, rows, scores)
         if query.floor:
@@ -311,14 +300,14 @@ class RowScorer:
         return scores
 
     def add_looked_up(self, query: QueryTerms, start: int, rows: Ints, scores: Floats) -> None:
-        """Add the impacts of the terms from `start` on in live rows, rising, to the scores of these rows."""
+        """Add the impacts of the terms from `start` on in living rows, rising, to the scores of these rows."""
         terms = query.terms[start:]
         for term, weight, gains in zip(terms, query.weights[start:], self.lookup(terms, rows), strict=True):
             gains *= term.idf
             scores += gains if weight == 1 else weight * gains
 
     def lookup(self, terms: Sequence[Term], rows: Ints) -> Floats:
-        """(T, n) gains of the terms in live rows, rising; 0 in a row that does not hold the term."""
+        """(T, n) gains of the terms in living rows, rising; 0 in a row that does not hold the term."""
         counts = np.zeros((len(terms), len(rows)), np.float64)
         edges = rows.searchsorted(self._edges).tolist()
         spans = dict(zip(self.corpus.parts, zip(edges[::2], edges[1::2], strict=True), strict=True))
@@ -336,7 +325,7 @@ class RowScorer:
         return self.weighting.gains(counts, self.norms(rows))
 
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
-        """(rows,) an upper bound of every live row's score, 0 only where no term matches. Needs a finite ceiling.
+        """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
         A common term adds its levels, which costs a byte a row; a rarer one adds its impacts.
         """

@@ -1,4 +1,4 @@
-"""One immutable state of the index: segments, live rows and exact collection statistics.
+"""One immutable state of the index: segments, living rows and exact collection statistics.
 
 A write makes a new `Corpus`, which shares unchanged arrays with the old one. A reader uses one corpus for a whole call.
 """
@@ -17,21 +17,16 @@ from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge, running
-from umi_common.stores.lexical.vocabulary import TermCodes
+from umi_common.stores.lexical.vocabulary import Numbered
 from umi_common.stores.rows.rows import Mask
 
-Frontier = tuple[Ints, Ints]
-"""The Pareto frontier of a term: the (tf, length) pairs that no document beats in both, by a higher tf and a smaller
-length. The term's largest gain is at one of them, for every k1 and b."""
 SMALL_SEGMENT = 8_192
 """Largest size (postings plus documents) of a last segment that is merged with every addition: well under 1 ms each."""
 NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
-UNCACHED_MAX = 64
-"""The frontier of a term with at most this many documents is not cached: computing it again is fast."""
 SAMPLED = 4
-"""To learn whether more than `most` live rows hold a term, its first SAMPLED * most postings are tested. Unless half of
-the rows are dead, that usually is enough, and its other postings need not be counted."""
+"""To learn whether more than `most` living rows hold a term, its first SAMPLED * most postings are tested. Unless half
+of the rows are dead, that usually is enough, and its other postings need not be counted."""
 MERGE_RATIO = 4
 """Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 
@@ -65,8 +60,6 @@ class LiveSegment:
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
-    frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
-    """Ordinal -> frontier of the term, and for each point the row of one document at it; filled on demand."""
     dense: dict[int, TermCounts] = field(default_factory=dict)
     """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
@@ -86,7 +79,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels, self.rare)
+        return LiveSegment(self.segment, gone, self.dense, self.levels, self.rare)
 
     def df(self, ordinal: int) -> int:
         """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""
@@ -146,8 +139,8 @@ class Corpus:
     is not alive.
     """
 
-    codes: TermCodes
-    """Term -> code; only ever grows, shared by all corpora of one index."""
+    codes: Numbered
+    """Term -> code; only ever grows, shared by all corpora of one index. Written under its lock, read without it."""
     parts: tuple[LiveSegment, ...]
     alive: Mask
     lengths: Codes
@@ -159,53 +152,32 @@ class Corpus:
     by_row: RowArrays
     """The growing arrays behind the four arrays by row."""
     documents: int = 0
-    """N: live rows."""
+    """N: living rows."""
     total_length: int = 0
-    """Terms in all live rows."""
+    """Terms in all living rows."""
     source_documents: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Number of live rows of each source."""
+    """Number of living rows of each source."""
     source_lengths: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Number of terms in the live rows of each source."""
+    """Number of terms in the living rows of each source."""
 
     @classmethod
     def empty(cls) -> Corpus:
         """A corpus without rows."""
         by_row = RowArrays(Growing(np.bool_), Growing(np.int32), Growing(np.int64), Growing(np.int8))
         alive, lengths, sources, languages = by_row
-        return cls(TermCodes(), (), alive.view, lengths.view, sources.view, languages.view, by_row)
+        return cls(Numbered(), (), alive.view, lengths.view, sources.view, languages.view, by_row)
 
     @property
     def rows(self) -> int:
         """One more than the largest row ever added."""
         return len(self.alive)
 
-    def live_postings(self, part: LiveSegment, ordinal: int) -> tuple[Codes, TermCounts]:
-        """(rows, tf) of the live documents."""
-        rows, tf = part.segment.postings(ordinal)
-        if not part.dead:
-            return rows, tf
-        keep = self.alive[rows]
-        return rows[keep], tf[keep]
-
-    def frontier(self, part: LiveSegment, ordinal: int) -> Frontier:
-        """The frontier of a term in one segment; cached."""
-        known = part.frontiers.get(ordinal)
-        # A deletion changes the frontier only if it leaves one of its points without a live document.
-        if known is not None and (not part.dead or self.alive[known[1]].all()):
-            return known[0]
-        rows, tf = self.live_postings(part, ordinal)
-        frontier, examples = _frontier(tf, self.lengths[rows])
-        if len(rows) > UNCACHED_MAX:
-            part.frontiers[ordinal] = frontier, rows[examples]
-        return frontier
-
     def document_frequencies(self) -> Ints:
         """(terms,) df by term code."""
         df = np.zeros(len(self.codes), np.int64)
         for part in self.parts:
             segment = part.segment
-            live = segment.living_frequencies(self.alive) if part.dead else segment.frequencies
-            df[segment.terms] += live
+            df[segment.terms] += segment.living_frequencies(self.alive) if part.dead else segment.frequencies
         return df
 
     def source_frequencies(self) -> Ints:
@@ -221,7 +193,7 @@ class Corpus:
         return np.bincount(held // max(width, 1), minlength=len(self.codes))
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """For each term, the number of live rows that hold it."""
+        """For each term, the number of living rows that hold it."""
         codes = [self.codes.get(term, NO_CODE) for term in terms]
         counts = [0] * len(codes)
         for part in self.parts:
@@ -231,7 +203,7 @@ class Corpus:
         return counts
 
     def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
-        """The terms of these rows that at most `most` live rows hold, and perhaps more common ones.
+        """The terms of these rows that at most `most` living rows hold, and perhaps more common ones.
 
         Returns:
             (P,) index into `rows`, and (P,) term code.
@@ -242,7 +214,7 @@ class Corpus:
         return of_row, np.concatenate([np.zeros(0, np.int32), *codes])
 
     def rows_of_rare(self, codes: Sequence[int], most: int) -> tuple[Ints, Ints]:
-        """The postings of rare terms: those that at most `most` live rows hold.
+        """The postings of rare terms: those that at most `most` living rows hold.
 
         Args:
             codes: n term codes, no one twice; a code that no row holds has no posting.
@@ -273,7 +245,7 @@ class Corpus:
         return term[order], row[order]
 
     def _surely_frequent(self, part: LiveSegment, ordinals: Ints, sizes: Ints, most: int) -> Mask:
-        """(n,) whether more than `most` of a term's first SAMPLED * most postings live; if not, they must be counted.
+        """(n,) whether more than `most` of a term's first SAMPLED * most postings are alive; else count all of them.
 
         Args:
             ordinals: (n,) terms of the segment.
@@ -320,16 +292,3 @@ def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
     if len(parts) == 1 and not parts[0].dead:
         return parts[0]
     return LiveSegment(merge([part.segment for part in parts], alive))
-
-
-def _frontier(tf: TermCounts, lengths: Codes) -> tuple[Frontier, Ints]:
-    """The frontier, and for each of its points the index of a document at that point."""
-    shortest = np.full(int(tf.max()) + 1, np.iinfo(np.int32).max, np.int32)
-    np.minimum.at(shortest, tf, lengths)
-    shortest_above = np.minimum.accumulate(shortest[::-1])[::-1]
-    beats_more = np.append(shortest_above[1:], np.iinfo(np.int32).max)
-    points = np.flatnonzero(shortest < beats_more)
-    example = np.zeros(len(shortest), np.int64)
-    reached = np.flatnonzero(lengths == shortest[tf])
-    example[tf[reached]] = reached
-    return (points, shortest[points].astype(np.int64)), example[points]

@@ -8,7 +8,7 @@ A save writes the file whole under another name, renames it to the next number a
 mark holds the digest of the ledger's history, so a file of another store is not used. An unusable file costs time only:
 the index is then built from the ledger.
 
-The content is canonical: terms sorted, dead rows and their terms left out; the same live rows give the same bytes
+The content is canonical: terms sorted, dead rows and their terms left out; the same living rows give the same bytes
 whatever writes came before. No pickle; nothing in the file is executed.
 """
 
@@ -39,7 +39,7 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays
 from umi_common.stores.lexical.segment import Segment, recoded
 from umi_common.stores.lexical.update import merged_parts
-from umi_common.stores.lexical.vocabulary import TermCodes
+from umi_common.stores.lexical.vocabulary import Numbered
 from umi_common.stores.rows.rows import Mask
 
 log = logging.getLogger("umi")
@@ -272,7 +272,7 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         stored: dict[str, Any] = {name: arrays[f"{name}.{index}"] for name in _SEGMENT_ARRAYS}
         parts.append(LiveSegment(Segment(**dict(zip(_SEGMENT_NUMBERS, numbers, strict=True)), **stored)))
     corpus = Corpus(
-        codes=TermCodes(zip(names, range(count), strict=True)),
+        codes=Numbered(zip(names, range(count), strict=True)),
         parts=tuple(parts),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),

@@ -1,20 +1,17 @@
 """The lexical index: BM25 over rows that are added and removed.
 
 Writes are serialised by a lock. A reader uses the current snapshot and never waits. Scores equal those of an index
-newly built from the live rows, to the bit, whatever was added, removed, merged or loaded before.
+newly built from the living rows, to the bit, whatever was added, removed, merged or loaded before.
 """
 
 from __future__ import annotations
 
 import copy
-import heapq
-import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,12 +25,12 @@ from umi_common.stores.arrays import distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
-from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX, QueryTerms, RowScorer, Term
+from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import NO_CODE, Corpus
-from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, differ, word_forms
+from umi_common.stores.lexical.expansion import QueryExpander
+from umi_common.stores.lexical.languages import differ
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
-from umi_common.stores.lexical.spellings import one_edit_away, with_umlauts
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
@@ -43,17 +40,6 @@ CONFIGS_KEPT = 4
 TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
 
-SPELLED_TERMS_MAX = 64
-"""A query of more terms is not sought in other spellings and forms: its other terms suffice."""
-TYPO_LETTERS = range(5, 33)
-"""Numbers of letters of a word that may be mistyped."""
-TYPO_TERMS_MAX = 5
-"""A word for which more terms may be meant is taken for none of them."""
-TYPO_WEIGHT = 0.5
-"""Factor on the weight of a term that may be meant by a mistyped word; below 1, because the word may be right."""
-FORM_WEIGHT = 0.5
-"""Factor on the weight of a word's other forms; below 1, so that a text that has it as it is typed comes first."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LexicalScores:
@@ -62,9 +48,9 @@ class LexicalScores:
     lexical: Floats
     """(V, n) of exactly these rows; 0 where no term matches or the row is not alive."""
     bound: Floats
-    """(V,) the sum over the query's terms of the largest impact that any live row has for the term."""
+    """(V,) the sum over the query's terms of the largest impact that any living row has for the term."""
     coverage: Floats
-    """(V,) idf-weighted share of the query's distinct terms that some live row holds, 0..1."""
+    """(V,) idf-weighted share of the query's distinct terms that some living row holds, 0..1."""
     source: Floats
     """(V, n) BM25 of the row's whole source as one document, statistics over sources; 0 without a source."""
     source_bound: Floats
@@ -96,8 +82,12 @@ class Snapshot:
         self.references: dict[int, Floats] = {}
         """A cache of `stores.references`: the references of each row, as `References._cached` returns them."""
 
-    def scorer(self, config: LexicalConfig) -> SourceScorer:
-        """The scorer of sources under a configuration; its field `scorer` is the scorer of rows."""
+    def row_scorer(self, config: LexicalConfig) -> RowScorer:
+        """The scorer of rows under a configuration."""
+        return self.source_scorer(config).row_scorer
+
+    def source_scorer(self, config: LexicalConfig) -> SourceScorer:
+        """The scorer of sources under a configuration."""
         known = self._scorers.get(config)
         if known is None:
             if len(self._scorers) >= CONFIGS_KEPT:
@@ -111,7 +101,7 @@ class Snapshot:
         counts = np.bincount(self.corpus.languages[self.corpus.alive])
         return {int(at): int(counts[at]) for at in np.flatnonzero(counts)}
 
-    def live(self, rows: Ints) -> Ints:
+    def indices_of_living(self, rows: Ints) -> Ints:
         """Indices into `rows` of the living ones, by rising row."""
         order = rows.argsort()
         rising = rows.take(order)
@@ -142,12 +132,6 @@ class LexicalIndex:
     def view(self) -> LexicalIndex:
         """The current content, for reading only; later writes to the index do not change it."""
         return copy.copy(self)
-
-    def begin(self, texts: Sequence[str]) -> None:
-        """Analyse the first `TEXTS_A_SEGMENT` texts that the next `update` is expected to add; no effect if it adds
-        others."""
-        with self._writing:
-            self._vocabulary.begin(texts[:TEXTS_A_SEGMENT])
 
     def update(
         self,
@@ -246,7 +230,7 @@ class LexicalIndex:
         """
         snapshot = self._snapshot
         limits = _limits(snapshot.corpus, k, allowed, weights, id_of)
-        scorer = snapshot.scorer(config).scorer
+        scorer = snapshot.row_scorer(config)
         return [top_k(scorer, scorer.query(self.weighted_terms(query, config)), limits) for query in queries]
 
     def score(
@@ -266,125 +250,33 @@ class LexicalIndex:
             searched: Results of `search` for the same queries and content, whose scores are used again.
         """
         snapshot = self._snapshot
-        sources = snapshot.scorer(config)
-        scorer = sources.scorer
+        scorer, source_scorer = snapshot.row_scorer(config), snapshot.source_scorer(config)
         wanted = np.asarray(rows, np.int64)
-        order = snapshot.live(wanted)
-        live = wanted[order]
-        owners, languages = snapshot.corpus.sources.take(live), snapshot.corpus.languages.take(live)
+        order = snapshot.indices_of_living(wanted)
+        living = wanted[order]
+        owners, languages = snapshot.corpus.sources.take(living), snapshot.corpus.languages.take(living)
         shape = (len(queries), len(wanted))
         lexical, source, other_language = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
         bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
             query = scorer.query(self.weighted_terms(text, config)) if searched is None else searched[v].query
             known = None if searched is None else searched[v].all_scores
-            lexical[v, order] = scorer.score(query, live) if known is None else known.take(live)
-            source[v, order], source_bound[v] = sources.score(query, owners)
+            lexical[v, order] = scorer.score(query, living) if known is None else known.take(living)
+            source[v, order], source_bound[v] = source_scorer.score(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
             own = self.analyzer.language_of(text)
             others = np.array([differ(own, language) for language in self.analyzer.languages])
             other_language[v, order] = others[languages]
         length = np.zeros(len(wanted), np.int64)
-        length[order] = snapshot.corpus.lengths[live]
+        length[order] = snapshot.corpus.lengths[living]
         return LexicalScores(lexical, bound, coverage, source, source_bound, length, other_language)
 
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
-        """The distinct terms of a query, each with its weight, in every language of the living rows.
-
-        The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
-        terms of one word in all languages and spellings count as one term: weight * idf of each is the word's weight
-        times the idf of the sum of their df. A word that no row holds also stands for the terms one edit away, times
-        `TYPO_WEIGHT`, and an English word for its other forms, times `FORM_WEIGHT`. Of a long query, the
-        `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in the other languages.
-        """
-        analyzers = self._analyzers()
-        language = self.analyzer.language_of(query)
-        own = self.analyzer.of_language(language)
-        first = own if own in analyzers and language != NOT_FOUND else analyzers[0]
-        weights = first.weighted_terms(query, config.function_word_weight)
-        forms = _other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
-        plain = len(analyzers) == 1 and query.isascii() and not self._vocabulary.spellings and not forms
-        if plain and all(self.frequencies(list(weights))):
-            return weights
-        idf = self._snapshot.scorer(config).scorer.weighting.idf
-        heaviest = self._heaviest_terms(weights, idf)
-        same = _in_other_languages(query, first, analyzers, heaviest)
-        combined = {term: weight for term, weight in weights.items() if term not in same}
-        count_of = self._counts(chain(*same.values(), forms))
-        unknown = {term: others for term, others in same.items() if term not in forms}
-        uncertain = self._add_spellings(query, unknown, count_of) if len(weights) <= SPELLED_TERMS_MAX else set()
-        for term, others in same.items():
-            df = {each: count for each in others if (count := count_of[each])}
-            whole = idf(min(sum(df.values()), len(self))) if df else 0.0
-            for each, count in df.items():
-                share = whole / alone if (alone := idf(count)) > 0 else 1.0
-                weight = weights.get(term, 0.0) * (TYPO_WEIGHT if each in uncertain else 1.0)
-                combined[each] = max(combined.get(each, 0.0), weight * share)
-            if uncertain.issuperset(df):  # no row holds the word as typed; its term lowers the coverage
-                combined[term] = weights.get(term, 0.0)
-        for term, others in forms.items():
-            found = self._weights_of_forms(weights.get(term, 0.0), count_of.get(term, 0), others, idf)
-            combined.update((each, weight) for each, weight in found.items() if each not in combined)
-        return {term: each for term, each in combined.items() if each}
-
-    def _heaviest_terms(self, weights: Mapping[str, float], idf: Callable[[int], float]) -> Collection[str]:
-        """The `QUERY_TERMS_MAX` terms of the largest weight * idf; a term that no row holds counts as one that one
-        row holds."""
-        if len(weights) <= QUERY_TERMS_MAX:
-            return weights
-        found = {term: weights[term] * idf(max(df, 1)) for term, df in self._counts(weights).items()}
-        return set(heapq.nlargest(QUERY_TERMS_MAX, found, key=found.__getitem__))
-
-    def _weights_of_forms(
-        self, weight: float, count: int, others: Sequence[str], idf: Callable[[int], float]
-    ) -> dict[str, float]:
-        """The weight of each other form of a word that a living row holds. Of a form rarer than the word as typed,
-        weight * idf is not larger than the word's, times `FORM_WEIGHT`.
-
-        Args:
-            weight: Of the word.
-            count: Number of living rows that hold it.
-        """
-        typed = idf(count) if count else np.inf
-        alone = {each: idf(held) for each, held in self._counts(others).items() if held}
-        return {each: FORM_WEIGHT * weight * (min(1.0, typed / own) if own > 0 else 1.0) for each, own in alone.items()}
-
-    def _add_spellings(self, query: str, same: Mapping[str, list[str]], count_of: dict[str, int]) -> set[str]:
-        """Add to the terms of each word those that differ in accents alone; if no row holds any, those one edit away.
-
-        Args:
-            same: Term -> the terms of the same word; gets the others.
-            count_of: Number of living rows that hold each term; gets the numbers of the others.
-
-        Returns:
-            The terms one edit away that were added.
-        """
-        mistyped: set[str] = set()
-        for words in same.values():
-            known = any(map(count_of.__getitem__, words))
-            counts: dict[str, int] = {}
-            if query.isascii() or not known:  # else a query with accents means them
-                counts = self._counts(other for word in words for other in self._vocabulary.spellings.others(word))
-            if not known and not any(counts.values()):
-                counts |= (typed := self._one_edit_away(words[0]))
-                mistyped.update(typed)
-            words += [other for other in counts if other not in words]
-            count_of |= counts
-        return mistyped
-
-    def _one_edit_away(self, word: str) -> dict[str, int]:
-        """The terms one edit away from a word, each with the number of living rows that hold it; none if they are more
-        than `TYPO_TERMS_MAX`."""
-        if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
-            return {}
-        counts = self._counts(filter(self._snapshot.corpus.codes.__contains__, one_edit_away(word)))
-        held = {term: count for term, count in counts.items() if count}
-        return held if len(held) <= TYPO_TERMS_MAX else {}
-
-    def _counts(self, terms: Iterable[str]) -> dict[str, int]:
-        """The number of living rows that hold each term."""
-        distinct_terms = list(dict.fromkeys(terms))
-        return dict(zip(distinct_terms, self.frequencies(distinct_terms), strict=True)) if distinct_terms else {}
+        """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
+        snapshot = self._snapshot
+        idf, spellings = snapshot.row_scorer(config).weighting.idf, self._vocabulary.spellings
+        expander = QueryExpander(self.analyzer, self._analyzers(), snapshot.corpus, spellings, idf)
+        return expander.weighted_terms(query, config.function_word_weight)
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""
@@ -406,11 +298,11 @@ class LexicalIndex:
 
     def query_terms(self, weights: Mapping[str, float], config: LexicalConfig) -> QueryTerms:
         """Analysed terms of a query, each with its weight > 0, looked up in the index."""
-        return self._snapshot.scorer(config).scorer.query(weights)
+        return self._snapshot.row_scorer(config).query(weights)
 
     def held(self, terms: Sequence[Term], rows: Ints, config: LexicalConfig) -> Mask:
         """(T, n) which of n living rows, rising, hold which of T terms; `config` as in the search for the terms."""
-        held: Mask = self._snapshot.scorer(config).scorer.lookup(terms, rows) > 0
+        held: Mask = self._snapshot.row_scorer(config).lookup(terms, rows) > 0
         return held
 
     def sources(self, rows: Ints) -> Ints:
@@ -473,41 +365,6 @@ class LexicalIndex:
             if not alive or indexed[row] != expected or corpus.lengths[row] != terms.total():
                 wrong.append(at)
         return wrong
-
-
-def _in_other_languages(
-    query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
-) -> dict[str, list[str]]:
-    """Wanted term of the query under the first analyzer -> the distinct terms of the same word under all of them, and
-    of the word with umlauts in place of ae, oe and ue."""
-    found: dict[str, dict[str, None]] = {}
-    words = list(dict.fromkeys(pieces(query)))
-    of_words = zip(words, first.terms_of_pieces(words), strict=True)
-    split = [word for word, terms in of_words if any(term in wanted for term in terms)]
-    in_each = [each.terms_of_pieces(split) for each in (first, *analyzers)]
-    if (umlauts := list(map(with_umlauts, split))) != split:
-        in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
-    for terms, *others in zip(*in_each, strict=True):
-        aligned = [other for other in others if len(other) == len(terms)]
-        for term, *same in zip(terms, *aligned, strict=True):
-            if term in wanted:
-                found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
-    return {term: list(same) for term, same in found.items()}
-
-
-def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-    """Last term of an English word of the query -> the terms of its other forms, found by the word or by its stem, as
-    for "runs". Empty for a query of more than `SPELLED_TERMS_MAX` words."""
-    forms, words = word_forms(), re.findall(r"\w+", query.lower())
-    found: dict[str, list[str]] = {}
-    if len(words) > SPELLED_TERMS_MAX:
-        return found
-    for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
-        for term in terms[-1:]:  # of several, as for 7th, the last is the whole word
-            if others := forms.get(word) or forms.get(term):
-                each = [other[-1] for other in analyzer.terms_of_pieces(others) if other]
-                found[term] = [other for other in each if other != term]
-    return found
 
 
 def _limits(corpus: Corpus, k: int, allowed: Mask | None, weights: Floats | None, id_of: IdOf) -> SearchLimits:

@@ -62,10 +62,7 @@ class Segment:
 
     def ordinals(self, codes: Sequence[int]) -> list[int]:
         """Index of each term in `terms`; -1 if the segment does not have it."""
-        known = len(self.terms)
-        if known and self.terms.item(-1) == known - 1:  # the terms are 0, 1, 2 ..., as first segments' often are
-            return [code if code < known else -1 for code in codes]
-        if not known:
+        if not len(self.terms):
             return [-1] * len(codes)
         wanted = np.array(codes, np.int32)
         at = self.terms.searchsorted(wanted)
@@ -79,11 +76,8 @@ class Segment:
 
     def sizes(self, ordinals: Ints) -> Ints:
         """(n,) postings of n terms by ordinal; 0 for ordinal -1."""
-        stops, starts = (
-            self.starts.take(ordinals + 1),
-            self.starts.take(ordinals, mode="clip"),
-        )  # -1: starts[0] both times
-        return (stops - starts).astype(np.int64)
+        starts = self.starts.take(ordinals, mode="clip")  # ordinal -1 starts and ends at starts[0]
+        return (self.starts.take(ordinals + 1) - starts).astype(np.int64)
 
     def all_postings(self, ordinals: Ints) -> tuple[Ints, Ints]:
         """The postings of n terms, one term after the other: (P,) index into `ordinals`, and (P,) row."""

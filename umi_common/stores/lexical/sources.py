@@ -1,4 +1,4 @@
-"""BM25 over whole sources: the live rows of a source as one document, with statistics over sources."""
+"""BM25 over whole sources: the living rows of a source as one document, with statistics over sources."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from umi_common.stores.lexical.bm25 import (
     mean_okapi_idf,
 )
 
-SOURCES_ADDED_UP = 65_536
-"""Largest number of sources for which scoring all is faster than a binary search for the wanted ones."""
 BINS = 4
 """Bins, one for each pair of a term and a source, per posting: with more, sorting the postings is faster."""
 
@@ -47,7 +45,7 @@ class SourceImpacts(NamedTuple):
 class SourceScorer:
     """BM25 of the sources of one corpus; rows without a source are left out. Thread-safe as `RowScorer`."""
 
-    scorer: RowScorer
+    row_scorer: RowScorer
     _known: dict[str, SourceImpacts] = field(default_factory=dict)
     """By term."""
     _entries: int = 0
@@ -55,25 +53,24 @@ class SourceScorer:
 
     @cached_property
     def weighting(self) -> Weighting:
-        """The BM25 formula with the statistics of the sources that have a live row."""
-        corpus = self.scorer.corpus
+        """The BM25 formula with the statistics of the sources that have a living row."""
+        corpus = self.row_scorer.corpus
         count = int(np.count_nonzero(corpus.source_documents))
         total = int(corpus.source_lengths.sum())
         average = total / count if total else 1.0
-        return Weighting(self.scorer.config, count, average, lambda: mean_okapi_idf(count, corpus.source_frequencies()))
+        return Weighting(
+            self.row_scorer.config, count, average, lambda: mean_okapi_idf(count, corpus.source_frequencies())
+        )
 
     @cached_property
     def norms(self) -> Floats:
         """Length normalisation by source code."""
-        return self.weighting.norms(self.scorer.corpus.source_lengths)
+        return self.weighting.norms(self.row_scorer.corpus.source_lengths)
 
     def score(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
         """(score of each of some source codes, 0 for NO_SOURCE; an upper bound of the score of any source)"""
         impacts = self._impacts(query.terms)
-        if len(self.norms) > SOURCES_ADDED_UP:
-            scores = _looked_up(impacts, query.weights, sources)
-        else:
-            scores = _added_up(impacts, query.weights, sources, len(self.norms))
+        scores = _looked_up(impacts, query.weights, sources)
         pairs = list(zip(impacts, query.weights, strict=True))
         bound = sum([weight * found.upper for found, weight in pairs])
         floor = self.weighting.floor
@@ -99,7 +96,7 @@ class SourceScorer:
 
     def _compute(self, terms: Sequence[Term]) -> dict[str, SourceImpacts]:
         """Impacts by term, in one pass over all postings of the terms."""
-        corpus, width = self.scorer.corpus, len(self.norms)
+        corpus, width = self.row_scorer.corpus, len(self.norms)
         rows, tf, ends = all_postings(terms)
         if corpus.documents < corpus.rows:
             tf *= corpus.alive.take(rows)
@@ -113,14 +110,6 @@ class SourceScorer:
             upper = max(0.0, largest(worth)) if stop > start else 0.0
             found[term.text] = SourceImpacts(codes[start:stop], worth, idf, upper)
         return found
-
-
-def _added_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints, count: int) -> Floats:
-    """Score of each of `sources`, from the scores of all `count` sources; 0 for NO_SOURCE."""
-    scores = np.zeros(count + 1, np.float64)  # the last is that of NO_SOURCE
-    for found, weight in zip(impacts, weights, strict=True):
-        scores[found.codes] += found.worth if weight == 1 else weight * found.worth
-    return scores.take(sources)
 
 
 def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints) -> Floats:

@@ -38,10 +38,6 @@ class Numbered(defaultdict[str, int]):
         return list(islice(reversed(self), total))[::-1]
 
 
-class TermCodes(Numbered):
-    """Term -> code; a new term gets a new code. Written under the index's lock, read without it."""
-
-
 class Coded(NamedTuple):
     """Documents as term codes."""
 
@@ -61,25 +57,15 @@ class Vocabulary:
         codes: Of an existing index; None: of a new one.
     """
 
-    def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
-        self.codes = TermCodes() if codes is None else codes
+    def __init__(self, analyzer: Analyzer, codes: Numbered | None = None) -> None:
+        self.codes = Numbered() if codes is None else codes
         self.spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
         self.spellings.add(self.codes)
         self._analyzer = analyzer
         self._by_analyzer: dict[Analyzer, _PieceCodes] = {}
-        self._ahead: tuple[Sequence[str], Coded] | None = None
-        """The texts of the last `begin`, and their codes."""
-
-    def begin(self, texts: Sequence[str]) -> None:
-        """Compute the codes of the texts that the next call of `coded` is expected to get."""
-        self._ahead = texts, self._code(texts)
 
     def coded(self, texts: Sequence[str]) -> Coded:
         """The codes of texts; new terms get new codes."""
-        ahead, self._ahead = self._ahead, None
-        return ahead[1] if ahead is not None and ahead[0] == texts else self._code(texts)
-
-    def _code(self, texts: Sequence[str]) -> Coded:
         languages = list(map(self._analyzer.language_of, texts))
         analyzers = list(map(self._analyzer.of_language, languages))
         starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or analyzers[at] is not analyzers[at - 1]]
@@ -108,7 +94,7 @@ class Vocabulary:
 class _PieceCodes:
     """A cache of the codes of pieces of text under one analyzer."""
 
-    def __init__(self, analyzer: Analyzer, codes: TermCodes, spellings: Spellings) -> None:
+    def __init__(self, analyzer: Analyzer, codes: Numbered, spellings: Spellings) -> None:
         self._analyzer = analyzer
         self._term_codes = codes
         self._spellings = spellings

@@ -1,0 +1,77 @@
+"""The vectors of a collection, cached by row."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from umi_common.pool import Ints, Vectors, unit_vectors
+from umi_common.stores.arrays import Growing, distinct
+from umi_common.stores.chroma.collection import ChromaCollection
+from umi_common.stores.chroma.side_index import SideIndex
+from umi_common.stores.rows.rows import UNKNOWN
+
+CACHE_BYTES = 128_000_000
+"""Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
+READ_AHEAD = 300
+"""If the collection's vectors fit into memory, so many further ones are read whenever one is missing. After some
+searches all are in memory, which takes less time than if each search read only its own."""
+
+
+class CollectionVectors:
+    """(n, dim) unit vectors of a collection by row of its side index, read when first needed. Thread-safe."""
+
+    def __init__(self, collection: ChromaCollection, side: SideIndex, dim: int) -> None:
+        self._collection, self._side, self._dim = collection, side, dim
+        self._lock = threading.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._cached = (Growing(np.float32, self._dim), np.full(len(self._side.snapshot.rows) + 1, UNKNOWN, np.int64))
+        """Vectors, and for each row of the snapshot its slot, the row in these vectors."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, dim)."""
+        return len(self._side.snapshot.rows), self._dim
+
+    def __getitem__(self, rows: Ints) -> Vectors:
+        """(len(rows), dim) vectors; zeros for a record that is gone.
+
+        Raises:
+            StoreUnavailable: If Chroma fails.
+        """
+        vectors, slots = self._cached
+        own = slots.take(rows, mode="clip")
+        if len(rows) and (own.min() == UNKNOWN or rows.max() >= len(slots)):
+            with self._lock:
+                vectors, slots = self._with(distinct(rows))
+            own = slots.take(rows)
+        if not len(vectors.view):
+            return np.zeros((len(own), self._dim), dtype=np.float32)
+        taken = vectors.view.take(own, axis=0, mode="clip")
+        taken[own == UNKNOWN] = 0.0  # not cached: a record that is gone may come back
+        return taken
+
+    def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
+        """The cache, after the rows that it lacked were read. `rows` rise."""
+        if self._cached[0].view.nbytes > CACHE_BYTES:
+            self._clear()
+        vectors, slots = self._cached
+        if rows[-1] >= len(slots):
+            more = np.full(int(rows[-1]) + 1 + len(slots) // 8, UNKNOWN, np.int64)
+            more[: len(slots)] = slots
+            slots = more
+        missing = rows[slots[rows] == UNKNOWN]
+        alive = self._side.snapshot.rows.alive
+        if len(alive) * self._dim * vectors.view.itemsize <= CACHE_BYTES:
+            others = np.flatnonzero(alive[: len(slots)] & (slots[: len(alive)] == UNKNOWN))
+            missing = distinct(np.concatenate([missing, others[:READ_AHEAD]]))
+        ids = [self._side.snapshot.rows.ids[row] for row in missing.tolist()]
+        read, there = self._collection.vectors(ids, self._dim)
+        first, found = len(vectors.view), missing[there]
+        vectors.extend(unit_vectors(read[there]))
+        slots[found] = np.arange(first, first + len(found))  # last: a reader that finds a slot also finds its vector
+        self._cached = vectors, slots
+        return self._cached

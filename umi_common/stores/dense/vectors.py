@@ -1,0 +1,85 @@
+"""The vectors of a store by row, with their codes and their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.pool import Vectors
+from umi_common.stores.arrays import Growing
+from umi_common.stores.dense import file
+from umi_common.stores.dense.file import SavedVectors
+from umi_common.stores.dense.int8 import QuantisedRows
+from umi_common.stores.rows.rows import Mask
+
+VECTORS = "vectors"
+"""Name of a saved fact: [name of the files of vectors and codes, number of their rows, dimension]."""
+
+
+class VectorRows:
+    """Unit rows, or rows of zeros, that start as the given (n, dim). One writer at a time; earlier views stay valid."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = Growing.holding(vectors)
+        self._present = Growing.holding(vectors.any(axis=1))
+        self.quantised = QuantisedRows(vectors.shape[1])
+        self._saved: SavedVectors | None = None
+
+    @classmethod
+    def restored(cls, directory: Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> VectorRows:
+        """The rows that were saved with these facts and arrays, mapped into memory.
+
+        Raises:
+            OSError, ValueError: If the files are missing or are not what was saved.
+        """
+        name, rows, dim = facts[VECTORS]
+        made = cls(np.zeros((0, dim), dtype=np.float32))
+        made._saved = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
+        made._vectors, codes = file.map_rows(directory, made._saved)
+        made.quantised = QuantisedRows.restored(codes, arrays["steps"], arrays["errors"])
+        made._present = Growing.copied(arrays["present"])
+        return made
+
+    @property
+    def view(self) -> Vectors:
+        """(n, dim) the rows so far."""
+        return self._vectors.view
+
+    @property
+    def present(self) -> Mask | None:
+        """(n,) whether each row is not zeros; None: no row is zeros."""
+        present = self._present.view
+        return None if present.all() else present
+
+    def extend(self, vectors: Vectors) -> None:
+        """Append (m, dim) rows."""
+        self._vectors.extend(vectors)
+        self._present.extend(vectors.any(axis=1))
+
+    def save(self, directory: Path, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedVectors | None:
+        """Save the rows, and add to `facts` and `arrays` what `restored` reads; None: they are too few to be saved.
+
+        Raises:
+            OSError: If the disk refuses; the rows of the last save stay valid.
+        """
+        vectors = self.view
+        if len(vectors) < file.SAVED_FROM:
+            return None
+        codes = self.quantised.of(vectors)
+        saved = file.append_rows(directory, self._saved, vectors, codes.codes)
+        facts[VECTORS] = [saved.name, saved.rows, saved.dim]
+        arrays |= {"steps": codes.steps, "errors": codes.errors, "present": self._present.view}
+        arrays |= {"vector sums": saved.sums[0], "code sums": saved.sums[1]}
+        return saved
+
+    def use_saved(self, directory: Path, saved: SavedVectors | None) -> None:
+        """Continue with the files of a save whose facts and arrays were saved, too; older files are removed."""
+        if saved is not None:
+            file.remove_others(directory, saved.name)
+            self._vectors, codes = file.map_rows(directory, saved, checked=False)  # with room for more
+            self.quantised.continue_in(codes)
+        self._saved = saved

@@ -1,0 +1,71 @@
+"""Another embedder or analyzer for a closed store."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from umi_common.config import EmbedderConfig, UmiConfig
+from umi_common.embedders import identity_of
+from umi_common.embedders.cache import VectorCache, document_cache
+from umi_common.protocols import Embedder
+from umi_common.stores.document_embedder import embedded, progress
+from umi_common.stores.embedded.directory import check_directory, locked_for_writing
+from umi_common.stores.ledger.acknowledged import MarkFile
+from umi_common.stores.ledger.codec import encode_vectors
+from umi_common.stores.ledger.file import FILE
+from umi_common.stores.ledger.ledger import Ledger
+from umi_common.stores.ledger.made_with import analyzer_settings, embedder_settings
+from umi_common.stores.lexical.file import drop
+
+TEXTS_EMBEDDED_AT_ONCE = 2_000
+"""Largest number of texts in memory at a time."""
+
+
+def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None, *, show_progress: bool) -> None:
+    """See `HybridStore.reindex`."""
+    check_directory(directory, must_exist=True)
+    lock = locked_for_writing(directory)
+    try:
+        with closing(Ledger(directory / FILE)) as ledger:
+            session = ledger.begin_session()
+            if embedder is not None:
+                settings = (UmiConfig() if config is None else config).embedder
+                cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
+                _embed_again(ledger, embedder, settings, cache, show_progress=show_progress)
+            if config is not None:
+                ledger.set_meta(analyzer_settings(config.analyzer))
+                drop(directory)
+            with ledger.reading() as connection:
+                mark = ledger.mark(connection)
+            mark_file = MarkFile(directory)
+            mark_file.write(mark, session)
+        # SQLite leaves a write-ahead log if another process was reading; then the file does not count as closed.
+        mark_file.write(mark, session, closed=not ledger.has_log())
+        mark_file.close()
+    finally:
+        lock.release()
+
+
+def _embed_again(
+    ledger: Ledger, embedder: Embedder, config: EmbedderConfig, cache: VectorCache, *, show_progress: bool
+) -> None:
+    """Replace all vectors in one transaction. If anything fails, the old ones stay; new ones are in `cache`."""
+    with ledger.reading() as connection:
+        count = len(ledger.heads(connection))
+    dim: int | None = None
+    with ledger.transaction() as connection, progress(count, show_progress) as advance:
+        after = 0
+        while rows := list(ledger.texts(connection, after=after, limit=TEXTS_EMBEDDED_AT_ONCE)):
+            seqs, texts, _ = zip(*rows, strict=True)
+            names = [f"row {seq}" for seq in seqs]
+            vectors = embedded(names, texts, embedder, dim=dim, config=config, cache=cache)
+            dim, after = vectors.shape[1], seqs[-1]
+            connection.executemany(
+                "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",
+                [(*stored, seq) for seq, stored in zip(seqs, encode_vectors(vectors), strict=True)],
+            )
+            advance(len(rows))
+        connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", embedder_settings(embedder).items())
+        ledger.record(connection, [b"embedder", embedder.name.encode()])  # as a commit, which other processes notice

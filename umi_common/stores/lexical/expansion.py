@@ -1,0 +1,182 @@
+"""Query expansion: the terms of a query, and those of its words in other languages, spellings and forms."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from umi_common.stores.lexical.analyzer import Analyzer, pieces
+from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
+from umi_common.stores.lexical.corpus import Corpus
+from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, word_forms
+from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
+
+SPELLED_TERMS_MAX = 64
+"""A query of more terms is not sought in other spellings and forms: its other terms suffice."""
+TYPO_LETTERS = range(5, 33)
+"""Numbers of letters of a word that may be mistyped."""
+TYPO_TERMS_MAX = 5
+"""A word for which more terms may be meant is taken for none of them."""
+TYPO_WEIGHT = 0.5
+"""Factor on the weight of a term that may be meant by a mistyped word; below 1, because the word may be right."""
+FORM_WEIGHT = 0.5
+"""Factor on the weight of a word's other forms; below 1, so that a text that has it as it is typed comes first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryExpander:
+    """Expands queries to one corpus."""
+
+    analyzer: Analyzer
+    """The index's."""
+    analyzers: Sequence[Analyzer]
+    """Those of the living rows' languages, that of most rows first."""
+    corpus: Corpus
+    spellings: Spellings
+    idf: Callable[[int], float]
+    """The corpus's idf of a term that so many living rows hold."""
+
+    def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
+        """The distinct terms of a query, each with its weight, in every language of the living rows.
+
+        The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
+        terms of one word in all languages and spellings count as one term: weight * idf of each is the word's weight
+        times the idf of the sum of their df. A word that no row holds also stands for the terms one edit away, times
+        `TYPO_WEIGHT`, and an English word for its other forms, times `FORM_WEIGHT`. Of a long query, the
+        `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in the other languages.
+        """
+        first = self._first_analyzer(query)
+        weights = first.weighted_terms(query, function_word_weight)
+        forms = _other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
+        plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
+        if plain and all(self.corpus.frequencies(list(weights))):
+            return weights
+        words = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
+        counts = self._counts(chain(*words.values(), forms))
+        unknown = [terms for term, terms in words.items() if term not in forms]
+        typed = self._add_spellings(query, unknown, counts) if len(weights) <= SPELLED_TERMS_MAX else set()
+        expanded = {term: weight for term, weight in weights.items() if term not in words}
+        for term, terms in words.items():
+            for each, weight in self._weights_of_word(weights[term], terms, counts, typed).items():
+                expanded[each] = max(expanded.get(each, 0.0), weight)
+            if typed.issuperset(each for each in terms if counts[each]):
+                expanded[term] = weights[term]  # no row holds the word as typed; its term lowers the coverage
+        for term, others in forms.items():
+            found = self._weights_of_forms(weights.get(term, 0.0), counts.get(term, 0), others)
+            expanded |= {each: weight for each, weight in found.items() if each not in expanded}
+        return {term: weight for term, weight in expanded.items() if weight}
+
+    def _first_analyzer(self, query: str) -> Analyzer:
+        """The analyzer of the query's language, if it is found and some row has it; else that of most rows."""
+        language = self.analyzer.language_of(query)
+        own = self.analyzer.of_language(language)
+        return own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
+
+    def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:
+        """The `QUERY_TERMS_MAX` terms of the largest weight * idf; a term that no row holds counts as one that one
+        row holds."""
+        if len(weights) <= QUERY_TERMS_MAX:
+            return weights
+        found = {term: weights[term] * self.idf(max(df, 1)) for term, df in self._counts(weights).items()}
+        return set(heapq.nlargest(QUERY_TERMS_MAX, found, key=found.__getitem__))
+
+    def _weights_of_word(
+        self, weight: float, terms: Sequence[str], counts: Mapping[str, int], mistyped: Collection[str]
+    ) -> dict[str, float]:
+        """The weight of each term of a word that some living row holds; together they count as one term."""
+        df = {term: count for term in terms if (count := counts[term])}
+        whole = self.idf(min(sum(df.values()), self.corpus.documents)) if df else 0.0
+        found = {}
+        for term, count in df.items():
+            share = whole / alone if (alone := self.idf(count)) > 0 else 1.0
+            found[term] = weight * (TYPO_WEIGHT if term in mistyped else 1.0) * share
+        return found
+
+    def _weights_of_forms(self, weight: float, count: int, others: Sequence[str]) -> dict[str, float]:
+        """The weight of each other form of a word that a living row holds. Of a form rarer than the word as typed,
+        weight * idf is not larger than the word's, times `FORM_WEIGHT`.
+
+        Args:
+            weight: Of the word.
+            count: Number of living rows that hold it.
+        """
+        typed = self.idf(count) if count else np.inf
+        alone = {each: self.idf(held) for each, held in self._counts(others).items() if held}
+        return {each: FORM_WEIGHT * weight * (min(1.0, typed / own) if own > 0 else 1.0) for each, own in alone.items()}
+
+    def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:
+        """Add to the terms of each word those that differ in accents alone; if no row holds any, those one edit away.
+
+        Args:
+            words: The terms of each word; get the others.
+            counts: Number of living rows that hold each term; gets the numbers of the others.
+
+        Returns:
+            The terms one edit away that were added.
+        """
+        mistyped: set[str] = set()
+        for terms in words:
+            known = any(map(counts.__getitem__, terms))
+            others: dict[str, int] = {}
+            if query.isascii() or not known:  # else a query with accents means them
+                others = self._counts(other for term in terms for other in self.spellings.others(term))
+            if not known and not any(others.values()):
+                others |= (typed := self._one_edit_away(terms[0]))
+                mistyped.update(typed)
+            terms += [other for other in others if other not in terms]
+            counts |= others
+        return mistyped
+
+    def _one_edit_away(self, word: str) -> dict[str, int]:
+        """The terms one edit away from a word, each with the number of living rows that hold it; none if they are more
+        than `TYPO_TERMS_MAX`."""
+        if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
+            return {}
+        counts = self._counts(filter(self.corpus.codes.__contains__, one_edit_away(word)))
+        held = {term: count for term, count in counts.items() if count}
+        return held if len(held) <= TYPO_TERMS_MAX else {}
+
+    def _counts(self, terms: Iterable[str]) -> dict[str, int]:
+        """The number of living rows that hold each term."""
+        distinct_terms = list(dict.fromkeys(terms))
+        return dict(zip(distinct_terms, self.corpus.frequencies(distinct_terms), strict=True)) if distinct_terms else {}
+
+
+def _in_other_languages(
+    query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
+) -> dict[str, list[str]]:
+    """Wanted term of the query under the first analyzer -> the distinct terms of the same word under all of them, and
+    of the word with umlauts in place of ae, oe and ue."""
+    found: dict[str, dict[str, None]] = {}
+    words = list(dict.fromkeys(pieces(query)))
+    of_words = zip(words, first.terms_of_pieces(words), strict=True)
+    split = [word for word, terms in of_words if any(term in wanted for term in terms)]
+    in_each = [each.terms_of_pieces(split) for each in (first, *analyzers)]
+    if (umlauts := list(map(with_umlauts, split))) != split:
+        in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
+    for terms, *others in zip(*in_each, strict=True):
+        aligned = [other for other in others if len(other) == len(terms)]
+        for term, *same in zip(terms, *aligned, strict=True):
+            if term in wanted:
+                found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
+    return {term: list(same) for term, same in found.items()}
+
+
+def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
+    """Last term of an English word of the query -> the terms of its other forms, found by the word or by its stem, as
+    for "runs". Empty for a query of more than `SPELLED_TERMS_MAX` words."""
+    forms, words = word_forms(), re.findall(r"\w+", query.lower())
+    found: dict[str, list[str]] = {}
+    if len(words) > SPELLED_TERMS_MAX:
+        return found
+    for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
+        for term in terms[-1:]:  # of several, as for 7th, the last is the whole word
+            if others := forms.get(word) or forms.get(term):
+                each = [other[-1] for other in analyzer.terms_of_pieces(others) if other]
+                found[term] = [other for other in each if other != term]
+    return found
