@@ -85,7 +85,7 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
     """
     ids = pool.ids_at(rows)
     get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
-    if get_versions is None or not len(pool.version):
+    if get_versions is None or not pool.version.any():
         return ask_chunks(store, ids)
     pairs = list(zip(ids, pool.version[rows].tolist(), strict=True))
     return Call.batched(
@@ -163,7 +163,7 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
             rank_after,
             tuple(folded.get(row, ())),
             relevant,
-            named=bool(len(pool.named) and pool.named[row]),
+            named=bool(pool.named[row]),
             through=pool.ids[references[row]] if row in references else None,
         )
         for rank, (id, row, score, signals, after, rank_after, relevant) in enumerate(each, start=1)

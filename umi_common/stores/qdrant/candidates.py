@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from umi_common.pool import NOT_RANKED, Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, weighted
+from umi_common.pool import NOT_RANKED, Background, Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.corpus_stats import cosine_background
 from umi_common.stores.dense.cosines import cosines
@@ -128,11 +127,9 @@ class CandidateRows:
             calibration=self.statistics.calibration,
             degraded=tuple(trace.degraded),
             facts=trace.facts,
-            **self._background(),
+            background=self._background(),
         )
 
-    def _background(self) -> dict[str, Any]:
-        """The pool's fields about the cosines of its queries with a sample of the collection."""
-        if self.queries is None:
-            return {}
-        return cosine_background(cosines(self.statistics.sample, self.queries)).pool_fields()
+    def _background(self) -> Background | None:
+        """The cosines of the queries with a sample of the collection."""
+        return None if self.queries is None else cosine_background(cosines(self.statistics.sample, self.queries))
