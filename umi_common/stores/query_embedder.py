@@ -25,7 +25,7 @@ from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call, adrive
-from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
+from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
@@ -166,20 +166,11 @@ class QueryEmbedder:
 
     async def _run(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> None:
         """Call the model for a job, with retries until the deadline, and set the job's outcome."""
-
-        def run() -> Any:
-            return self._embedder.embed_queries(job.texts)
-
-        async def arun(left: float) -> Any:
-            if self._aembed is not None and not in_threads:
-                try:
-                    return await awaited(self._aembed(job.texts), left)
-                except NotImplementedError:  # raised by subclasses of a framework's base class without async code
-                    self._aembed = None
-            return await self._threads.acall(run, left)
+        embed = partial(self._embedder.embed_queries, job.texts)
+        aembed = None if in_threads or self._aembed is None else partial(self._aembed, job.texts)
 
         def call(left: float) -> Call:
-            return Call(run, partial(arun, min(left, seconds)))
+            return self._threads.limited(embed, min(left, seconds), aembed)
 
         try:
             job.outcome = await adrive(attempts(call, self._queue, deadline, self._clock, job.state), self._workers)
@@ -228,7 +219,7 @@ class QueryEmbedder:
         if not entered:
             raise EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
         if isinstance(outcome, TooManyCalls):
-            raise EmbedderError("too many of its calls have not returned")
+            raise EmbedderError(str(outcome))
         if outcome is None or isinstance(outcome, DeadlineExceeded):
             last = "" if job.state.last is None else f", {type(job.state.last).__name__} before"
             raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){last}")
