@@ -50,7 +50,7 @@ class _Job:
     texts: list[str]
     state: Attempts = field(default_factory=Attempts)
     outcome: Any = None
-    """What the model returned, or an exception; None: it has not returned."""
+    """What the model returned, or an exception; None: the job was cancelled."""
 
 
 @dataclass(slots=True)
@@ -143,17 +143,20 @@ class QueryEmbedder:
     ) -> list[QueryVector]:
         """`embed_each`. `in_threads`: The model's async function is not used, because it belongs to another loop."""
         known, jobs = self._jobs(texts, dim)
-        entered = bool(jobs) and self._breaker.enter()
-        if entered:
-            rounds = math.ceil(len(jobs) / self._calls_max)  # each may take the seconds of one search
-            deadline = self._clock() + seconds * rounds
-            try:
-                await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs))
-                jobs += (apart := _apart(jobs))
-                await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in apart))
-            finally:
-                self._record_replies(jobs)
-        return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
+        if not jobs:
+            return [known[text] for text in texts]
+        if not self._breaker.enter():
+            paused = EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
+            return [known.get(text, paused) for text in texts]
+        rounds = math.ceil(len(jobs) / self._calls_max)  # each may take the seconds of one search
+        deadline = self._clock() + seconds * rounds
+        try:
+            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs))
+            jobs += (apart := _apart(jobs))
+            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in apart))
+        finally:
+            self._record_replies(jobs)
+        return self._vectors(texts, known, jobs, seconds, dim)
 
     def _jobs(self, texts: Sequence[str], dim: int) -> tuple[dict[str, Vectors], list[_Job]]:
         """The cached vectors by text, and the calls for the other texts."""
@@ -188,20 +191,13 @@ class QueryEmbedder:
             self._breaker.abandoned()
 
     def _vectors(
-        self,
-        texts: Sequence[str],
-        known: dict[str, Vectors],
-        jobs: Sequence[_Job],
-        seconds: float,
-        dim: int,
-        *,
-        entered: bool,
+        self, texts: Sequence[str], known: dict[str, Vectors], jobs: Sequence[_Job], seconds: float, dim: int
     ) -> list[QueryVector]:
-        """A vector or an error for each text, from `known` and the jobs, which ran if `entered`; caches new vectors."""
+        """A vector or an error for each text, from `known` and the jobs that have run; caches new vectors."""
         made: dict[str, QueryVector] = dict(known)
         for job in jobs:
             try:
-                rows = _checked_rows(self._outcome_of(job, seconds, entered=entered), len(job.texts), dim)
+                rows = _checked_rows(_outcome_of(job, seconds), len(job.texts), dim)
             except Exception as error:  # noqa: BLE001 - any error of the model
                 if len(job.texts) > 1 and error is job.outcome:  # its message may name another caller's text
                     error = EmbedderError(type(error).__name__)
@@ -212,20 +208,18 @@ class QueryEmbedder:
                 made.update(own)
         return [made[text] for text in texts]
 
-    @staticmethod
-    def _outcome_of(job: _Job, seconds: float, *, entered: bool) -> Any:
-        """What the model returned; raises the model's error, or an EmbedderError that says why nothing was returned."""
-        outcome = job.outcome
-        if not entered:
-            raise EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
-        if isinstance(outcome, TooManyCalls):
-            raise EmbedderError(str(outcome))
-        if outcome is None or isinstance(outcome, DeadlineExceeded):
-            last = "" if job.state.last is None else f", {type(job.state.last).__name__} before"
-            raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){last}")
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+
+def _outcome_of(job: _Job, seconds: float) -> Any:
+    """What the model returned; raises its error, or an EmbedderError that says why nothing was returned."""
+    outcome = job.outcome
+    if isinstance(outcome, TooManyCalls):
+        raise EmbedderError(str(outcome))
+    if isinstance(outcome, DeadlineExceeded):
+        last = "" if job.state.last is None else f", {type(job.state.last).__name__} before"
+        raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){last}")
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def _apart(jobs: Sequence[_Job]) -> list[_Job]:
