@@ -255,9 +255,8 @@ class Pool:
     def with_rows(self, ids: Sequence[str], age_hours: Sequence[float]) -> Pool:
         """The pool with further chunks, which have no scores, source, position or vector."""
         more = len(ids)
-        missing = {"source": NO_SOURCE, "position": NO_POSITION}
         wider: dict[str, Any] = {
-            name: np.concatenate([array, np.full((more, *array.shape[1:]), missing.get(name, 0), dtype=array.dtype)])
+            name: np.concatenate([array, np.full((more, *array.shape[1:]), NOT_KNOWN[name][1], dtype=array.dtype)])
             for name, array in ((name, getattr(self, name)) for name in PER_ROW)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
