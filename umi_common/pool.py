@@ -167,8 +167,8 @@ class Pool:
         arrays = {name: array for name, array in given.items() if array is not None} | others
         shape = arrays["dense" if lexical is None else "lexical"].shape
         shapes = {"V": shape[:1], "n": shape[1:], "Vn": shape, "n0": (shape[1], 0), "V0": (shape[0], 0)}
-        for name, (axes, value) in NOT_KNOWN.items():
-            if name not in arrays:
+        for name, (axes, value) in POOL_ARRAYS.items():
+            if name not in arrays and value is not None:
                 arrays[name] = np.full(shapes[axes], value)
         arrays.setdefault("mode", "text" if dense is None else "vector" if lexical is None else "hybrid")
         arrays.setdefault("lexical_bound", arrays["lexical"].max(axis=1, initial=0.0))
@@ -256,7 +256,7 @@ class Pool:
         """The pool with further chunks, which have no scores, source, position or vector."""
         more = len(ids)
         wider: dict[str, Any] = {
-            name: np.concatenate([array, np.full((more, *array.shape[1:]), NOT_KNOWN[name][1], dtype=array.dtype)])
+            name: np.concatenate([array, np.full((more, *array.shape[1:]), POOL_ARRAYS[name][1], dtype=array.dtype)])
             for name, array in ((name, getattr(self, name)) for name in PER_ROW)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
@@ -286,28 +286,31 @@ class Pool:
         return replace(self, ids=tuple(self.ids_at(which)), extra=extra, links=links, **per_row, **per_variation)
 
 
-NOT_KNOWN: Mapping[str, tuple[str, Any]] = {
+POOL_ARRAYS: Mapping[str, tuple[str, Any]] = {
     "lexical": ("Vn", 0.0),
     "dense": ("Vn", 0.0),
     "lexical_rank": ("Vn", NOT_RANKED),
     "dense_rank": ("Vn", NOT_RANKED),
     "source_lexical": ("Vn", 0.0),
-    "source_bound": ("V", 0.0),
     "other_language": ("Vn", False),
+    "lexical_bound": ("V", None),
+    "coverage": ("V", None),
+    "source_bound": ("V", 0.0),
+    "query_vectors": ("V0", np.float32(0.0)),
     "source": ("n", NO_SOURCE),
     "position": ("n", NO_POSITION),
     "length": ("n", 0),
     "age_hours": ("n", np.nan),
     "vectors": ("n0", np.float32(0.0)),
-    "query_vectors": ("V0", np.float32(0.0)),
     "version": ("n", 0),
     "named": ("n", 0.0),
     "mentioning": ("n", 0.0),
 }
-"""Shape and value of each array that `Pool.of` fills in; "Vn" is (V, n), "n0" is (n, 0), "V0" is (V, 0)."""
-PER_ROW = ("source", "position", "length", "age_hours", "vectors", "version", "named", "mentioning")
-PER_VARIATION = ("lexical_bound", "coverage", "source_bound", "query_vectors")
-PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical", "other_language")
+"""Every array: its shape, where "Vn" is (V, n), "n0" is (n, 0) or (n, dim) and "V0" the same for V; and the value that
+`Pool.of` fills it with if it is left out, None: computed from others."""
+PER_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes.startswith("n"))
+PER_VARIATION = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes in ("V", "V0"))
+PER_VARIATION_AND_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes == "Vn")
 
 
 def source_codes(sources: Iterable[str | None]) -> Ints:

@@ -16,8 +16,9 @@ Every limit on the threads of a search:
     LIMITED_CALLS_MAX   calls with a time limit that have not returned    each reranker, rewriter and extra arm
     SLOT_COUNT          threads that compute at a time                    the process
 
-Further limits: `config.embedder` limits the calls of an embedder, a commit of a ledger takes one thread, and a scan of
-codes takes `stores.dense.int8.SCAN_THREADS_MAX` threads.
+Further limits: `config.embedder` limits the calls of an embedder, whose retries and time limits take one thread for
+blocking searches; a commit of a ledger takes one thread, and a scan of codes takes
+`stores.dense.int8.SCAN_THREADS_MAX` threads.
 """
 
 from __future__ import annotations

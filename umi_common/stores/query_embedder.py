@@ -67,7 +67,7 @@ class QueryEmbedder:
     An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
     that takes one query per call gets up to `embedder.concurrency` calls at a time. One that takes several gets half as
     many; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit continues
-    in a thread of its own, and its outcome is dropped.
+    in a thread of its own, and its outcome is dropped. A blocking caller waits for an event loop in a thread.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
