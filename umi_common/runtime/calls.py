@@ -107,13 +107,8 @@ class Call:
         """`Batch.kind`; None for a call that is made alone."""
         return None if self.batch is None else self.batch.kind
 
-    @property
-    def unprepared(self) -> bool:
-        """Whether an event loop makes `prepared()` in place of this call."""
-        return self.batch is not None and self.batch.prepare is not None
-
     async def prepared(self) -> Call:
-        """The call for the items that `Batch.prepare` returns; the call itself if there is no `prepare`."""
+        """The call that an event loop makes: for the items that `Batch.prepare` returns; without `prepare` this one."""
         if self.batch is None or self.batch.prepare is None:
             return self
         items = await self.batch.prepare(self.batch.items)
@@ -233,7 +228,9 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
 
 def blocks(calls: tuple[Call, ...]) -> bool:
     """Whether the tuple is one call that must be made in a thread, and need not be prepared first."""
-    return len(calls) == 1 and calls[0].arun is None and not calls[0].unprepared
+    if len(calls) != 1 or calls[0].arun is not None:
+        return False
+    return calls[0].batch is None or calls[0].batch.prepare is None
 
 
 def drive(body: Body[T], workers: Workers) -> T:
@@ -259,8 +256,8 @@ def drive(body: Body[T], workers: Workers) -> T:
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
     """The body's result, without blocking the event loop.
 
-    At its first blocking call the body moves to a worker thread; a single unprepared call is prepared on the loop
-    first. The body returns to the loop when it yields calls that do not block, or several.
+    At its first blocking call, which is prepared on the loop, the body moves to a worker thread. It returns to the loop
+    when it yields a call that does not block or has to be prepared, or several.
 
     Args:
         body: Runs on the loop or in a worker, never in both at once.
@@ -269,16 +266,16 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
     try:
         calls = next(body)
         while True:
-            if not on_loop and blocks(calls):
-                left = await workers.run(body, calls)
+            if not on_loop and len(calls) == 1 and calls[0].arun is None:
+                try:
+                    call = await calls[0].prepared()
+                except Exception as error:  # noqa: BLE001 - the body decides how to go on
+                    calls = body.send([CallFailure(error)])
+                    continue
+                left = await workers.run(body, (call,))
                 if isinstance(left, Finished):
                     return left.result  # type: ignore[no-any-return]
                 calls = left
-            elif not on_loop and len(calls) == 1 and calls[0].unprepared:
-                try:
-                    calls = (await calls[0].prepared(),)
-                except Exception as error:  # noqa: BLE001 - the body decides how to go on
-                    calls = body.send([CallFailure(error)])
             elif not calls:
                 await asyncio.sleep(0)
                 calls = body.send([])
