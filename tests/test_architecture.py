@@ -38,7 +38,6 @@ FLOORS = (
     ("stores/chroma",),
     ("stores/embedded",),
     ("stores/qdrant",),
-    ("telemetry",),
     ("search",),
     ("retriever",),
     ("tenants", "explain", "migrate", "files/readers", "frameworks"),

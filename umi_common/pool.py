@@ -44,9 +44,9 @@ class Background:
     count: int
     """Number of chunks in the sample; 0: nothing is known."""
 
-    def pool_fields(self, which: slice = slice(None)) -> dict[str, Any]:
-        """The fields of a `Pool` for some of the queries."""
-        return {"dense_mean": self.mean[which], "dense_deviation": self.deviation[which], "dense_count": self.count}
+    def of_queries(self, which: slice) -> Background:
+        """The background of some of the queries."""
+        return Background(self.mean[which], self.deviation[which], self.count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,21 +109,15 @@ class Pool:
     """(n, dim) L2-normalised; a row of zeros for a chunk without a vector."""
     query_vectors: Vectors
     """(V, dim) L2-normalised; (V, 0) in mode "text"."""
-    dense_mean: Floats = field(default_factory=lambda: np.zeros(0))
-    """(V,) mean of each query's cosines over the corpus or a sample of it; (0,): not known."""
-    dense_deviation: Floats = field(default_factory=lambda: np.zeros(0))
-    """(V,) standard deviation of the same cosines."""
-    dense_count: int = 0
-    """Number of chunks over which `dense_mean` is taken."""
-    version: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """(n,) the version of the chunk that was scored, for `Store.get_versions`; 0: not known; (0,): the store has no
-    versions."""
-    named: Floats = field(default_factory=lambda: np.zeros(0))
-    """(n,) 0..1, how certain it is that the query, or one of its questions, names the chunk by its heading; (0,): no
-    chunk is named, or the store does not look for names."""
-    mentioning: Floats = field(default_factory=lambda: np.zeros(0))
+    version: Ints
+    """(n,) the version of the chunk that was scored, for `Store.get_versions`; 0: not known."""
+    named: Floats
+    """(n,) 0..1, how certain it is that the query, or one of its questions, names the chunk by its heading."""
+    mentioning: Floats
     """(n,) 0..1, for a chunk whose text holds the name of a chunk in `named`, and more of the query's terms than that
-    one: its value in `named`; (0,) as there."""
+    one: its value in `named`."""
+    background: Background | None = None
+    """The cosines of the queries over the corpus or a sample of it; None: not known."""
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
@@ -173,8 +167,8 @@ class Pool:
         arrays = {name: array for name, array in given.items() if array is not None} | others
         shape = arrays["dense" if lexical is None else "lexical"].shape
         shapes = {"V": shape[:1], "n": shape[1:], "Vn": shape, "n0": (shape[1], 0), "V0": (shape[0], 0)}
-        for name, (axes, value) in NOT_KNOWN.items():
-            if name not in arrays:
+        for name, (axes, value) in POOL_ARRAYS.items():
+            if name not in arrays and value is not None:
                 arrays[name] = np.full(shapes[axes], value)
         arrays.setdefault("mode", "text" if dense is None else "vector" if lexical is None else "hybrid")
         arrays.setdefault("lexical_bound", arrays["lexical"].max(axis=1, initial=0.0))
@@ -249,7 +243,8 @@ class Pool:
             ids: Chunks that stay in the pool even if no arm found them.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[which] for name in (*PER_VARIATION, *PER_VARIATION_AND_ROW)}
-        own = replace(self, **arrays)
+        background = None if self.background is None else self.background.of_queries(which)
+        own = replace(self, background=background, **arrays)
         found = np.any(own.lexical_rank != NOT_RANKED, axis=0) | np.any(own.dense_rank != NOT_RANKED, axis=0)
         if around:
             found |= self._beside(own.ranked_within(best), around)
@@ -260,10 +255,9 @@ class Pool:
     def with_rows(self, ids: Sequence[str], age_hours: Sequence[float]) -> Pool:
         """The pool with further chunks, which have no scores, source, position or vector."""
         more = len(ids)
-        missing = {"source": NO_SOURCE, "position": NO_POSITION}
         wider: dict[str, Any] = {
-            name: np.concatenate([array, np.full((more, *array.shape[1:]), missing.get(name, 0), dtype=array.dtype)])
-            for name, array in ((name, getattr(self, name)) for name in self._per_row)
+            name: np.concatenate([array, np.full((more, *array.shape[1:]), POOL_ARRAYS[name][1], dtype=array.dtype)])
+            for name, array in ((name, getattr(self, name)) for name in PER_ROW)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
@@ -271,10 +265,6 @@ class Pool:
         all_ids = (*self.ids, *ids)
         order = sorted(range(len(all_ids)), key=all_ids.__getitem__)
         return replace(self, ids=all_ids, **wider).rows(np.array(order, dtype=np.int64))
-
-    @property
-    def _per_row(self) -> tuple[str, ...]:
-        return (*PER_ROW, *(name for name in ("version", "named", "mentioning") if len(getattr(self, name))))
 
     def _beside(self, which: Bools, around: int) -> Bools:
         """(n,) whether a row is at most `around` positions from one of `which` in the same source."""
@@ -287,7 +277,7 @@ class Pool:
 
     def rows(self, which: Ints) -> Pool:
         """The pool of these rows alone; `which` is in the order of their ids."""
-        per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in self._per_row}
+        per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in PER_ROW}
         per_variation: dict[str, Any] = {
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
         }
@@ -296,32 +286,31 @@ class Pool:
         return replace(self, ids=tuple(self.ids_at(which)), extra=extra, links=links, **per_row, **per_variation)
 
 
-NOT_KNOWN: Mapping[str, tuple[str, Any]] = {
+POOL_ARRAYS: Mapping[str, tuple[str, Any]] = {
     "lexical": ("Vn", 0.0),
     "dense": ("Vn", 0.0),
     "lexical_rank": ("Vn", NOT_RANKED),
     "dense_rank": ("Vn", NOT_RANKED),
     "source_lexical": ("Vn", 0.0),
-    "source_bound": ("V", 0.0),
     "other_language": ("Vn", False),
+    "lexical_bound": ("V", None),
+    "coverage": ("V", None),
+    "source_bound": ("V", 0.0),
+    "query_vectors": ("V0", np.float32(0.0)),
     "source": ("n", NO_SOURCE),
     "position": ("n", NO_POSITION),
     "length": ("n", 0),
     "age_hours": ("n", np.nan),
     "vectors": ("n0", np.float32(0.0)),
-    "query_vectors": ("V0", np.float32(0.0)),
+    "version": ("n", 0),
+    "named": ("n", 0.0),
+    "mentioning": ("n", 0.0),
 }
-"""Shape and value of each array that `Pool.of` fills in; "Vn" is (V, n), "n0" is (n, 0), "V0" is (V, 0)."""
-PER_ROW = ("source", "position", "length", "age_hours", "vectors")
-PER_VARIATION = (
-    "lexical_bound",
-    "coverage",
-    "source_bound",
-    "query_vectors",
-    "dense_mean",
-    "dense_deviation",
-)
-PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical", "other_language")
+"""Every array: its shape, where "Vn" is (V, n), "n0" is (n, 0) or (n, dim) and "V0" the same for V; and the value that
+`Pool.of` fills it with if it is left out, None: computed from others."""
+PER_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes.startswith("n"))
+PER_VARIATION = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes in ("V", "V0"))
+PER_VARIATION_AND_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes == "Vn")
 
 
 def source_codes(sources: Iterable[str | None]) -> Ints:

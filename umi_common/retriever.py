@@ -40,8 +40,8 @@ from umi_common.search.request import (
     refuse_unknown_options,
     refuse_unlisted,
 )
+from umi_common.search.trace import log
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
-from umi_common.telemetry import log
 from umi_common.types import SearchResult, TimeRange, utc_now
 
 if TYPE_CHECKING:

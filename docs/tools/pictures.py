@@ -20,7 +20,7 @@ from umi_common import Chunk, HybridStore, UmiConfig
 from umi_common.config import RoutingConfig
 from umi_common.pool import NOT_RANKED, Background, Pool
 from umi_common.protocols import Probe
-from umi_common.query.routing import EVIDENCE_WEIGHTS, Decision, weigh_evidence
+from umi_common.query.routing import EVIDENCE_SIGNALS, Decision, weigh_evidence
 from umi_common.ranking.evidence import dense_evidence
 from umi_common.ranking.neighbours import shares_of
 from umi_common.search.rank import rank
@@ -199,11 +199,11 @@ def _weighed(drawing: Drawing, top: float, query: str, decision: Decision, thres
     drawing.label(24, top + 26, f"“{query}”", bold=True)
     verdict = "the LLM is asked" if decision.deep else "the LLM is not asked"
     drawing.box(316, top + 8, 184, 30, verdict, "brown" if decision.deep else "teal")
-    names = [*EVIDENCE_WEIGHTS, "weakness"]
+    names = [*EVIDENCE_SIGNALS, "weakness"]
     for row, name in enumerate(names):
         y = top + 50 + 32 * row
         value = decision.signals[name]
-        weight = EVIDENCE_WEIGHTS.get(name)
+        weight = EVIDENCE_SIGNALS[name][0] if name in EVIDENCE_SIGNALS else None
         title = f"weakness ≥ {threshold:g}?" if weight is None else f"{name} × {weight:g}"
         drawing.label(24, y + 16, title, bold=weight is None)
         drawing.bar(180, y, 260 * value, 22, "violet" if weight is None else "blue")

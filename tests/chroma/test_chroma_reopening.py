@@ -68,7 +68,7 @@ def ranking(store):
 
 def statistics(store):
     pool = store.recall([Probe(QUERY)], depth=20, now=NOW)
-    return pool.dense_mean.tolist(), pool.dense_deviation.tolist(), dict(pool.calibration)
+    return pool.background.mean.tolist(), pool.background.deviation.tolist(), dict(pool.calibration)
 
 
 def test_after_reopening_the_ranking_is_the_same_and_few_vectors_are_read(collection, tmp_path):

@@ -13,6 +13,7 @@ from pytest import approx
 from ranking_toys import pool_of
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.pool import Background
 from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.relevance import COEFFICIENTS, relevance
 from umi_common.sim.embedders import HashEmbedder
@@ -22,9 +23,9 @@ MANY = 10**9
 SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=20)
 
 
-def a_pool(*, cosines=(0.6, 0.2), bm25=(8.0, 2.0), mean=0.1, deviation=0.1, mode="hybrid"):
+def a_pool(*, cosines=(0.6, 0.2), bm25=(8.0, 2.0), mean=0.1, deviation=0.1, mode="hybrid", count=MANY):
     pool = pool_of(lexical=[bm25], dense=[cosines], bound=[16.0], mode=mode)
-    return replace(pool, dense_mean=np.array([mean]), dense_deviation=np.array([deviation]), dense_count=MANY)
+    return replace(pool, background=Background(np.array([mean]), np.array([deviation]), count))
 
 
 def relevance_of(pool, scores, unit=1.0):
@@ -47,9 +48,10 @@ def test_the_formula_by_hand():
 
 def test_the_fewer_chunks_a_store_holds_below_a_hundred_the_larger_the_odds_of_an_answer_by_hand():
     def odds(count):
-        pool = replace(a_pool(), dense_count=count, dense_mean=np.zeros(1) + 0.2, dense_deviation=np.zeros(1) + 0.12)
-        found = relevance_of(pool, np.array([1.0, 0.5]))  # background as the prior: the same for every count
-        many = relevance_of(replace(pool, dense_count=MANY), np.array([1.0, 0.5]))
+        found, many = (  # background as the prior: the same for every count
+            relevance_of(a_pool(mean=0.2, deviation=0.12, count=chunks), np.array([1.0, 0.5]))
+            for chunks in (count, MANY)
+        )
         known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([0.4 / 0.8, 0.12 / 0.8, 0.5, 1]))
         return [np.log(each / (known - each)) for each in (found, many)]
 
@@ -92,7 +94,7 @@ def test_bm25_with_another_unit_gives_the_same_relevance():
 
 def test_a_store_that_states_no_background_is_measured_by_its_own_candidates():
     stated = a_pool(mean=0.4, deviation=0.2)
-    silent = replace(stated, dense_mean=np.zeros(0), dense_deviation=np.zeros(0), dense_count=0)
+    silent = replace(stated, background=None)
     found = relevance_of(silent, np.array([1.0, 0.5]))
     assert 0 < found[0] < 1
 

@@ -202,6 +202,15 @@ async def test_an_event_loop_awaits_the_arm_that_can_be_awaited(store):
     assert (await umi.asearch("red apples")).ids[0] == "fig"
 
 
+async def test_an_arm_without_async_code_is_searched_in_a_thread_by_an_event_loop(store):
+    async def asearch(query, k, where, window):
+        raise NotImplementedError("as the base class of a framework does")
+
+    umi = made(store, arm(("fig", 1.0), weight=5.0, asearch=asearch))
+    result = await umi.asearch("red apples")
+    assert result.ids[0] == "fig" and not result.degraded
+
+
 @pytest.mark.parametrize("strategy", ["text", "vector"])
 async def test_a_search_by_one_own_arm_asks_no_other(store, strategy):
     umi = made(store, Arm("web", failing))

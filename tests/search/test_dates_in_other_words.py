@@ -8,7 +8,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.query.time.find import find_time
-from umi_common.query.time.written import written
+from umi_common.query.time.stated import written
 from umi_common.sim import HashEmbedder
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)

@@ -9,7 +9,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.pool import Pool
-from umi_common.query.time.order import time_order
+from umi_common.query.time.find import time_order
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.in_time_order import reorder_by_time
 from umi_common.search.trace import TraceBuilder

@@ -206,7 +206,7 @@ def test_a_debug_line_says_how_long_each_stage_took(store, caplog):
 COST = """
 import sys, timeit
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.telemetry import observed_search
+from umi_common.search.trace import observed_search
 store = HybridStore.open()
 store.add([Chunk("a", "a cat")])
 umi = DualRetriever(store)

@@ -67,5 +67,9 @@ def test_pools_are_equal_to_the_bit(store, monkeypatch, codes_from, codes_togeth
         (alone,) = store.recall_many([each])
         assert tuple(pool.ids) == tuple(alone.ids)
         assert len(pool) or not each.probes[0].text
+        assert (pool.background is None) == (alone.background is None)
+        if pool.background is not None:
+            assert pool.background.mean.tobytes() == alone.background.mean.tobytes()
+            assert pool.background.deviation.tobytes() == alone.background.deviation.tobytes()
         for name in (*PER_ROW, *PER_VARIATION, *PER_VARIATION_AND_ROW):
             assert np.asarray(getattr(pool, name)).tobytes() == np.asarray(getattr(alone, name)).tobytes(), name

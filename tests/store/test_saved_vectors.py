@@ -50,7 +50,14 @@ def answers(store: HybridStore) -> list:
     seen = []
     for text, vector in (("red boat", VECTORS[5]), ("night n77", VECTORS[-1]), ("snow n1040", VECTORS[1_040])):
         pool = store.recall([Probe(text, vector)], depth=20, now=NOW, around=1)
-        arrays = (pool.lexical, pool.dense, pool.dense_mean, pool.dense_deviation, pool.position, pool.version)
+        arrays = (
+            pool.lexical,
+            pool.dense,
+            pool.background.mean,
+            pool.background.deviation,
+            pool.position,
+            pool.version,
+        )
         seen.append((pool.ids, [np.asarray(array).tolist() for array in arrays], dict(pool.calibration)))
     return [len(store), seen]
 

@@ -91,8 +91,12 @@ def told(store: HybridStore, **options) -> list[object]:
             context = umi.get_context(question, budget=TokenBudget(max_total=300), policy=policy, **options)
             seen += [context.text, repr(context.stats)]
         pool = store.recall(_probes(), depth=20, now=NOW)
-        seen += [repr(sorted(pool.calibration.items())), pool.dense_mean.tolist(), pool.dense_deviation.tolist()]
-        seen += [pool.lexical.tolist(), pool.lexical_bound.tolist(), pool.coverage.tolist(), pool.dense_count]
+        seen += [
+            repr(sorted(pool.calibration.items())),
+            pool.background.mean.tolist(),
+            pool.background.deviation.tolist(),
+        ]
+        seen += [pool.lexical.tolist(), pool.lexical_bound.tolist(), pool.coverage.tolist(), pool.background.count]
     status = asdict(store.status())
     del status["bytes_on_disk"]  # the ledger's random lineage is written with more digits or fewer
     del status["searches"]["milliseconds"]

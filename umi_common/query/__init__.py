@@ -6,12 +6,3 @@ routing      whether to ask the LLM: by the query's words, or by the evidence fo
 rewriting/   the LLM's variations of the query
 time/        the period that the query names
 """
-
-from __future__ import annotations
-
-from umi_common.query.rewriting.models import as_rewriter
-from umi_common.query.rewriting.reply import parse_reply
-from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
-from umi_common.query.routing import Decision, needs_deep_search, route
-
-__all__ = ["Decision", "Rewrites", "Rewriting", "as_rewriter", "needs_deep_search", "parse_reply", "route"]

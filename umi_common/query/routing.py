@@ -18,34 +18,27 @@ from umi_common.config import RoutingConfig
 from umi_common.pool import FIRST_RANK, Floats, Pool
 
 QUESTION_WORDS = frozenset({"who", "what", "when", "where", "why", "how"})
-RELATIONSHIP_TERMS = frozenset({"related", "about", "regarding", "involving", "connected"})
-TEMPORAL_TERMS = frozenset({"yesterday", "today", "last", "recent", "before", "after", "week", "month", "year"})
-ABSTRACT_TERMS = frozenset({"similar", "like", "connections", "associated", "linked"})
-"""The four sets of ADR-015, "Deep Search Heuristics"."""
-
-PHRASES = {"relationship": (("related", "to"),), "temporal": (("last", "week"), ("recently",))}
-"""Phrases of ADR-009, "Deep Search Heuristics", that the sets of ADR-015 lack."""
-
 WORD_SETS = {
     "question": QUESTION_WORDS,
-    "relationship": RELATIONSHIP_TERMS,
-    "temporal": TEMPORAL_TERMS,
-    "abstract": ABSTRACT_TERMS,
+    "relationship": frozenset({"related", "about", "regarding", "involving", "connected"}),
+    "temporal": frozenset({"yesterday", "today", "last", "recent", "before", "after", "week", "month", "year"}),
+    "abstract": frozenset({"similar", "like", "connections", "associated", "linked"}),
 }
+"""The four sets of ADR-015, "Deep Search Heuristics"."""
+PHRASES = {"relationship": ("related to",), "temporal": ("last week", "recently")}
+"""Phrases of ADR-009, "Deep Search Heuristics", that the sets of ADR-015 lack."""
 
-EVIDENCE_WEIGHTS = {"thin": 1.0, "uncovered": 1.0, "flat": 1.0, "disagreement": 0.1, "pronoun": 0.3}
-"""Share of the strength that a signal of 1 takes away; see `weigh_evidence`."""
-REASON_FROM = {"thin": 0.4, "uncovered": 0.1, "flat": 0.4, "disagreement": 0.9, "pronoun": 1.0}
-"""Smallest value at which a signal is named as a reason."""
+EVIDENCE_SIGNALS = {
+    "thin": (1.0, 0.4, "no chunk shares enough rare words"),
+    "uncovered": (1.0, 0.1, "words that the corpus does not know"),
+    "flat": (1.0, 0.4, "no candidate stands out"),
+    "disagreement": (0.1, 0.9, "the arms disagree"),
+    "pronoun": (0.3, 1.0, "a pronoun without its noun"),
+}
+"""By signal, see `weigh_evidence`: share of the strength that a signal of 1 takes away; smallest value at which the
+signal is a reason to ask; the reason."""
 TOP = 10
 """Candidates that "flat" and "disagreement" look at."""
-REASONS = {
-    "thin": "no chunk shares enough rare words",
-    "flat": "no candidate stands out",
-    "uncovered": "words that the corpus does not know",
-    "disagreement": "the arms disagree",
-    "pronoun": "a pronoun without its noun",
-}
 PRONOUNS = frozenset(
     {"he", "she", "it", "they", "him", "her", "them", "his", "hers", "its", "their", "theirs"}
     | {"this", "that", "these", "those"}
@@ -67,7 +60,7 @@ class Decision:
 
     deep: bool
     reasons: tuple[str, ...] = ()
-    """Why to ask, in the order of `EVIDENCE_WEIGHTS` or of `WORD_SETS`; one short phrase each."""
+    """Why to ask, in the order of `EVIDENCE_SIGNALS` or of `WORD_SETS`; one short phrase each."""
     signals: Mapping[str, float] = field(default_factory=dict)
     """Every value behind the decision, by name."""
 
@@ -88,19 +81,16 @@ def route(query: str) -> Decision:
     Most questions in English have one (92.8 % of LoCoMo's), so few calls are saved; `weigh_evidence` saves more.
     """
     words = query_words(query)
+    text = f" {' '.join(words)} "
     reasons: list[str] = []
     signals: dict[str, float] = {}
     for kind, members in WORD_SETS.items():
-        phrases = [" ".join(phrase) for phrase in PHRASES.get(kind, ()) if _holds(words, phrase)]
+        phrases = [phrase for phrase in PHRASES.get(kind, ()) if f" {phrase} " in text]
         covered = {word for phrase in phrases for word in phrase.split()}
         found = phrases + [word for word in dict.fromkeys(words) if word in members and word not in covered]
         signals[kind] = float(len(found))
         reasons += [f"{kind}: {item}" for item in found]
     return Decision(bool(reasons), tuple(reasons), signals)
-
-
-def _holds(words: list[str], phrase: tuple[str, ...]) -> bool:
-    return any(tuple(words[start : start + len(phrase)]) == phrase for start in range(len(words)))
 
 
 def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingConfig | None = None) -> Decision:
@@ -135,10 +125,10 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
         signals |= {"thin": _thinness(pool), "uncovered": 1.0 - float(np.clip(pool.coverage[0], 0.0, 1.0))}
     if pool.mode == "hybrid":
         signals["disagreement"] = _disagreement(pool)
-    weakness = 1.0 - math.prod(1.0 - EVIDENCE_WEIGHTS[name] * value for name, value in signals.items())
+    weakness = 1.0 - math.prod(1.0 - EVIDENCE_SIGNALS[name][0] * value for name, value in signals.items())
     deep = weakness >= config.weakness
-    reasons = [name for name in EVIDENCE_WEIGHTS if signals.get(name, 0.0) >= REASON_FROM[name]]
-    return Decision(deep, tuple(REASONS[name] for name in reasons) if deep else (), {**signals, "weakness": weakness})
+    reasons = [why for name, (_, least, why) in EVIDENCE_SIGNALS.items() if signals.get(name, 0.0) >= least]
+    return Decision(deep, tuple(reasons) if deep else (), {**signals, "weakness": weakness})
 
 
 def pronoun_precedes_nouns(query: str) -> bool:

@@ -97,9 +97,7 @@ def pool_background(pool: Pool) -> Background:
 
     The mean of the estimate is too high, because the pool holds the chunks nearest to the query.
     """
-    if len(pool.dense_mean) == pool.variations:
-        return Background(pool.dense_mean, pool.dense_deviation, pool.dense_count)
-    return background_of(pool.dense)
+    return background_of(pool.dense) if pool.background is None else pool.background
 
 
 def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:

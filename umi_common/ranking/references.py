@@ -63,7 +63,7 @@ def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Li
     if best <= 0:
         return np.array(scores)
     own = own / best
-    if len(named):
+    if named.any():
         above = own > own[named > 0].max(initial=0.0)
         gained = named + MENTIONING * mentioning * above if len(mentioning) else named
         own = own + share * gained

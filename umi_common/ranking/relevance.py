@@ -87,7 +87,8 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
     fitted = COEFFICIENTS[mode]
     known = _sigmoid(fitted.known @ np.array([lift, spread, covered, 1.0]))
     shares = np.clip(scores / best, EPSILON, 1.0)
-    few = FEW_WEIGHT * np.log(FEW_CHUNKS / np.clip(pool.dense_count or FEW_CHUNKS, 1, FEW_CHUNKS))
+    chunks = FEW_CHUNKS if pool.background is None else pool.background.count or FEW_CHUNKS
+    few = FEW_WEIGHT * np.log(FEW_CHUNKS / min(chunks, FEW_CHUNKS))
     answers = fitted.answers @ np.array([covered, most_evidence, 1.0]) + fitted.fall * np.log(shares) + few
     return np.asarray(known * _sigmoid(answers))
 

@@ -6,9 +6,10 @@ import asyncio
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
 from itertools import count
 
 from umi_common.runtime.calls import Call
@@ -72,26 +73,17 @@ class CallQueue:
         """
 
         def run() -> None:
-            ticket = self._enter(arrival)
-            try:
+            with self._ticket(arrival) as ticket:
                 while not ticket.done():
                     wait_for([ticket], self._seconds_to_wait(until))
                     self._admit()
-            except BaseException:
-                self._withdraw(ticket)
-                raise
 
         async def arun() -> None:
-            ticket = self._enter(arrival)
-            try:
-                if not ticket.done():
-                    told = asyncio.wrap_future(ticket)
-                    while not ticket.done():
-                        await asyncio.wait({told}, timeout=self._seconds_to_wait(until))
-                        self._admit()
-            except BaseException:
-                self._withdraw(ticket)
-                raise
+            with self._ticket(arrival) as ticket:
+                told = asyncio.wrap_future(ticket)
+                while not ticket.done():
+                    await asyncio.wait({told}, timeout=self._seconds_to_wait(until))
+                    self._admit()
 
         return Call(run, arun)
 
@@ -126,12 +118,19 @@ class CallQueue:
             self._next = max(self._next, now + (self._interval if self._succeeded else max(seconds, self._interval)))
             self._succeeded = False
 
-    def _enter(self, arrival: float) -> Future[None]:
+    @contextmanager
+    def _ticket(self, arrival: float) -> Iterator[Future[None]]:
+        """A future that ends when the caller is admitted; withdrawn if the `with` block raises."""
         ticket: Future[None] = Future()
         with self._lock:
             heapq.heappush(self._waiting, (arrival, next(self._numbers), ticket))
         self._admit()
-        return ticket
+        try:
+            yield ticket
+        except BaseException:
+            if not ticket.cancel():  # it is admitted already
+                self.leave()
+            raise
 
     def _admit(self) -> None:
         """Admit the waiting calls that the limits allow now."""
@@ -159,10 +158,6 @@ class CallQueue:
             raise DeadlineExceeded
         due = self._next - now
         return min(until - now, due) if due > 0 else until - now
-
-    def _withdraw(self, ticket: Future[None]) -> None:
-        if not ticket.cancel():  # it is admitted already
-            self.leave()
 
 
 def _drop_old(times: deque[float], now: float) -> None:

@@ -16,8 +16,9 @@ Every limit on the threads of a search:
     LIMITED_CALLS_MAX   calls with a time limit that have not returned    each reranker, rewriter and extra arm
     SLOT_COUNT          threads that compute at a time                    the process
 
-Further limits: `config.embedder` limits the calls of an embedder, a commit of a ledger takes one thread, and a scan of
-codes takes `stores.dense.int8.SCAN_THREADS_MAX` threads.
+Further limits: `config.embedder` limits the calls of an embedder, whose retries and time limits take one thread for
+blocking searches; a commit of a ledger takes one thread, and a scan of codes takes
+`stores.dense.int8.SCAN_THREADS_MAX` threads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, 
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,7 +68,7 @@ class Batch:
     """How to make several calls of one kind as one call. They differ only in their items."""
 
     kind: Hashable
-    """Equal for calls that can be made together."""
+    """Equal for calls that can be made together; None: the call stands for several already, and is made alone."""
     items: Sequence[Any]
     run: Callable[[Sequence[Any]], Any]
     """From items to the result of one call for all of them."""
@@ -87,9 +88,7 @@ class Call:
     arun: Callable[[], Awaitable[Any]] | None = None
     """Makes the call without blocking; None: `run` runs in a thread."""
     batch: Batch | None = None
-    """None: the call is never part of a batch."""
-    prepare: Callable[[], Awaitable[Call]] | None = None
-    """Awaited on an event loop; returns the call that is made in place of this one. None: this one is made."""
+    """None: the call is made alone."""
 
     @classmethod
     def batched(
@@ -101,15 +100,19 @@ class Call:
         prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None,
     ) -> Call:
         """A call for these items that may be made together with others of its kind; arguments as in `Batch`."""
+        return cls(lambda: part(run(items), slice(0, len(items))), batch=Batch(kind, items, run, part, prepare))
 
-        call = cls(lambda: part(run(items), slice(0, len(items))), batch=Batch(kind, items, run, part, prepare))
-        if prepare is None:
-            return call
+    @property
+    def kind(self) -> Hashable:
+        """`Batch.kind`; None for a call that is made alone."""
+        return None if self.batch is None else self.batch.kind
 
-        async def prepared() -> Call:
-            return cls.batched(kind, await prepare(items), run, part)
-
-        return replace(call, prepare=prepared)
+    async def prepared(self) -> Call:
+        """The call that an event loop makes: for the items that `Batch.prepare` returns; without `prepare` this one."""
+        if self.batch is None or self.batch.prepare is None:
+            return self
+        items = await self.batch.prepare(self.batch.items)
+        return Call.batched(self.batch.kind, items, self.batch.run, self.batch.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ def merged_calls(
     """
     groups: dict[Hashable, list[int]] = {}
     for index, call in enumerate(calls):
-        groups.setdefault(("alone", index) if call.batch is None else ("batch", call.batch.kind), []).append(index)
+        groups.setdefault((call.kind, index if call.kind is None else None), []).append(index)
 
     def split(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
         outcomes: list[CallOutcome] = [None] * len(calls)
@@ -189,18 +192,8 @@ def _merged(calls: Sequence[Call]) -> Call:
             batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
         ]
 
-    def made(items: Sequence[Any]) -> Call:
-        return Call(lambda: run(items))
-
     items = [item for batch in batches for item in batch.items]
-    prepare = batches[0].prepare
-    if prepare is None:
-        return made(items)
-
-    async def prepared() -> Call:
-        return made(await prepare(items))
-
-    return Call(lambda: run(items), prepare=prepared)
+    return Call.batched(None, items, run, lambda outcomes, _: outcomes, batches[0].prepare)
 
 
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
@@ -235,7 +228,9 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
 
 def blocks(calls: tuple[Call, ...]) -> bool:
     """Whether the tuple is one call that must be made in a thread, and need not be prepared first."""
-    return len(calls) == 1 and calls[0].arun is None and calls[0].prepare is None
+    if len(calls) != 1 or calls[0].arun is not None:
+        return False
+    return calls[0].batch is None or calls[0].batch.prepare is None
 
 
 def drive(body: Body[T], workers: Workers) -> T:
@@ -261,8 +256,8 @@ def drive(body: Body[T], workers: Workers) -> T:
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
     """The body's result, without blocking the event loop.
 
-    At its first blocking call the body moves to a worker thread; a single call with `prepare` is prepared on the loop
-    first. The body returns to the loop when it yields calls that do not block, or several.
+    At its first blocking call, which is prepared on the loop, the body moves to a worker thread. It returns to the loop
+    when it yields a call that does not block or has to be prepared, or several.
 
     Args:
         body: Runs on the loop or in a worker, never in both at once.
@@ -271,16 +266,16 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
     try:
         calls = next(body)
         while True:
-            if not on_loop and blocks(calls):
-                left = await workers.run(body, calls)
+            if not on_loop and len(calls) == 1 and calls[0].arun is None:
+                try:
+                    call = await calls[0].prepared()
+                except Exception as error:  # noqa: BLE001 - the body decides how to go on
+                    calls = body.send([CallFailure(error)])
+                    continue
+                left = await workers.run(body, (call,))
                 if isinstance(left, Finished):
                     return left.result  # type: ignore[no-any-return]
                 calls = left
-            elif not on_loop and len(calls) == 1 and calls[0].prepare is not None:
-                try:
-                    calls = (await calls[0].prepare(),)
-                except Exception as error:  # noqa: BLE001 - the body decides how to go on
-                    calls = body.send([CallFailure(error)])
             elif not calls:
                 await asyncio.sleep(0)
                 calls = body.send([])
@@ -302,8 +297,7 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
             await asyncio.sleep(HEAD_START)
         async with free:
             try:
-                if call.prepare is not None:
-                    call = await call.prepare()
+                call = await call.prepared()
                 if call.arun is not None:
                     return await call.arun()
             except Exception as error:  # noqa: BLE001 - the body decides how to go on

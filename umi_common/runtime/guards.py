@@ -12,11 +12,12 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar
 
-from umi_common.runtime.calls import LIMITED_CALLS_MAX, free_slots
+from umi_common.runtime.calls import LIMITED_CALLS_MAX, Call, free_slots
 from umi_common.runtime.forks import renew_in_child
 
 T = TypeVar("T")
@@ -26,9 +27,15 @@ BreakerState = Literal["closed", "open", "half-open"]
 class DeadlineExceeded(Exception):
     """The call did not return within its time limit."""
 
+    def __str__(self) -> str:
+        return "no reply in time"
+
 
 class TooManyCalls(Exception):
     """The limiter's largest number of calls is running, or the process cannot start a thread."""
+
+    def __str__(self) -> str:
+        return "too many of its calls have not returned"
 
 
 class ThreadLimiter(Executor):
@@ -54,7 +61,7 @@ class ThreadLimiter(Executor):
             DeadlineExceeded: After `seconds`. The call continues in its thread and its outcome is dropped.
             TooManyCalls: If the limit is reached.
         """
-        future = self.start(function)
+        future = self.submit(function)
         try:
             return future.result(timeout=seconds)
         except FutureTimeout:
@@ -67,29 +74,43 @@ class ThreadLimiter(Executor):
 
         If it is cancelled, the function continues in its thread and its outcome is dropped.
         """
-        # With `run_in_executor` and not `start`, because the virtual clock of tests counts the calls of the former.
+        # With `run_in_executor` and not `submit`, because the virtual clock of tests counts the calls of the former.
         running = asyncio.get_running_loop().run_in_executor(self, function)
         return await awaited(running, seconds)
 
-    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Start `function(*args, **kwargs)`; the method of `Executor` that `run_in_executor` calls."""
-        return self.start(partial(function, *args, **kwargs))
+    def limited(
+        self, function: Callable[[], T], seconds: float, afunction: Callable[[], Awaitable[T]] | None = None
+    ) -> Call:
+        """A `Call` of `function` with a time limit; raises as `call`.
 
-    def start(self, function: Callable[[], T], wait_seconds: float = 0.0) -> Future[T]:
-        """Start `function()` in a thread and return its future.
+        Args:
+            afunction: Awaited on an event loop in place of `function`. None, or if it raises NotImplementedError, as
+                subclasses of a framework's base class without async code do: `function` is called.
+        """
+
+        async def arun() -> T:
+            if afunction is not None:
+                with suppress(NotImplementedError):
+                    return await awaited(afunction(), seconds)
+            return await self.acall(function, seconds)
+
+        return Call(lambda: self.call(function, seconds), arun)
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Start `function(*args, **kwargs)` in a thread and return its future.
 
         Raises:
-            TooManyCalls: If the limit is reached and no call returns within `wait_seconds`.
+            TooManyCalls: If the limit is reached.
         """
         try:
-            self._free.get(timeout=wait_seconds)
+            self._free.get_nowait()
         except Empty:
             raise TooManyCalls from None
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # a running future cannot be cancelled
         context = contextvars.copy_context()  # tracing libraries keep the current span there
         try:
-            work = partial(context.run, self._work, function, future)
+            work = partial(context.run, self._work, partial(function, *args, **kwargs), future)
             threading.Thread(target=work, daemon=True, name="umi-timed").start()
         except RuntimeError:  # the process cannot start another thread
             self._free.put(None)

@@ -188,7 +188,7 @@ class _Task:
     @property
     def batchable(self) -> bool:
         """Whether the next call can be answered together with others."""
-        return self.calls[0].batch is not None
+        return self.calls[0].kind is not None
 
     def step(self, outcome: CallOutcome) -> None:
         """Send the body an outcome, and run it to its next calls or its end."""

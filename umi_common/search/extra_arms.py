@@ -16,7 +16,7 @@ from umi_common.embedders.sparse import SparseEncoder
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.runtime.calls import Call, CallFailure, CallOutcome
-from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
+from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.losses import log_bug
 from umi_common.search.request import SearchRequest
 from umi_common.search.sparse_index import SparseIndex
@@ -193,22 +193,15 @@ class _BadReply(Exception):
 
 def _call(arm: Arm, limiter: ThreadLimiter, request: SearchRequest, config: ExtraArmsConfig) -> Call:
     arguments = request.query, config.depth, request.where, request.time_range
-    search = partial(arm.search, *arguments)
 
-    async def asearch(function: AsyncArmSearch) -> ArmReply:
-        return await function(*arguments)  # inside a coroutine, so that `awaited` gets errors raised before the await
+    def search() -> ArmHits:
+        return _read(arm.search(*arguments), config.depth)
 
-    def run() -> ArmHits:
-        return _read(limiter.call(search, config.timeout_seconds), config.depth)
+    async def asearch(function: AsyncArmSearch) -> ArmHits:
+        return _read(await function(*arguments), config.depth)
 
-    async def arun() -> ArmHits:
-        if arm.asearch is None:
-            reply = await limiter.acall(search, config.timeout_seconds)
-        else:
-            reply = await awaited(asearch(arm.asearch), config.timeout_seconds)
-        return _read(reply, config.depth)
-
-    return Call(run, arun)
+    without_blocking = None if arm.asearch is None else partial(asearch, arm.asearch)
+    return limiter.limited(search, config.timeout_seconds, without_blocking)
 
 
 def _read(reply: ArmReply, depth: int) -> ArmHits:
@@ -232,8 +225,5 @@ def _read(reply: ArmReply, depth: int) -> ArmHits:
 
 def _reason(error: Exception) -> str:
     """The failure in a few words. The message of the arm's error is left out, because it may hold the query."""
-    if isinstance(error, DeadlineExceeded):
-        return "no reply in time"
-    if isinstance(error, TooManyCalls):
-        return "too many of its calls have not returned"
-    return str(error) if isinstance(error, _BadReply) else f"failed with {type(error).__name__}"
+    stated = isinstance(error, (DeadlineExceeded, TooManyCalls, _BadReply))
+    return str(error) if stated else f"failed with {type(error).__name__}"

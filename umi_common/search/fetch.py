@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
-from typing import TypeVar
 
 import numpy as np
 
 from umi_common.context.budget import AssemblyPolicy
 from umi_common.errors import StoreUnavailable
 from umi_common.filters import Filter
-from umi_common.pool import Floats, Ints, Pool
+from umi_common.pool import Ints, Pool
 from umi_common.protocols import Store, chunk_passes
 from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, group_of
 from umi_common.ranking.fusion import falling_ranks
@@ -25,8 +23,6 @@ from umi_common.search.recall import Components, Recalled, ask_chunks
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, Degradation, Hit, Signal, TimeRange
-
-Number = TypeVar("Number", int, float)
 
 
 def fetch(
@@ -85,7 +81,7 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
     """
     ids = pool.ids_at(rows)
     get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
-    if get_versions is None or not len(pool.version):
+    if get_versions is None or not pool.version.any():
         return ask_chunks(store, ids)
     pairs = list(zip(ids, pool.version[rows].tolist(), strict=True))
     return Call.batched(
@@ -141,10 +137,6 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     may have the relevance of another row.
     """
     rows = ranked.order[:limit]
-    ids = pool.ids_at(rows)
-    scores = ranked.scores[rows].tolist()
-    stages = _by_row({name: after[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
-    ranks = _by_row({name: falling_ranks(after)[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
     folded: dict[int, list[str]] = {}
     for row, reason, by in ranked.suppressed:
         if by is not None and reason in FOLDED:
@@ -152,47 +144,34 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     references = referring(pool, ranked.stages["references"]) if "references" in ranked.stages else {}
     known = ranked.relevance
     relevance = [None] * len(rows) if known is None else np.sort(known[rows])[::-1].tolist()
-    each = zip(ids, rows.tolist(), scores, _signals(pool, rows), stages, ranks, relevance, strict=True)
+    extra_ranks = {arm: falling_ranks(scores) for arm, scores in pool.extra.items()}
+    ranks = {name: falling_ranks(scores) for name, scores in ranked.stages.items()}
     return tuple(
         Hit(
-            chunks[id],
-            score,
-            rank,
-            signals,
-            after,
-            rank_after,
+            chunks[pool.ids[row]],
+            float(ranked.scores[row]),
+            at + 1,
+            _signals(pool, row, extra_ranks),
+            {name: float(scores[row]) for name, scores in ranked.stages.items()},
+            {name: int(each[row]) for name, each in ranks.items()},
             tuple(folded.get(row, ())),
-            relevant,
-            named=bool(len(pool.named) and pool.named[row]),
+            relevance[at],
+            named=bool(pool.named[row]),
             through=pool.ids[references[row]] if row in references else None,
         )
-        for rank, (id, row, score, signals, after, rank_after, relevant) in enumerate(each, start=1)
+        for at, row in enumerate(rows.tolist())
     )
 
 
-def _by_row(columns: Mapping[str, Sequence[Number]], count: int) -> list[dict[str, Number]]:
-    """For each of `count` rows a dict of its values by column."""
-    return [{name: values[row] for name, values in columns.items()} for row in range(count)]
-
-
-def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
-    """For each row the signals of every arm: for the query, then for each of its variations."""
-    columns: list[list[Signal]] = []
-    for variation in range(pool.variations):
-        for arm, scores, ranks in _answering_arms(pool):
-            stated = [rank or None for rank in ranks[variation][rows].tolist()]
-            columns.append(list(map(Signal, repeat(arm), repeat(variation), stated, scores[variation][rows].tolist())))
-    extra = [_of_extra_arm(arm, scores, rows) for arm, scores in pool.extra.items()]
-    return (tuple(signal for signal in each if signal is not None) for each in zip(*columns, *extra, strict=True))
-
-
-def _answering_arms(pool: Pool) -> Sequence[tuple[str, Floats, Ints]]:
-    """The store's arms that answered."""
+def _signals(pool: Pool, row: int, extra_ranks: Mapping[str, Ints]) -> tuple[Signal, ...]:
+    """The signals of a row: of the store's arms that answered, for the query and then for each of its variations; then
+    of the extra arms that found it."""
     arms = ("lexical", pool.lexical, pool.lexical_rank), ("dense", pool.dense, pool.dense_rank)
-    return {"text": arms[:1], "vector": arms[1:]}.get(pool.mode, arms)
-
-
-def _of_extra_arm(arm: str, scores: Floats, rows: Ints) -> list[Signal | None]:
-    """The extra arm's signal for each row; None where it did not find the row."""
-    pairs = zip(falling_ranks(scores)[rows].tolist(), scores[rows].tolist(), strict=True)
-    return [Signal(arm, 0, rank, score) if score > 0 else None for rank, score in pairs]
+    own = [
+        Signal(arm, variation, int(ranks[variation, row]) or None, float(scores[variation, row]))
+        for variation in range(pool.variations)
+        for arm, scores, ranks in {"text": arms[:1], "vector": arms[1:]}.get(pool.mode, arms)
+    ]
+    scores_of = {arm: float(scores[row]) for arm, scores in pool.extra.items()}
+    extra = [Signal(arm, 0, int(extra_ranks[arm][row]), score) for arm, score in scores_of.items() if score > 0]
+    return (*own, *extra)

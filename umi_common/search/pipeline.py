@@ -25,8 +25,7 @@ from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.reorder.stages import ReorderStage, reorder_stages
 from umi_common.search.request import SearchRequest
-from umi_common.search.trace import TraceBuilder
-from umi_common.telemetry import observed_context, observed_search
+from umi_common.search.trace import TraceBuilder, observed_context, observed_search
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
 READ_OF_EACH_ARM = 50

@@ -45,7 +45,7 @@ def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | Non
         yield "feedback", "feedback", feedback.apply, config.feedback
     if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
         yield "neighbours", "neighbours", neighbours.apply, config
-    if config.references.enabled and (pool.links is not None or len(pool.named)):
+    if config.references.enabled and (pool.links is not None or pool.named.any()):
         yield "references", "references", references.apply, config.references
     if boost is not None:
         yield "when", "lift period", period.apply, boost

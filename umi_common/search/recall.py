@@ -18,7 +18,7 @@ from umi_common.protocols import Probe, RecallRequest, Store, Strategy
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.query.time.find import When
-from umi_common.query.time.written import written
+from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug
 from umi_common.search.extra_arms import ArmHits, ExtraArms

@@ -1,15 +1,44 @@
-"""Collects the trace of one search: stages with times and facts, and degradations."""
+"""The trace of one search or context: collected stage by stage; then counted, logged (at DEBUG) and exported.
+
+Spans and metrics go to OpenTelemetry. They are made only if the process has imported OpenTelemetry's API and set up an
+SDK; umi imports neither. Spans, metrics and log lines hold numbers, names of parts of umi, and the facts named in
+`WORDS`. They never hold ids, or the text of a query, chunk or prompt.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from umi_common.context.budget import AssembledContext
 from umi_common.protocols import OnStage
-from umi_common.types import Degradation, Stage, Trace
+from umi_common.ranking.duplicates import FOLDED
+from umi_common.runtime.calls import Body
+from umi_common.stores.search_counts import SearchCounter
+from umi_common.types import Degradation, SearchResult, Stage, Trace
+
+if TYPE_CHECKING:
+    from umi_common.config import UmiConfig
+    from umi_common.search.recall import Components
+    from umi_common.search.request import SearchRequest
+
+log = logging.getLogger("umi")
+
+WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
+"""Names of facts of stages that are written although they are strings; other strings may hold words of the query."""
+COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
+HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
+"""Fields of `SearchMetrics` that are counters or histograms of OpenTelemetry, named `umi.<field>`, and their units."""
+SearchBody = Callable[..., Body[SearchResult]]
+ContextBody = Callable[..., Body[AssembledContext]]
 
 
 @dataclass(slots=True)
@@ -48,3 +77,198 @@ class TraceBuilder:
     def build(self) -> Trace:
         """The stages that have ended, and the time since the search started."""
         return Trace(tuple(self.stages), (time.perf_counter() - self.started) * 1e3)
+
+
+def observed_search(search: SearchBody) -> SearchBody:
+    """Wrap a search so that it is counted, logged and traced when it ends."""
+
+    @wraps(search)
+    def body(components: Components, request: SearchRequest, *others: Any) -> Body[SearchResult]:
+        begun, parent = time.time_ns(), components.parent or _caller()
+        try:
+            result = yield from search(components, request, *others)
+        except Exception as error:
+            components.counter.add({"failures": 1})
+            log.debug("search failed with %s", type(error).__name__)
+            _end_failed(_span("umi.search", begun, parent), error)
+            raise
+        _count(components.counter, request, result)
+        _log(request, result)
+        span = _span("umi.search", begun, parent)
+        if span is not None:
+            span.set_attributes(_search_facts(components.config, request, result))
+            _stage_spans(span, begun, result.trace)
+            span.end(begun + int(result.trace.milliseconds * 1e6))
+        return result
+
+    return body
+
+
+def observed_context(assembled: ContextBody) -> ContextBody:
+    """Wrap the assembly of a context so that it is logged and traced; the span of its search becomes a child span."""
+
+    @wraps(assembled)
+    def body(components: Components, *others: Any) -> Body[AssembledContext]:
+        span = _span("umi.context", time.time_ns(), _caller())
+        if span is not None:
+            components = replace(components, parent=_api("set_span_in_context")(span))
+        try:
+            context = yield from assembled(components, *others)
+        except BaseException as error:  # also if it was cancelled: the span must end
+            _end_failed(span, error)
+            raise
+        stats = context.stats
+        log.debug("context: %d parts, %d of %d tokens", len(context), stats.tokens, stats.budget)
+        if span is not None:
+            span.set_attributes(_context_facts(context))
+            span.end()
+        return context
+
+    return body
+
+
+def _count(counter: SearchCounter, request: SearchRequest, result: SearchResult) -> None:
+    rewrite = _facts(result.trace, "rewrite")
+    added = {
+        "searches": 1,
+        "fallbacks": int(bool(result.degraded)),
+        "llm_calls": rewrite.get("attempts", 0),
+        "cache_hits": int(rewrite.get("cached", False)),
+        "milliseconds": result.trace.milliseconds,
+        "hits": len(result),
+    }
+    counter.add(added)
+    provider = getattr(sys.modules.get("opentelemetry.metrics"), "get_meter_provider", None)
+    if provider is not None:
+        kind = {"strategy": request.strategy, "mode": result.mode}
+        for name, record in _instruments(provider()).items():
+            record(added[name], kind)
+
+
+@lru_cache(maxsize=1)
+def _instruments(provider: Any) -> dict[str, Callable[..., None]]:
+    """By field of `SearchMetrics`, the function that records its value with OpenTelemetry."""
+    meter = provider.get_meter("umi")
+    record = {name: meter.create_counter(f"umi.{name}", unit).add for name, unit in COUNTERS.items()}
+    return record | {name: meter.create_histogram(f"umi.{name}", unit).record for name, unit in HISTOGRAMS.items()}
+
+
+def _log(request: SearchRequest, result: SearchResult) -> None:
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug(
+            "search: %d hits in %.1f ms, mode %s, a query of %d characters, without %s; %s",
+            len(result),
+            result.trace.milliseconds,
+            result.mode,
+            len(request.query),
+            ", ".join(loss.part for loss in result.degraded) or "nothing",
+            ", ".join(f"{stage.name} {stage.milliseconds:.1f} ms {_plain(stage.facts)}" for stage in result.trace),
+        )
+
+
+def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResult) -> dict[str, Any]:
+    """The attributes of a search's span; docs/observability.md says what each means."""
+    recall, rewrite = _facts(result.trace, "recall"), _facts(result.trace, "rewrite")
+    lost = tuple(loss.part for loss in result.degraded)
+    folded = sum(gone.reason in FOLDED for gone in result.suppressed)
+    return {
+        "query_len": len(request.query),
+        "top_k": request.limit,
+        "strategy": request.strategy,
+        "mode": result.mode,
+        "rrf_k": config.fusion.rrf_k,
+        "mmr_lambda": config.mmr.trade_off,
+        "timeout_ms": config.recall.embedder_timeout_seconds * 1e3,
+        "candidates": _facts(result.trace, "recall variations").get("candidates", recall.get("candidates", 0)),
+        "results": len(result),
+        "bm25_results": _ranked_by(result, "lexical"),
+        "dense_results": _ranked_by(result, "dense"),
+        "bm25_status": _bm25_status(request.strategy, lost, recall),
+        "dedup_ratio": folded / max(1, folded + len(result)),
+        "deep_search": result.deep_search_used,
+        "attempts": rewrite.get("attempts", 0),
+        "degraded": lost,
+        "fallback_used": bool(lost),
+        "time_to_first_result_ms": result.trace.milliseconds,
+    }
+
+
+def _bm25_status(strategy: str, lost: tuple[str, ...], recall: Mapping[str, Any]) -> str:
+    """The state of the lexical arm: "off" (not requested), "error", "empty" (a store without chunks) or "ready"."""
+    if strategy == "vector":
+        return "off"
+    if "lexical" in lost:
+        return "error"
+    return "empty" if recall.get("chunks") == 0 else "ready"
+
+
+def _ranked_by(result: SearchResult, arm: str) -> int:
+    """Number of hits that the arm ranked, for the query or for a variation."""
+    return sum(any(signal.arm == arm and signal.rank is not None for signal in hit.signals) for hit in result)
+
+
+def _context_facts(context: AssembledContext) -> dict[str, Any]:
+    stats = context.stats
+    return {
+        "tokens": stats.tokens,
+        "budget": stats.budget,
+        "budget_used": stats.tokens / max(1, stats.budget),
+        "parts": len(context),
+        "files_touched": stats.sources,
+        "dedup_ratio": stats.duplication_ratio,
+        "degraded": tuple(loss.part for loss in context.degraded),
+    }
+
+
+def _facts(trace: Trace, name: str) -> Mapping[str, Any]:
+    """The facts of the first stage of this name; {} if it did not run."""
+    return next((stage.facts for stage in trace if stage.name == name), {})
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that are numbers, or strings named in `WORDS`."""
+    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in facts.items()}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (bool, int, float)) or (name in WORDS and isinstance(value, str))
+    }
+
+
+def _stage_spans(span: Any, begun: int, trace: Trace) -> None:
+    """Make a child span for each stage; `begun` is the start of the search in nanoseconds since 1970."""
+    context = _api("set_span_in_context")(span)
+    tracer = _api("get_tracer")("umi")
+    for stage in trace:
+        start = begun + int(stage.offset * 1e6)
+        child = tracer.start_span(f"umi.{stage.name}", context, attributes=_plain(stage.facts), start_time=start)
+        child.end(start + int(stage.milliseconds * 1e6))
+
+
+def _span(name: str, begun: int, parent: Any) -> Any:
+    """A new span; None if no SDK is set up, or if it does not record this span."""
+    get_tracer = _api("get_tracer")
+    if get_tracer is None:
+        return None
+    span = get_tracer("umi").start_span(name, parent, start_time=begun)
+    return span if span.is_recording() else None
+
+
+def _end_failed(span: Any, error: BaseException) -> None:
+    """End the span, if there is one, with the type of the error; its message may hold the query and is left out."""
+    if span is not None:
+        span.set_attribute("error.type", type(error).__name__)
+        span.set_status(_api("StatusCode").ERROR)
+        span.end()
+
+
+def _caller() -> Any:
+    """The caller's OpenTelemetry context, read at the start because a search may end in another thread; None without
+    OpenTelemetry's API."""
+    in_context = _api("set_span_in_context")
+    return None if in_context is None else in_context(_api("get_current_span")())
+
+
+def _api(name: str) -> Any:
+    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported that, and so has no SDK."""
+    return getattr(sys.modules.get("opentelemetry.trace"), name, None)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat
 from types import NoneType
 from typing import Any
 
@@ -21,12 +19,13 @@ from umi_common.embedders.attempts import UNKNOWN_ATTEMPTS, Attempts, attempts, 
 from umi_common.embedders.cache import LruCache
 from umi_common.embedders.default import PackagedModel
 from umi_common.embedders.documents import batches_of
+from umi_common.embedders.loop_thread import LoopThread
 from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
-from umi_common.protocols import Embedder, RecallRequest
+from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
-from umi_common.runtime.calls import Call, adrive, drive
-from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, as_exception, awaited
+from umi_common.runtime.calls import Call, adrive
+from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
@@ -51,7 +50,7 @@ class _Job:
     texts: list[str]
     state: Attempts = field(default_factory=Attempts)
     outcome: Any = None
-    """What the model returned, or an exception; None: it has not returned."""
+    """What the model returned, or an exception; None: the job was cancelled."""
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ class QueryEmbedder:
     An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
     that takes one query per call gets up to `embedder.concurrency` calls at a time. One that takes several gets half as
     many; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit continues
-    in a thread of its own, and its outcome is dropped.
+    in a thread of its own, and its outcome is dropped. A blocking caller waits for an event loop in a thread.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -93,6 +92,7 @@ class QueryEmbedder:
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
         self._cache: LruCache[str, Vectors] = LruCache(config.cached_queries)
         self._workers = Workers()
+        self._loop_thread = LoopThread("umi-embed-queries")
         self._groups: dict[tuple[asyncio.AbstractEventLoop, float, int], _Group] = {}
 
     @property
@@ -117,22 +117,12 @@ class QueryEmbedder:
         """A `QueryVector` for each text; blocks. `dim`: their expected dimension; 0: any."""
         if self.in_place:
             return list(_checked_rows(self._embedder.embed_queries(texts), len(texts), dim))
-        known, jobs = self._jobs(texts, dim)
-        entered = bool(jobs) and self._breaker.enter()
-        if entered:
-            until = time.monotonic() + seconds * self._rounds(jobs)
-            try:
-                self._run(jobs, seconds, until)
-                jobs += (apart := _apart(jobs))
-                self._run(apart, seconds, until)
-            finally:
-                self._record_replies(jobs)
-        return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
+        return self._loop_thread.run(lambda: self._embed_each(texts, seconds, dim, in_threads=True))
 
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
         """`embed_each` for an event loop, which it does not block."""
         if self._one_by_one:
-            return await self._aembed_each(texts, seconds, dim)
+            return await self._embed_each(texts, seconds, dim)
         key = asyncio.get_running_loop(), seconds, dim
         group = self._groups.setdefault(key, _Group())
         start = len(group.texts)
@@ -146,20 +136,27 @@ class QueryEmbedder:
         self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group
     ) -> list[QueryVector]:
         del self._groups[key]
-        return await self._aembed_each(group.texts, *key[1:])
+        return await self._embed_each(group.texts, *key[1:])
 
-    async def _aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
+    async def _embed_each(
+        self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
+    ) -> list[QueryVector]:
+        """`embed_each`. `in_threads`: The model's async function is not used, because it belongs to another loop."""
         known, jobs = self._jobs(texts, dim)
-        entered = bool(jobs) and self._breaker.enter()
-        if entered:
-            deadline = self._clock() + seconds * self._rounds(jobs)
-            try:
-                await asyncio.gather(*(self._arun(job, seconds, deadline) for job in jobs))
-                jobs += (apart := _apart(jobs))
-                await asyncio.gather(*(self._arun(job, seconds, deadline) for job in apart))
-            finally:
-                self._record_replies(jobs)
-        return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
+        if not jobs:
+            return [known[text] for text in texts]
+        if not self._breaker.enter():
+            paused = EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
+            return [known.get(text, paused) for text in texts]
+        rounds = math.ceil(len(jobs) / self._calls_max)  # each may take the seconds of one search
+        deadline = self._clock() + seconds * rounds
+        try:
+            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs))
+            jobs += (apart := _apart(jobs))
+            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in apart))
+        finally:
+            self._record_replies(jobs)
+        return self._vectors(texts, known, jobs, seconds, dim)
 
     def _jobs(self, texts: Sequence[str], dim: int) -> tuple[dict[str, Vectors], list[_Job]]:
         """The cached vectors by text, and the calls for the other texts."""
@@ -170,66 +167,18 @@ class QueryEmbedder:
         batches = batches_of(missing, range(len(missing)), self._config)
         return known, [_Job([missing[index] for index in batch]) for batch in batches]
 
-    def _rounds(self, jobs: Sequence[_Job]) -> int:
-        """Number of rounds of at most `_calls_max` jobs at a time; each round may take the seconds of one search."""
-        return math.ceil(len(jobs) / self._calls_max)
+    async def _run(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> None:
+        """Call the model for a job, with retries until the deadline, and set the job's outcome."""
+        embed = partial(self._embedder.embed_queries, job.texts)
+        aembed = None if in_threads or self._aembed is None else partial(self._aembed, job.texts)
 
-    def _run(self, jobs: Sequence[_Job], seconds: float, until: float) -> None:
-        """Run the jobs in at most `_calls_max` threads, each job with its retries, and wait for them.
+        def call(left: float) -> Call:
+            return self._threads.limited(embed, min(left, seconds), aembed)
 
-        Args:
-            seconds: Time limit of each job.
-            until: `time.monotonic()` at which the waiting ends, whether the jobs have ended or not.
-        """
-        seconds = min(seconds, until - time.monotonic())
-        if seconds <= 0.0:
-            return
-        waiting = deque(jobs)
-
-        def work() -> None:
-            while True:
-                try:
-                    job = waiting.popleft()
-                except IndexError:  # no job is left
-                    return
-                call, deadline = self._call_of(job, seconds), self._clock() + seconds
-                try:
-                    job.outcome = drive(attempts(call, self._queue, deadline, self._clock, job.state), self._workers)
-                except BaseException as error:  # noqa: BLE001 - no caller in this thread reports it
-                    job.outcome = as_exception(error)
-
-        threads: list[Future[None]] = []
-        for _ in range(min(len(jobs), self._calls_max)):
-            try:
-                threads.append(self._threads.start(work, 0.0 if threads else seconds))  # only the first is waited for
-            except TooManyCalls as error:
-                if not threads:
-                    for job in jobs:
-                        job.outcome = error
-                break  # the threads that were started run all jobs
-        wait_for(threads, max(0.0, until - time.monotonic()))
-        waiting.clear()  # jobs that no thread has begun in time are not run
-
-    async def _arun(self, job: _Job, seconds: float, deadline: float) -> None:
-        body = attempts(self._call_of(job, seconds), self._queue, deadline, self._clock, job.state)
         try:
-            job.outcome = await adrive(body, self._workers)
+            job.outcome = await adrive(attempts(call, self._queue, deadline, self._clock, job.state), self._workers)
         except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
             job.outcome = error
-
-    def _call_of(self, job: _Job, seconds: float) -> Callable[[float], Call]:
-        """A function that takes the seconds left and returns the call of the model."""
-        run = partial(self._embedder.embed_queries, job.texts)
-
-        async def arun(left: float) -> Any:
-            if self._aembed is not None:
-                try:
-                    return await awaited(self._aembed(job.texts), left)
-                except NotImplementedError:  # raised by subclasses of a framework's base class without async code
-                    self._aembed = None
-            return await self._threads.acall(run, left)
-
-        return lambda left: Call(run, partial(arun, min(left, seconds)))
 
     def _record_replies(self, jobs: Sequence[_Job]) -> None:
         """Record for the circuit breaker whether the model replied in time; an error in time counts as a reply."""
@@ -242,20 +191,13 @@ class QueryEmbedder:
             self._breaker.abandoned()
 
     def _vectors(
-        self,
-        texts: Sequence[str],
-        known: dict[str, Vectors],
-        jobs: Sequence[_Job],
-        seconds: float,
-        dim: int,
-        *,
-        entered: bool,
+        self, texts: Sequence[str], known: dict[str, Vectors], jobs: Sequence[_Job], seconds: float, dim: int
     ) -> list[QueryVector]:
-        """A vector or an error for each text, from `known` and the jobs, which ran if `entered`; caches new vectors."""
+        """A vector or an error for each text, from `known` and the jobs that have run; caches new vectors."""
         made: dict[str, QueryVector] = dict(known)
         for job in jobs:
             try:
-                rows = _checked_rows(self._outcome_of(job, seconds, entered=entered), len(job.texts), dim)
+                rows = _checked_rows(_outcome_of(job, seconds), len(job.texts), dim)
             except Exception as error:  # noqa: BLE001 - any error of the model
                 if len(job.texts) > 1 and error is job.outcome:  # its message may name another caller's text
                     error = EmbedderError(type(error).__name__)
@@ -266,20 +208,18 @@ class QueryEmbedder:
                 made.update(own)
         return [made[text] for text in texts]
 
-    @staticmethod
-    def _outcome_of(job: _Job, seconds: float, *, entered: bool) -> Any:
-        """What the model returned; raises the model's error, or an EmbedderError that says why nothing was returned."""
-        outcome = job.outcome
-        if not entered:
-            raise EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
-        if isinstance(outcome, TooManyCalls):
-            raise EmbedderError("too many of its calls have not returned")
-        if outcome is None or isinstance(outcome, DeadlineExceeded):
-            last = "" if job.state.last is None else f", {type(job.state.last).__name__} before"
-            raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){last}")
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+
+def _outcome_of(job: _Job, seconds: float) -> Any:
+    """What the model returned; raises its error, or an EmbedderError that says why nothing was returned."""
+    outcome = job.outcome
+    if isinstance(outcome, TooManyCalls):
+        raise EmbedderError(str(outcome))
+    if isinstance(outcome, DeadlineExceeded):
+        last = "" if job.state.last is None else f", {type(job.state.last).__name__} before"
+        raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){last}")
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def _apart(jobs: Sequence[_Job]) -> list[_Job]:
@@ -301,20 +241,22 @@ def query_vectors(
         InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.
     """
     begun, loaded_before = time.perf_counter(), embedder.load_ms
-    vectors = [[_checked(probe.vector, dim) for probe in request.probes] for request in requests]
-    missing = _missing(requests)
-    if missing:
-        texts, seconds = _texts_and_seconds(requests, missing, embedder)
-        for (search, index), vector in zip(missing, _embedded(embedder, texts, seconds, dim), strict=True):
-            vectors[search][index] = vector
+    for request in requests:
+        for probe in request.probes:
+            _check_vector(probe.vector, dim)
+    texts, seconds = _to_embed(requests, embedder)
+    if texts:
+        requests = _filled(requests, _embedded(embedder, texts, seconds, dim))
     milliseconds, load_ms = (time.perf_counter() - begun) * 1e3, embedder.load_ms - loaded_before
     found: list[Vectors | None] = []
-    for request, trace, own in zip(requests, traces, vectors, strict=True):
-        if request.strategy != "text":
-            trace.facts["embed_ms"] = milliseconds - load_ms
-            if load_ms:
-                trace.facts["load_ms"] = load_ms
-        found.append(None if request.strategy == "text" else _unit_rows(own, trace))
+    for request, trace in zip(requests, traces, strict=True):
+        if request.strategy == "text":
+            found.append(None)
+            continue
+        trace.facts["embed_ms"] = milliseconds - load_ms
+        if load_ms:
+            trace.facts["load_ms"] = load_ms
+        found.append(_unit_rows([probe.vector for probe in request.probes], trace))
     return found
 
 
@@ -332,50 +274,37 @@ def _unit_rows(vectors: Sequence[QueryVector | None], trace: RecallTrace) -> Vec
 
 async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int) -> list[RecallRequest]:
     """The requests with a vector, or an exception, in each probe that has none; see `protocols.Probe`."""
-    missing = _missing(requests)
-    if not missing:
-        return list(requests)
-    texts, seconds = _texts_and_seconds(requests, missing, embedder)
-    return _filled(requests, dict(zip(missing, await embedder.aembed_each(texts, seconds, dim), strict=True)))
+    texts, seconds = _to_embed(requests, embedder)
+    return _filled(requests, await embedder.aembed_each(texts, seconds, dim)) if texts else list(requests)
 
 
 def with_error(requests: Sequence[RecallRequest], error: Exception) -> list[RecallRequest]:
     """The requests with the error in each probe that has no vector, so that nothing is embedded."""
-    return _filled(requests, dict.fromkeys(_missing(requests), error))
+    return _filled(requests, repeat(error))
 
 
-def _filled(requests: Sequence[RecallRequest], made: Mapping[tuple[int, int], QueryVector]) -> list[RecallRequest]:
-    """The requests with a vector or an error for the probes (search, probe) in `made`."""
-    return [
-        replace(
-            request,
-            probes=[
-                replace(probe, vector=made.get((search, index), probe.vector))
-                for index, probe in enumerate(request.probes)
-            ],
-        )
-        for search, request in enumerate(requests)
-    ]
+def _needs_vector(request: RecallRequest, probe: Probe) -> bool:
+    return probe.vector is None and request.strategy != "text"
 
 
-def _missing(requests: Sequence[RecallRequest]) -> list[tuple[int, int]]:
-    """(search, probe) of the probes that need a vector and have none."""
-    return [
-        (search, index)
-        for search, request in enumerate(requests)
-        if request.strategy != "text"
-        for index, probe in enumerate(request.probes)
-        if probe.vector is None
-    ]
-
-
-def _texts_and_seconds(
-    requests: Sequence[RecallRequest], missing: Sequence[tuple[int, int]], embedder: QueryEmbedder
-) -> tuple[list[str], float]:
-    """The texts to embed for the missing probes, and the longest time limit of the requests."""
-    probes = [requests[search].probes[index] for search, index in missing]
+def _to_embed(requests: Sequence[RecallRequest], embedder: QueryEmbedder) -> tuple[list[str], float]:
+    """The texts of the probes that need a vector, and the longest time limit of the requests."""
+    probes = [probe for request in requests for probe in request.probes if _needs_vector(request, probe)]
     texts = [probe.text if embedder.packaged or probe.typed is None else probe.typed for probe in probes]
-    return texts, max(request.embedder_timeout_seconds for request in requests)
+    return texts, max((request.embedder_timeout_seconds for request in requests), default=0.0)
+
+
+def _filled(requests: Sequence[RecallRequest], made: Iterable[QueryVector]) -> list[RecallRequest]:
+    """The requests with these vectors or errors, in order, in the probes that need one."""
+    left = iter(made)
+
+    def filled(request: RecallRequest) -> RecallRequest:
+        probes = [
+            replace(probe, vector=next(left)) if _needs_vector(request, probe) else probe for probe in request.probes
+        ]
+        return replace(request, probes=probes)
+
+    return list(map(filled, requests))
 
 
 def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:
@@ -385,12 +314,11 @@ def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim
         return [error if len(texts) == 1 else EmbedderError(type(error).__name__)] * len(texts)
 
 
-def _checked(vector: QueryVector | None, dim: int) -> QueryVector | None:
-    if not isinstance(vector, np.ndarray):
-        return vector
-    if vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim):
+def _check_vector(vector: QueryVector | None, dim: int) -> None:
+    if isinstance(vector, np.ndarray) and (
+        vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim)
+    ):
         raise InvalidVector(f"a query vector has shape {vector.shape}; expected ({dim or 'dim'},), finite")
-    return vector
 
 
 def _checked_rows(made: Any, count: int, dim: int) -> Vectors:

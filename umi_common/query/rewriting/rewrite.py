@@ -12,8 +12,8 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from umi_common.protocols import Rewriter
 from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.reply import read_reply
 from umi_common.runtime.calls import Body, Call, CallFailure, adrive, drive
-from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
+from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.losses import PAUSED, log_bug
 from umi_common.runtime.workers import Workers
 from umi_common.types import Degradation
@@ -112,17 +112,8 @@ class Rewriting:
     def _call(self, prompt: str, seconds: float) -> Call:
         """The LLM's reply to the prompt within `seconds`."""
         acomplete: Callable[[str], Awaitable[str]] | None = getattr(self._llm, "acomplete", None)
-
-        def complete() -> str:
-            return self._llm.complete(prompt)
-
-        async def without_blocking() -> str:
-            if acomplete is not None:
-                with suppress(NotImplementedError):  # raised by sync-only subclasses of a framework's base class
-                    return await awaited(acomplete(prompt), seconds)
-            return await self._limiter.acall(complete, seconds)
-
-        return Call(lambda: self._limiter.call(complete, seconds), without_blocking)
+        without_blocking = None if acomplete is None else partial(acomplete, prompt)
+        return self._limiter.limited(partial(self._llm.complete, prompt), seconds, without_blocking)
 
     def _body(self, query: str, history: Sequence[str] | None) -> Body[Rewrites]:
         prompt = build_prompt(self.config.template, query, () if history is None else history)

@@ -1,11 +1,10 @@
-"""The time that a query names.
+"""The time that a query names or asks for.
 
 In: a query and the current time. Out: a period, and whether the query limits records to it.
 
-    find         the first period that a query names, and whether the query limits records to it
-    order        whether a query asks for the latest or the first of several texts
-    stated       whether a text states a date in a period
-    written      a day or a month in the words of texts
+    find         the first period that a query names, and whether the query limits records to it; whether it asks for
+                 the latest or the first of several texts
+    stated       whether a text states a date in a period; a day or a month in the words of texts
     vocabulary   English time words, and the register of rules
     dates        dates, months, quarters, seasons, years by name or number
     relative     periods relative to the present: "last week"

@@ -1,4 +1,5 @@
-"""Find the time that a query names: "last week", "two Fridays ago", "in March 2023", relative to a given now.
+"""The time that a query names: "last week", "two Fridays ago", "in March 2023", relative to a given now; and whether it
+asks for the latest or the first of several texts: "current phone", "first report".
 
     a test for time words -> rules (dates.py, relative.py), else numeric dates -> ranges (ranges.py) -> kind
 
@@ -24,9 +25,8 @@ from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_per
 from umi_common.query.time.vocabulary import MONTH, MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.types import TimeRange, as_utc
 
-__all__ = ["When", "find_time"]
-
 TimeKind = Literal["explicit", "fuzzy"]
+TimeOrder = Literal["latest", "first"]
 RULE_MODULES = (dates, relative)
 """Importing them fills RULES."""
 
@@ -92,6 +92,23 @@ _ASKING = re.compile(
 """Words around a period that name no matter of their own."""
 SCOPE_CHARS = 80
 """Characters before a period that are searched for a word such as "messages" or "said"."""
+
+_LATEST = re.compile(
+    r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
+    r"|what['\u2019]?s new|last(?! (?:weeks?|months?|quarters?|years?|nights?|weekends?|decades?|summer|winter|spring"
+    r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b",
+    re.IGNORECASE,
+)
+_FIRST = re.compile(
+    r"\b(?:oldest|earliest|originally|initially|first(?! (?:names?|half|floor|aid|class|place)))\b", re.IGNORECASE
+)
+_OTHER_MEANING = re.compile(
+    r"\bhow long\b.*\blast\b|\bto last\b|\b(?:will|would|can|could|does|do)\b.* last\b\W*$"
+    r"|\blast (?:resort|minute|chance|straw|four|five|six|seven|eight|nine|ten|digits?|letters?|known|words?)\b"
+    r"|\b(?:by|until|till|from|up to|for|just) now\b|\bnow (?:that|and then|playing)\b|\bright now,? (?:i|we)\b"
+    r"|\bfirst (?:thing|of all|come|glance|sight|line|responders?)\b|\bcurrent (?:accounts?|affairs|events)\b",
+    re.IGNORECASE,
+)
 
 
 def find_time(query: str, now: datetime) -> When | None:
@@ -188,3 +205,12 @@ def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> 
     before = _SCOPE_BEFORE.search(query, max(0, start - SCOPE_CHARS), start)
     after = _SCOPE_AFTER.match(query, end)
     return "explicit" if before is not None or after is not None else "fuzzy"
+
+
+def time_order(query: str) -> TimeOrder | None:
+    """Which of several texts on one matter the query asks for; None: any, or both ("from the first to the latest")."""
+    query = _OTHER_MEANING.sub(" ", query)
+    latest, first = _LATEST.search(query), _FIRST.search(query)
+    if latest and first:
+        return None
+    return "latest" if latest else "first" if first else None

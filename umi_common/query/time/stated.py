@@ -1,5 +1,8 @@
-"""Whether a text states a date in a period: "12 March 2023", "12-Mar-23", "12/03/23", "2023-03-12", "20230312",
-"Mar. 2023", "Q1 2023", "2023" and, in a period of at most a month, "12 March"."""
+"""Whether a text states a date in a period, and words that state a day or a month, to search for.
+
+A text may state "12 March 2023", "12-Mar-23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "Q1 2023", "2023" and,
+in a period of at most a month, "12 March".
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from itertools import product
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import MONTH, MONTH_START, month_number, year_number
+from umi_common.query.time.vocabulary import MONTH, MONTH_START, MONTHS, month_number, year_number
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
 """Characters of a text that are read, from its start: some thirty pages. More are a whole file as one chunk, such as a
 log with a date in each line, of which a megabyte took 0.3 s."""
-LONGEST_YEARLESS = timedelta(days=31, hours=1)
-"""Longest period in which dates without a year count; the hour is for clocks that go back."""
+LONGEST_DAY, LONGEST_MONTH = timedelta(hours=25), timedelta(days=31, hours=1)
+"""One hour longer for clocks that go back. In a period longer than a month, dates without a year do not count."""
 SHORTEST_YEAR = timedelta(days=364)
 """Shortest period that a range of years states; a year less a day, for clocks that change."""
 _YEAR = r"(?:18|19|20)\d\d"
@@ -57,6 +60,7 @@ _YEARS = re.compile(
 """Several years: "1994-2001", "2019/20", "1994 to 2001". "2010-12" is a month."""
 LABEL_CHARACTERS = 12
 """Characters before such digits that are searched for the label."""
+GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()  # noqa: SIM905
 
 
 def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: bool = False) -> bool:
@@ -102,7 +106,7 @@ def _is_number(match: re.Match[str]) -> bool:
 
 def _years_without_one(period: TimeRange) -> set[int]:
     """The years that a date without a year may be of: none if the period is too long."""
-    if period.start is None or period.end is None or period.end - period.start > LONGEST_YEARLESS:
+    if period.start is None or period.end is None or period.end - period.start > LONGEST_MONTH:
         return set()
     return {period.start.year, period.end.year}
 
@@ -141,3 +145,17 @@ def _first(given: dict[str, str], *names: str) -> int | None:
 def _inside(stated: CalendarPeriod, period: TimeRange) -> bool:
     start, end = spans.known(stated.start), spans.known(stated.end)
     return (period.start is None or start >= period.start) and (period.end is None or end <= period.end)
+
+
+def written(period: TimeRange) -> str:
+    """Words of texts that state the period, in English and German; "" if it is longer than a month.
+
+    Numeric dates need one form only: the lexical index has the others under the same term; see `stores.lexical`.
+    """
+    start, end = period.start, period.end
+    if start is None or end is None or end - start > LONGEST_MONTH:
+        return ""
+    month, german = (names[start.month - 1] for names in (MONTHS, GERMAN))
+    is_day = end - start <= LONGEST_DAY
+    date = f"{start.day} {month} {start:%Y-%m-%d}" if is_day else f"{month} {start:%Y %m}"
+    return f"{date} {month[:3]} {german}"

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from umi_common.pool import Pool
-from umi_common.query.time.order import TimeOrder
+from umi_common.query.time.find import TimeOrder
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from umi_common.config import RerankConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import Pool
 from umi_common.ranking.fusion import best_first
-from umi_common.runtime.calls import Body, Call, CallFailure
+from umi_common.runtime.calls import Body, CallFailure
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.losses import log_bug
 from umi_common.search.rank import RankedPool
@@ -68,19 +69,13 @@ class Reranking:
         with trace.stage("rerank") as facts:
             best = ranked.order[: self._config.pool].tolist()
             texts = [chunks[pool.ids[row]].indexed_text for row in best]
-            (scores,) = yield (self._call(query, texts),)
+            score = partial(self._score, query, texts)
+            (scores,) = yield (self._limiter.limited(score, self._config.timeout_seconds),)
             ranked, fault = _reordered(ranked, best, scores)
             facts.update(candidates=len(best))
         if fault:
             trace.degrade("reranker", fault, "kept the order without it")
         return ranked
-
-    def _call(self, query: str, texts: Sequence[str]) -> Call:
-        def score() -> Sequence[float]:
-            return self._score(query, texts)
-
-        seconds = self._config.timeout_seconds
-        return Call(lambda: self._limiter.call(score, seconds), lambda: self._limiter.acall(score, seconds))
 
 
 def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from umi_common.config import LateInteractionConfig
 from umi_common.pool import Ints, Pool
-from umi_common.query.time.find import When
-from umi_common.query.time.order import time_order
+from umi_common.query.time.find import When, time_order
 from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool

@@ -181,4 +181,4 @@ def statistics(
     except StoreUnavailable as error:
         trace.lost("chroma", error, "ranked without statistics of the collection")
         return {}
-    return {**background.pool_fields(), "calibration": numbers}
+    return {"background": background, "calibration": numbers}

@@ -80,7 +80,7 @@ def _scans_and_backgrounds(
     background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
     for index, own in slices.items():
         scans[index] = scan and scan.of(own)
-        backgrounds[index] = background.pool_fields(own)
+        backgrounds[index] = {"background": background.of_queries(own)}
     return scans, backgrounds
 
 

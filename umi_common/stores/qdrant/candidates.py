@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -85,9 +84,9 @@ class CandidateRows:
         pool, source = self.in_arms, source_codes(each.source for each in self.candidates)
         listed = (pool.lexical_rank != NOT_RANKED) | (pool.dense_rank != NOT_RANKED)
         of_sources = self.scorer.sources(self.candidates, source, listed)
-        background: dict[str, Any] = {}
+        background = None
         if self.queries is not None:
-            background = cosine_background(cosines(self.statistics.sample, self.queries)).pool_fields()
+            background = cosine_background(cosines(self.statistics.sample, self.queries))
         return replace(
             pool,
             coverage=self.scorer.coverage(),
@@ -99,5 +98,5 @@ class CandidateRows:
             calibration=self.statistics.calibration,
             degraded=tuple(trace.degraded),
             facts=trace.facts,
-            **background,
+            background=background,
         )
