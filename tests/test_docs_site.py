@@ -16,6 +16,8 @@ from urllib.parse import unquote
 import pytest
 from pages.conftest import browser  # noqa: F401 - a fixture
 
+from umi_common import UmiConfig
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -93,6 +95,12 @@ def test_the_public_name_and_its_public_methods_say_what_they_do(path):
         and isinstance(value, (staticmethod, classmethod, property)) | inspect.isfunction(value)
     }
     assert [key for key in methods if not inspect.getdoc(getattr(thing, key))] == []
+
+
+def test_every_section_of_the_settings_has_an_entry_in_the_reference():
+    page = (DOCS / "reference" / "settings.md").read_text()
+    sections = [type(section).__name__ for section in vars(UmiConfig()).values()]
+    assert [name for name in sections if f"- {name}\n" not in page] == []
 
 
 def test_every_page_of_the_reference_shows_what_it_names(site):
