@@ -10,7 +10,7 @@ from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
-"""Two of Okabe and Ito's colours, which differ under every colour blindness; the page sets lighter ones in dark
+"""Two of Okabe and Ito's colours, which differ under every kind of colour blindness; the page sets lighter ones in dark
 mode."""
 OTHER_COLOUR = "var(--umi-other,#009e73)"
 
