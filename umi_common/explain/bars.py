@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from umi_common.context.budget import AssembledContext
-from umi_common.explain.reasons import Step, best_signals, stated
+from umi_common.explain.reasons import Step, best_signals, in_words, stated
 from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
@@ -65,4 +65,4 @@ def left_out_item(suppressed: Suppressed) -> str:
     """One chunk that was left out, and why."""
     by = f", replaced by {escaped(suppressed.by)}" if suppressed.by is not None else ""
     score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
-    return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(suppressed.reason)}{by}</li>"
+    return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(in_words(suppressed.reason))}{by}</li>"
