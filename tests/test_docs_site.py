@@ -129,7 +129,7 @@ def test_the_first_page_is_the_readme_with_links_that_work_in_the_site():
 
     class Page:
         class file:
-            src_uri = "concepts/line.md"
+            src_uri = "concepts/pipeline.md"
 
     assert on_page_markdown("[up](../../README.md#why)", Page, None, None) == "[up](../index.md#why)"
 
@@ -202,7 +202,7 @@ def test_the_site_opens_from_the_disk_without_a_network(browser, site, scheme, w
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get((site / "index.html").as_uri())
     browser.execute_script("localStorage.clear()")  # a visitor's choice would outlast the test before
-    for name in ("index", "filters", "concepts/line", "reference/core"):
+    for name in ("index", "filters", "concepts/pipeline", "reference/core"):
         browser.get((site / f"{name}.html").as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width, name
     ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -39,7 +39,7 @@ TURNS = (
 )
 
 
-def line() -> str:
+def pipeline() -> str:
     """From the query to the prompt."""
     drawing = Drawing(1076, "The pipeline: understand, recall, fuse, rank, assemble")
     drawing.box(20, 10, 310, 40, "“who works at Acme?”", "plain")
@@ -136,7 +136,7 @@ def pool() -> str:
     return drawing.text()
 
 
-def trust() -> str:
+def evidence() -> str:
     """The dense arm's evidence over its distance from the background."""
     drawing = Drawing(420, "Dense evidence grows with the square of the distance from the background")
     drawing.box(10, 10, 500, 400, (), "plain")
@@ -219,10 +219,10 @@ def _weighed(drawing: Drawing, top: float, query: str, decision: Decision, thres
 
 
 PICTURES: dict[str, Callable[[], str]] = {
-    "line": line,
+    "pipeline": pipeline,
     "store": store,
     "pool": pool,
-    "trust": trust,
+    "evidence": evidence,
     "shares": shares,
     "gate": gate,
     "scale": scale,
