@@ -32,6 +32,11 @@ PACKAGES = (
 )
 
 
+def parts() -> list[str]:
+    """The parts with saved figures, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
 def load(part: str) -> dict[str, Any] | None:
     """A part's file; None: it was never measured."""
     path = FOLDER / f"{part}.json"

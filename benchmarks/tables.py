@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from benchmarks import results
@@ -68,16 +68,32 @@ def plain(part: str, what: str, fields: dict[str, str]) -> str:
 
 
 def machine() -> str:
-    """Machine and versions of the newest figures."""
-    documents = [document for part in ("bm25", "hybrid", "dense") if (document := results.load(part))]
-    entries = [entry for document in documents for entry in document["sizes"].values()]
-    if not entries:
+    """Each machine with the first and last day of its figures; of all but the first, the parts measured there.
+
+    The first is the machine with the most figures. Then the versions of the newest figures.
+    """
+    documents = {part: document for part in results.parts() if (document := results.load(part))}
+    measured = [(part, entry) for part, document in documents.items() for entry in document["sizes"].values()]
+    if not measured:
         return "Not measured yet."
-    newest = max(entries, key=lambda entry: entry["measured"])
-    made, versions = newest["machine"], newest["versions"]
-    named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    hardware = f"{made['processor']}, {made['cores']} cores, {made['memory_gb']} GB, {made['system']}"
-    return f"{newest['measured'][:10]}, {hardware}; {named}."
+    by_hardware: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for part, entry in measured:
+        made = entry["machine"]
+        hardware = f"{made['processor']}, {made['cores']} cores, {made['memory_gb']} GB, {made['system']}"
+        by_hardware.setdefault(hardware, []).append((part, entry))
+    machines = []
+    for hardware, here in sorted(by_hardware.items(), key=lambda each: -len(each[1])):
+        names = f": {', '.join(dict.fromkeys(part for part, _ in here))}" if machines else ""
+        machines.append(f"{hardware}, {days(entry for _, entry in here)}{names}")
+    newest = max((entry for _, entry in measured), key=lambda entry: entry["measured"])
+    versions = ", ".join(f"{name} {version}" for name, version in newest["versions"].items())
+    return f"{'; '.join(machines)}. Newest versions: {versions}."
+
+
+def days(entries: Iterable[dict[str, Any]]) -> str:
+    """The first and the last day on which these figures were measured; one day if they are equal."""
+    dates = sorted({entry["measured"][:10] for entry in entries})
+    return dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
 
 
 def concurrency() -> str:
@@ -169,7 +185,7 @@ def readme() -> str:
         rows = [row for row in of(part, what) if row["size"] == size]
         cells = {_framework(row["system"]): row.get(field) for row in rows}
         lines.append([title, *(written(cells.get(name)) for name in (ours, "LangChain", "LlamaIndex"))])
-    return table(["", "umi", "LangChain", "LlamaIndex"], lines) + "\n\n" + _short_machine()
+    return table(["", "umi", "LangChain", "LlamaIndex"], lines) + "\n\n" + _short_machine({pick[1] for pick in picks})
 
 
 def _framework(system: str) -> str:
@@ -179,13 +195,12 @@ def _framework(system: str) -> str:
     return "LangChain" if system == "langchain-chroma" else system
 
 
-def _short_machine() -> str:
-    document = results.load("hybrid") or results.load("bm25")
-    if document is None:
+def _short_machine(parts: Iterable[str]) -> str:
+    entries = [entry for part in parts for entry in (results.load(part) or {"sizes": {}})["sizes"].values()]
+    if not entries:
         return "Not measured yet."
-    entry = list(document["sizes"].values())[-1]
-    made = entry["machine"]
-    return f"Medians on {made['cores']} cores ({made['processor']}), {entry['measured'][:10]}; `make bench` repeats it."
+    made = {f"{entry['machine']['cores']} cores ({entry['machine']['processor']})" for entry in entries}
+    return f"Medians on {', '.join(sorted(made))}, {days(entries)}; `make bench` repeats it."
 
 
 def engines() -> str:

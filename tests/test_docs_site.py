@@ -16,6 +16,8 @@ from urllib.parse import unquote
 import pytest
 from pages.conftest import browser  # noqa: F401 - a fixture
 
+from umi_common import UmiConfig
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -95,6 +97,12 @@ def test_the_public_name_and_its_public_methods_say_what_they_do(path):
     assert [key for key in methods if not inspect.getdoc(getattr(thing, key))] == []
 
 
+def test_every_section_of_the_settings_has_an_entry_in_the_reference():
+    page = (DOCS / "reference" / "settings.md").read_text()
+    sections = [type(section).__name__ for section in vars(UmiConfig()).values()]
+    assert [name for name in sections if f"- {name}\n" not in page] == []
+
+
 def test_every_page_of_the_reference_shows_what_it_names(site):
     for page in (DOCS / "reference").glob("*.md"):
         html = (site / "reference" / f"{page.stem}.html").read_text()
@@ -121,7 +129,7 @@ def test_the_first_page_is_the_readme_with_links_that_work_in_the_site():
 
     class Page:
         class file:
-            src_uri = "concepts/line.md"
+            src_uri = "concepts/pipeline.md"
 
     assert on_page_markdown("[up](../../README.md#why)", Page, None, None) == "[up](../index.md#why)"
 
@@ -194,7 +202,7 @@ def test_the_site_opens_from_the_disk_without_a_network(browser, site, scheme, w
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get((site / "index.html").as_uri())
     browser.execute_script("localStorage.clear()")  # a visitor's choice would outlast the test before
-    for name in ("index", "filters", "concepts/line", "reference/core"):
+    for name in ("index", "filters", "concepts/pipeline", "reference/core"):
         browser.get((site / f"{name}.html").as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width, name
     ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")

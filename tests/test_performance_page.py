@@ -33,6 +33,24 @@ def test_a_table_tells_who_was_left_out_and_why(benchmarks, monkeypatch):
     assert made.endswith("Left out: peer at 1k: peer is not installed.")
 
 
+def test_the_page_names_each_machine_with_its_days_and_the_parts_that_were_measured_elsewhere(benchmarks, monkeypatch):
+    def entry(day, processor, version):
+        hardware = {"processor": processor, "cores": 2, "memory_gb": 25, "system": "Linux 6"}
+        return {"measured": f"{day}T10:00+00:00", "machine": hardware, "versions": {"python": version}}
+
+    tables, sizes = (
+        benchmarks("tables"),
+        {"1000": entry("2026-11-21", "Xeon", "3.11"), "10000": entry("2026-11-24", "Xeon", "3.12")},
+    )
+    documents = {"bm25": {"sizes": sizes}, "tail": {"sizes": {"10000": entry("2026-11-23", "EPYC", "3.11")}}}
+    monkeypatch.setattr(tables.results, "parts", lambda: list(documents))
+    monkeypatch.setattr(tables.results, "load", documents.get)
+    assert tables.machine() == (
+        "Xeon, 2 cores, 25 GB, Linux 6, 2026-11-21 to 2026-11-24; EPYC, 2 cores, 25 GB, Linux 6, 2026-11-23: tail. "
+        "Newest versions: python 3.12."
+    )
+
+
 @pytest.mark.parametrize(
     ("value", "written"),
     [(None, "–"), (0.0123, "0.012"), (0.25, "0.25"), (3.14159, "3.1"), (314.2, "314"), (5000, "5,000")],

@@ -322,7 +322,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     """`add_documents` for an event loop."""
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
-        """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids do not matter."""
+        """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids are ignored."""
         within = None if ids is None and where is None else self._where(parse_filter(where))
         self.umi.store.delete(ids, where=within)
         return True

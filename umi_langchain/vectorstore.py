@@ -220,7 +220,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         return self.add_documents(as_documents(texts, metadatas, ids), **options)
 
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
-        """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids do not matter.
+        """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids are ignored.
 
         Raises:
             TypeError: If an option is unknown; it may be meant to narrow what is removed.
@@ -287,7 +287,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """The nearest documents by cosine alone, nearest first, unless adjacent ones of a source raise each other."""
+        """The best documents by cosine, without BM25; best first. Adjacent documents of a source raise each other."""
         return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
     def max_marginal_relevance_search(
@@ -366,7 +366,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         if result.mode == "text" or result.answerable is None:
             lost = "; ".join(f"{loss.part}: {loss.reason}" for loss in result.degraded) or "the strategy is 'text'"
             raise SearchUnavailable(
-                f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); mend that, or "
+                f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); fix that, or "
                 "search without them: similarity_search, similarity_search_with_score"
             )
         if not result.hits and result.answerable:

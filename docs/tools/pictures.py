@@ -39,25 +39,31 @@ TURNS = (
 )
 
 
-def line() -> str:
+def pipeline() -> str:
     """From the query to the prompt."""
-    drawing = Drawing(924, "The pipeline: understand, recall, fuse, rank, assemble")
+    drawing = Drawing(1076, "The pipeline: understand, recall, fuse, rank, assemble")
     drawing.box(20, 10, 310, 40, "“who works at Acme?”", "plain")
     stages = (
-        ("understand", "a period in the words? which route?", "blue", 62),
+        ("understand", "questions, period, route of the query", "teal", 62),
         ("recall", "BM25 and embeddings; if the result", "is weak, the LLM's variations too", "blue", 104),
         ("pool", "candidates as arrays, ids not texts", "plain", 62),
         ("fuse", "evidence of both arms, one score", "teal", 62),
-        ("feedback", "what resembles the best gains", "teal", 62),
+        ("feedback", "chunks like the best ones gain", "teal", 62),
         ("neighbours", "adjacent chunks, the whole source", "teal", 62),
-        ("period, decay", "raise or lower by event time", "teal", 62),
+        ("references", "chunks that the best ones refer to", "teal", 62),
+        ("period, decay", "raise or lower by time", "teal", 62),
         ("fetch", "the texts of the best", "blue", 62),
-        ("rerank, MMR", "if you have a cross-encoder; if it is on", "blue", 62),
+        ("reorder", "by their texts: numbers, phrases", "teal", 62),
+        ("rerank, MMR", "your reranker; diversity, if on", "blue", 62),
         ("assemble", "token budget, stitching, sources", "teal", 62),
     )
     top = 72
     drawing.arrow(175, 50, 175, top - 1)
-    outside = {"recall": (("store", "one call"), ("LLM", "optional")), "fetch": (("store", "the texts"),)}
+    outside = {
+        "recall": (("store", "one call"), ("LLM", "optional")),
+        "fetch": (("store", "the texts"),),
+        "rerank, MMR": (("reranker", "optional"),),
+    }
     for name, *what, fill, height in stages:
         drawing.box(20, top, 310, height, (name, *what), fill)
         drawing.arrow(175, top + height, 175, top + height + 13)
@@ -130,7 +136,7 @@ def pool() -> str:
     return drawing.text()
 
 
-def trust() -> str:
+def evidence() -> str:
     """The dense arm's evidence over its distance from the background."""
     drawing = Drawing(420, "Dense evidence grows with the square of the distance from the background")
     drawing.box(10, 10, 500, 400, (), "plain")
@@ -213,10 +219,10 @@ def _weighed(drawing: Drawing, top: float, query: str, decision: Decision, thres
 
 
 PICTURES: dict[str, Callable[[], str]] = {
-    "line": line,
+    "pipeline": pipeline,
     "store": store,
     "pool": pool,
-    "trust": trust,
+    "evidence": evidence,
     "shares": shares,
     "gate": gate,
     "scale": scale,

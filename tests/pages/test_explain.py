@@ -221,6 +221,20 @@ def test_the_page_shows_the_context_with_tokens_for_each_part():
         assert f"{part.tokens} tokens" in page
 
 
+def test_the_page_and_the_text_say_in_words_why_a_chunk_was_left_out():
+    from umi_common.context.assemble import assemble
+    from umi_common.context.budget import TokenBudget
+
+    hits = (Hit(Chunk("a", "The roof leaks.", source="x"), 1.0, 1), Hit(Chunk("b", "word " * 60, source="y"), 0.5, 2))
+    gone = (Suppressed("c", "relevance"), Suppressed("d", "near-duplicate", "a"))
+    result = SearchResult(hits, "roof", suppressed=gone)
+    context = assemble(hits, budget=TokenBudget(max_total=20), counter=lambda text: len(text.split()))
+    page = result.explain(context=context)
+    assert "Left out of the context: 1" in page and "<b>b</b>: no tokens left in the budget" in page
+    assert "<b>c</b>: relevance below the minimum" in page and "<b>d</b>: near-duplicate, replaced by a" in page
+    assert "left out: c (relevance below the minimum)" in to_text(result, full=True)
+
+
 def test_ranks_beyond_the_shown_hits_follow_below_the_rule_in_order():
     hits = [
         hit(1, signals=[Signal("dense", 0, 90, 0.1)]),

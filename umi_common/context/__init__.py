@@ -2,7 +2,7 @@
 
 In: hits, a budget, a policy, a token counter. Out: an `AssembledContext`.
 
-    assemble   the steps: pack, render, count, take pieces back until every cap holds
+    assemble   the steps: pack, render, count, remove pieces until every cap holds
     budget     the caller's arguments (budget, policy) and the result (context, parts, stats)
     pieces     hits and their neighbours as candidates with a value
     pack       chooses pieces greedily by estimated tokens

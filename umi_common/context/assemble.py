@@ -1,6 +1,6 @@
 """Pack hits into a context within its budget: deterministic, no I/O, and never over a cap by the given counter.
 
-Greedy packing works with estimates. Then the finished text is counted, and pieces are taken back, the last ones first,
+Greedy packing works with estimates. Then the finished text is counted, and pieces are removed, the last chosen first,
 until it is within every cap. One piece is cut to fit into the tokens that are left. If the best hit would not be shown,
 its beginning is chosen first and all is packed again, unless the policy packs by density. If tokens are still left, cut
 pieces are shown further.

@@ -233,7 +233,7 @@ class ContextStats:
 
 @dataclass(frozen=True, slots=True)
 class AssembledContext:
-    """Evidence that fits its budget. `str(context)` is the text; iterating gives the parts."""
+    """The text of a context, its parts and statistics. `str(context)` is the text; iterating gives the parts."""
 
     text: str
     parts: tuple[ContextPart, ...]

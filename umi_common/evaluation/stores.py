@@ -23,7 +23,7 @@ from umi_common.types import Chunk
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
 """One embedder or name for all datasets, a function from a dataset to its embedder, or None: the model that a
-system's settings name, else the embedded default."""
+system's settings name, else the embedded model."""
 DatasetKey = tuple[int, str | None]
 """`id()` of the chunks, which all splits of a dataset share and `Stores` keeps alive; and the name of the model."""
 ARRAYS = ("docs", "queries")

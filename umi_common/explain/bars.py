@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from umi_common.context.budget import AssembledContext
-from umi_common.explain.reasons import Step, best_signals, stated
+from umi_common.explain.reasons import Step, best_signals, in_words, stated
 from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
-"""Two of Okabe and Ito's colours, which differ under every colour blindness; the page sets lighter ones in dark
+"""Two of Okabe and Ito's colours, which differ under every kind of colour blindness; the page sets lighter ones in dark
 mode."""
 OTHER_COLOUR = "var(--umi-other,#009e73)"
 
@@ -65,4 +65,4 @@ def left_out_item(suppressed: Suppressed) -> str:
     """One chunk that was left out, and why."""
     by = f", replaced by {escaped(suppressed.by)}" if suppressed.by is not None else ""
     score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
-    return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(suppressed.reason)}{by}</li>"
+    return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(in_words(suppressed.reason))}{by}</li>"

@@ -18,7 +18,7 @@ from umi_common.errors import InputError
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import MEASURES, Step, decided, steps
+from umi_common.explain.reasons import MEASURES, Step, decided, in_words, steps
 from umi_common.explain.texts import escaped, place
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
@@ -213,8 +213,9 @@ def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
         return ""
     stats = context.stats
     items = "".join(_part(part, stats.budget, words) for part in context)
-    dropped = "".join(f"<li><b>{escaped(gone.id)}</b>: {escaped(gone.reason)}</li>" for gone in stats.dropped)
-    rest = f"<details><summary>Not in it: {len(stats.dropped)}</summary><ul>{dropped}</ul></details>" if dropped else ""
+    dropped = "".join(f"<li><b>{escaped(gone.id)}</b>: {escaped(in_words(gone.reason))}</li>" for gone in stats.dropped)
+    summary = f"<summary>Left out of the context: {len(stats.dropped)}</summary>"
+    rest = f"<details>{summary}<ul>{dropped}</ul></details>" if dropped else ""
     about = "about " if stats.approximate else ""
     facts = f"{about}{stats.tokens} of {stats.budget} tokens, {stats.sources} sources, {len(context)} parts"
     body = f"<p class='facts'>{facts}</p><ol class='parts'>{items}</ol>{rest}"

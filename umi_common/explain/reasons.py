@@ -9,6 +9,16 @@ from umi_common.types import Hit, Signal, Stage
 
 MEASURES = {"lexical": "BM25", "dense": "cosine"}
 FINAL = "final"
+LEFT_OUT = {
+    "mmr": "MMR chose a chunk that is less like the others",
+    "relevance": "relevance below the minimum",
+    "reranker": "dropped by the reranker",
+    "total": "no tokens left in the budget",
+    "source": "no tokens left for its source",
+    "chunk": "its beginning exceeds the limit per chunk",
+    "kind": "of a kind that the policy excludes",
+}
+"""Reasons of `Suppressed` and `Dropped` in words; all others are words already."""
 
 
 class Step(NamedTuple):
@@ -27,6 +37,11 @@ def best_signals(hit: Hit) -> dict[str, Signal]:
         if known is None or _order(signal) < _order(known):
             best[signal.arm] = signal
     return best
+
+
+def in_words(reason: str) -> str:
+    """Why a chunk was left out of a result or a context, for a reader."""
+    return LEFT_OUT.get(reason, reason)
 
 
 def _order(signal: Signal) -> tuple[float, float, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import decided, reasons, steps
+from umi_common.explain.reasons import decided, in_words, reasons, steps
 from umi_common.explain.texts import one_line, place
 from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
@@ -49,7 +49,7 @@ def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str
 
 def _left_out(gone: Suppressed) -> str:
     by = "" if gone.by is None else f", replaced by {gone.by}"
-    return "  " + one_line(f"left out: {gone.id} ({gone.reason}{by})")
+    return "  " + one_line(f"left out: {gone.id} ({in_words(gone.reason)}{by})")
 
 
 def _stage(stage: Stage) -> str:
