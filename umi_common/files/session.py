@@ -14,7 +14,7 @@ from umi_common.files.readers.chunks import RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
-from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, source_of
+from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, real_path, source_of
 from umi_common.files.work import PartOutcome, remove_chunks, sweep
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
@@ -90,7 +90,8 @@ class IngestSession:
         try:
             check_bytes("part_bytes", part_bytes)
             self._others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
-            self._files = self._found()
+            self._read_by = self._found()
+            self._files = [(path, _size(path)) for path in sorted(self._read_by.values())]
         except BaseException:
             checkpoint.close()
             raise
@@ -190,13 +191,13 @@ class IngestSession:
             done = f"{self.report.finished + self.report.unchanged} of {self.report.files} files are in the store"
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
 
-    def _found(self) -> list[tuple[Path, int]]:
-        """Path and size in bytes of each file below the roots."""
+    def _found(self) -> dict[Path, Path]:
+        """The files below the roots, as `files_below`."""
         home: Path | None = getattr(self._store, "path", None)
         home = None if home is None else home.resolve()
-        files = sorted(set(files_below(self._roots, home, self.report, follow_symlinks=self._follow_symlinks)))
-        self.report.files = len(files)
-        return [(path, _size(path)) for path in files]
+        found = files_below(self._roots, home, self.report, follow_symlinks=self._follow_symlinks)
+        self.report.files = len(found)
+        return found
 
     def _todo(self, path: Path, size: int) -> list[FilePart]:
         """The parts of a file that are not in the store."""
@@ -287,15 +288,18 @@ class IngestSession:
             for source in self._checkpoint.sources()
             for path in [path_of(source, self._base)]
             if any(path.is_relative_to(root) for root in self._roots)
-            and (
-                is_no_file(path) or (path not in found and not self._follow_symlinks and is_outside(path, self._roots))
-            )
+            and (is_no_file(path) or (path not in found and self._is_left_out(path)))
         ]
         for start in range(0, len(gone), FILES_AT_ONCE):
             batch = gone[start : start + FILES_AT_ONCE]
             remove_chunks(self._store, batch)
             self._checkpoint.forget(batch)
             self.report.removed += len(batch)
+
+    def _is_left_out(self, path: Path) -> bool:
+        """Whether a path leads through a link to a file that is read by another path, or out of the roots."""
+        read_by = self._read_by.get(real_path(path), path)
+        return read_by != path or (not self._follow_symlinks and is_outside(path, self._roots))
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
         """Count batches in a row on which the embedder failed completely; raises at the FAILURES_MAX-th."""
