@@ -425,6 +425,17 @@ def test_a_bad_file_is_told_the_rest_is_found_and_only_strict_ends_with_1(notes,
     assert len(json.loads(umi("search", "boiler", "--store", tmp_path / "store", "--json").stdout)["hits"]) > 0
 
 
+def test_a_file_that_can_no_longer_be_read_is_counted_as_outdated(notes, tmp_path):
+    lines, command = tmp_path / "lines.jsonl", ("index", tmp_path / "lines.jsonl", notes, "--store", tmp_path / "store")
+    lines.write_text('{"text": "The boiler leaks."}')
+    assert "outdated" not in umi(*command).stdout
+    lines.write_text("nonsense")
+    done = umi(*command)
+    assert "unchanged, 1 outdated; " in done.stdout
+    assert done.stderr.endswith("; what an earlier run stored of it can still be found\n")
+    assert json.loads(umi(*command, "--json").stdout)["outdated"] == 1
+
+
 def chunks_in(where):
     """Chunks that a store holds by now; 0 while it is being created."""
     try:

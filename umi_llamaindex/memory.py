@@ -4,10 +4,16 @@ searched."""
 from __future__ import annotations
 
 import asyncio
+import logging
+import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any
 
+import numpy as np
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory.memory import BaseMemoryBlock
@@ -17,18 +23,28 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import EmbedderError, FilterError, StoreError
-from umi_common.filters import scope
+from umi_common.filters import parse_filter, scope
 from umi_common.frameworks.records import CheckedFields, content_id, time_in
+from umi_common.protocols import pages
 from umi_common.retriever import DualRetriever
-from umi_common.runtime.losses import with_losses
+from umi_common.runtime.losses import warn_once, with_losses
 from umi_common.search.request import end_of
-from umi_common.types import Chunk
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk, Metadata, MetadataValue
 from umi_llamaindex.query import chat_text
+
+log = logging.getLogger("umi")
 
 SESSION_KEY = "session_id"
 """Name of the session's id in calls of LlamaIndex's `Memory` and in the additional_kwargs of messages."""
 TIME_KEY = "timestamp"
 """Key of a message's time in its additional_kwargs."""
+UNEMBEDDED_KEY = "unembedded"
+"""Metadata key of messages without a vector, which came while the embedder failed."""
+STORED_UNEMBEDDED = (
+    "the embedder failed (%s), so messages of a chat are stored without vectors: found by their words alone, and "
+    "embedded with later messages of their user. Logged once."
+)
 
 
 class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
@@ -66,14 +82,17 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     position before it. At least 2 after a message of another day: then they are not joined, and each has its date."""
     _last_day: date | None = PrivateAttr(default=None)
     """Day of the message stored last."""
-    _unstored: list[Chunk] = PrivateAttr(default_factory=list)
+    _unstored: deque[Chunk] = PrivateAttr(default_factory=deque)
     """Messages that could not be stored when they came; tried again after each later call that stores its own."""
+    _unembedded: bool = PrivateAttr(default=True)
+    """Whether the store may hold messages of this user without vectors, perhaps of an earlier process."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
             fields["budget"] = TokenBudget(max_total=fields["budget"])
         super().__init__(**fields)
         scope(user=self.user)  # raises FilterError for an empty name, which would match every user
+        weakref.finalize(self, _tell_lost, self._unstored)
 
     async def _aget(
         self,
@@ -108,13 +127,14 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     ) -> None:
         """Store messages of a session; they are on the disk when it returns.
 
-        Those from the short-term memory are ignored if `accept_short_term_memory` is False.
+        Those from the short-term memory are ignored if `accept_short_term_memory` is False. If the embedder fails, a
+        `HybridStore` keeps them without vectors; a later call that stores its own messages embeds them.
 
         Raises:
             FilterError: If the call names no session, a message neither, and `across_sessions` is False. Nothing is
                 stored.
             EmbedderError, StoreError: If they cannot be stored now. `Memory` does not give them again, so this block
-                keeps them and stores them with later messages.
+                keeps them and stores them with later messages. If it is gone before, a warning tells their number.
         """
         if self.accept_short_term_memory or not from_short_term_memory:
             await asyncio.to_thread(self._store_messages, messages, session_id)
@@ -142,16 +162,48 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             text = chat_text(message)
             if text:
                 chunks.append(self._chunk(message, text, metadata, now))
+        if self._stored(chunks):
+            self._store_waiting()
+
+    def _stored(self, chunks: list[Chunk]) -> bool:
+        """Whether the chunks could be embedded and stored; False: they are stored without vectors.
+
+        Raises:
+            EmbedderError, StoreError: If they could not be stored; `_unstored` holds them then.
+        """
+        store = self.umi.store
         try:
-            self.umi.store.add(chunks)
+            try:
+                store.add(chunks)
+            except EmbedderError as error:
+                if not isinstance(store, HybridStore):
+                    raise
+                marked = [replace(chunk, metadata={**chunk.metadata, UNEMBEDDED_KEY: True}) for chunk in chunks]
+                store.add(marked, vectors=np.zeros((len(marked), store.embedder.dim)))
+                warn_once("memory", "unembedded", STORED_UNEMBEDDED, type(error).__name__)
+                self._unembedded = True
+                return False
         except (EmbedderError, StoreError):
-            self._unstored += chunks
+            self._unstored.extend(chunks)
             raise
-        waiting, self._unstored = self._unstored, []
+        return True
+
+    def _store_waiting(self) -> None:
+        """Store what `_unstored` holds, and embed the user's messages that were stored without vectors."""
+        store, waiting = self.umi.store, list[Chunk]()
+        with suppress(IndexError):  # two calls at once divide what is there
+            while True:
+                waiting.append(self._unstored.popleft())
         try:
-            self.umi.store.add(waiting)
-        except (EmbedderError, StoreError):  # not raised again: `aput` raised when they came
-            self._unstored += waiting
+            store.add(waiting)
+            waiting = []
+            if isinstance(store, HybridStore) and self._unembedded:
+                marked = parse_filter({"user": self.user, UNEMBEDDED_KEY: True})
+                for page in pages(store, where=marked):
+                    store.add([replace(chunk, metadata=_without_mark(chunk.metadata)) for chunk in page])
+                self._unembedded = False
+        except (EmbedderError, StoreError):  # not raised again: `aput` raised or warned when they came
+            self._unstored.extend(waiting)
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:
         stated = time_in(message.additional_kwargs, TIME_KEY)
@@ -185,3 +237,16 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
 
     def _tokenizer(self) -> Any:
         return get_tokenizer() if self.tokenizer_fn is None else self.tokenizer_fn
+
+
+def _without_mark(metadata: Metadata) -> dict[str, MetadataValue]:
+    return {key: value for key, value in metadata.items() if key != UNEMBEDDED_KEY}
+
+
+def _tell_lost(unstored: Sequence[Chunk]) -> None:
+    """Warn of the messages that a block could not store, when it is garbage or the process ends."""
+    if unstored:
+        count = "1 message" if len(unstored) == 1 else f"{len(unstored)} messages"
+        log.warning(
+            "%s of a chat could not be stored; the memory block that held them is gone, and they are lost", count
+        )

@@ -71,6 +71,7 @@ dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 REWRITE_PROMPT = "rewrite"
 """Name of the LLM's prompt among the retriever's prompts."""
+BLANK_QUERY = "a retriever was given a blank query, for which it finds nothing. Logged once."
 UNUSED_STRINGS = "custom_embedding_strs of a query could not be embedded (%s); its text is searched. Logged once."
 CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
 """Options of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
@@ -81,9 +82,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
     with their ids and relationships; `search` and `asearch` return a `SearchResult`, with each hit's ranks and scores.
-    Of a query over 10,000 bytes only the end is searched, and the logger `umi` warns of it. The query's vector is the
-    bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its text. With
-    the prompt "rewrite" the LLM is asked for variations of a query, in deep search.
+    Of a query over 10,000 bytes only the end is searched, and the logger `umi` warns of it. For a blank one `retrieve`
+    finds nothing, so that an engine goes on, and `search` raises EmptyQuery. The query's vector is the bundle's
+    `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its text. With the prompt
+    "rewrite" the LLM is asked for variations of a query, in deep search.
 
     Args:
         umi: The retriever of the core.
@@ -346,7 +348,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
         self._check_callback_manager()
-        return [_Answered(self, answers[row]).retrieve(bundle) for row, bundle in enumerate(bundles)]
+        return [
+            (_Answered(self, answers[row]) if row in answers else self).retrieve(bundle)
+            for row, bundle in enumerate(bundles)
+        ]
 
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
@@ -357,7 +362,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
         self._check_callback_manager()
-        return [await _Answered(self, answers[row]).aretrieve(bundle) for row, bundle in enumerate(bundles)]
+        return [
+            await (_Answered(self, answers[row]) if row in answers else self).aretrieve(bundle)
+            for row, bundle in enumerate(bundles)
+        ]
 
     def get_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """The hits of a search as text for a prompt, within a token budget.
@@ -382,13 +390,13 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return [to_scored_node(hit, self._score) for hit in result]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._nodes_with_events(self.search(query_bundle))
+        return [] if self._is_blank(query_bundle) else self._nodes_with_events(self.search(query_bundle))
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         if overrides(self, UmiRetriever, "_retrieve") and not overrides(self, UmiRetriever, "_aretrieve"):
             return await asyncio.to_thread(self._retrieve, query_bundle)
-        return self._nodes_with_events(await self.asearch(query_bundle))
+        return [] if self._is_blank(query_bundle) else self._nodes_with_events(await self.asearch(query_bundle))
 
     def _nodes_with_events(self, result: SearchResult) -> list[NodeWithScore]:
         send_events(dispatcher, result)
@@ -397,7 +405,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
     def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
         """The queries without a vector of their own, in groups with equal options: (indices, texts, options)."""
         options = [self._options(bundle) for bundle in bundles]
-        remaining = [row for row, bundle in enumerate(bundles) if not _defines_vector(bundle)]
+        remaining = [row for row, bundle in enumerate(bundles) if query_text(bundle) and not _defines_vector(bundle)]
         while remaining:
             group = [row for row in remaining if options[row] == options[remaining[0]]]
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
@@ -422,6 +430,18 @@ class UmiRetriever(OpensStore, BaseRetriever):
             "strategy": "hybrid" if asked.strategy is None else asked.strategy,
             "min_relevance": self._min_relevance if asked.min_relevance is None else asked.min_relevance,
         }
+
+    def _is_blank(self, bundle: QueryBundle) -> bool:
+        """Whether a query has neither text nor vector, as a chat engine's may; a warning tells the first one.
+
+        Raises:
+            FilterError, InputError, InvalidTimeRange: If one of its options is wrong.
+        """
+        if query_text(bundle) or _defines_vector(bundle):
+            return False
+        self._options(bundle)
+        warn_once("query", "blank", BLANK_QUERY)
+        return True
 
     def _must_embed(self, bundle: QueryBundle) -> bool:
         """Whether the query's vector is made from the bundle's `custom_embedding_strs`."""

@@ -198,6 +198,9 @@ LOGS = {
     "iso": "[2024-06-11 19:15] Mira: Nine thousand.\n[2024-06-11 19:16] Jonas: That is fair.\nSecond line.\n",
     "slashes": "[31/05/24, 9:01:00 AM] Mira: Nine\n[11/06/24, 7:16:00 PM] Jonas: Fair\n",
     "dashes": "31-05-2024 19:14 - Mira: Negen\n11-06-2024 19:15 - Bo joined\n11-06-2024 19:16 - Jonas: Redelijk\n",
+    "short dashes": "31-05-24 19:14 - Mira: Negen\n11-06-24 19:16 - Jonas: Redelijk\n",
+    "um": "11.06.24 um 19:15 - Mira: Neun\n11.06.24 um 19:16 Uhr - Jonas: Gut\n",
+    "at": "31/05/2024 at 7:15 pm - Mira: Nine\n11/06/2024 à 19:16 - Jonas: Bien\n",
     "dots": "11.06.24, 19:15 - Mira: Nine\n11.06.24, 19:15 - Bo joined\n11.06.24, 19:16 - Jonas: Fair\n",
 }
 
@@ -262,13 +265,20 @@ def test_days_and_months_that_cannot_be_told_apart_leave_messages_undated(file, 
         (("24/06/11", "24/06/12"), ("2024-06-11", "2024-06-12")),  # the default of Spark and Hadoop
         (("23/12/31", "24/01/01", "24/01/02"), ("2023-12-31", "2024-01-01", "2024-01-02")),
         (("24/06/11", "25/06/11"), ("2011-06-24", "2011-06-25")),
-        (("24/06/11",), ("2011-06-24",)),
+        (("24/06/11",), ("2024-06-11",)),
+        (("24/06/32",), ("2032-06-24",)),
+        (("24/06/2011",), ("2011-06-24",)),
         (("24-06-2023", "24-06-2024"), ("2023-06-24", "2024-06-24")),
     ],
 )
 def test_a_year_in_front_is_told_from_a_day_by_the_other_dates(file, dates, days):
     log = "".join(f"{date} 19:15:00 INFO SparkContext: Running\n" for date in dates)
     assert [str(chunk.event_time)[:10] for chunk in chunks_of(file("app.log", log))] == list(days)
+
+
+def test_a_single_date_is_a_day_first_in_a_chat_where_it_may_be_a_year_in_a_log(file):
+    chunks = chunks_of(file("chat.txt", "24/06/11, 19:15 - Mira: Hi\n24/06/11, 19:16 - Jonas: INFO is late\n"))
+    assert [str(chunk.event_time)[:10] for chunk in chunks] == ["2011-06-24"] * 2
 
 
 def test_a_message_without_a_time_keeps_the_date_that_the_log_states(file):

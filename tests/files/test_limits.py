@@ -17,7 +17,7 @@ from umi_common.errors import ConfigError, FileUnreadable
 from umi_common.files import chunks_of, index
 from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS
 from umi_common.ingest import ingest
-from umi_common.sim import HashEmbedder
+from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
 GOOD = "The boiler leaks."
@@ -218,6 +218,42 @@ def test_a_file_of_the_same_size_and_time_in_the_place_of_another_is_noticed(sto
     run(store, [folder])
     assert store.get(["docs/a.txt#0"])[0].text == "The boiler  sings"
     assert path.stat().st_mtime_ns == before.st_mtime_ns and path.stat().st_size == before.st_size
+
+
+@both
+def test_of_a_file_that_can_no_longer_be_read_it_is_said_that_its_old_text_is_still_found(store, folder, run):
+    (folder / "a.jsonl").write_text('{"id": "r1", "text": "The boiler leaks."}')
+    run(store, [folder])
+    (folder / "a.jsonl").write_text("nonsense")
+    (folder / "new.jsonl").write_text("nonsense")
+    report = run(store, [folder])
+    old, new = report.problems
+    assert store.get(["r1"])[0].text == "The boiler leaks."
+    assert old.endswith("; what an earlier run stored of it can still be found") and old.source == "docs/a.jsonl"
+    assert new.startswith(f"{folder / 'new.jsonl'} line 1") and "still be found" not in new
+    assert report.outdated == 1
+
+
+@both
+def test_a_file_that_grew_too_large_is_outdated_until_it_can_be_read_again(store, folder, run):
+    run(store, [folder])
+    (folder / "a.txt").write_text("The boiler is new. " * 9)
+    report = run(store, [folder], max_file_bytes=50)
+    assert report.outdated == 1 and "can still be found" in report.problems[0]
+    report = run(store, [folder])
+    assert (report.outdated, report.problems) == (0, [])
+    assert store.get(["docs/a.txt#0"])[0].text.startswith("The boiler is new.")
+
+
+def test_a_file_of_which_this_run_stored_a_part_is_not_outdated(tmp_path, folder):
+    embedder = FaultyEmbedder(HashEmbedder(16), "Note 9.")
+    (folder / "b.jsonl").write_text("".join(f'{{"text": "Note {number}."}}\n' for number in range(10)))
+    with HybridStore.open(tmp_path / "store", embedder=embedder) as store:
+        for text in ("The boiler leaks.", "The boiler is new."):
+            (folder / "z.txt").write_text(text)
+            report = index(store, [folder], part_bytes=60)
+            assert len(report.problems) == 1 and "still be found" not in report.problems[0]
+            assert report.outdated == 0 and len(store) > 4
 
 
 @both

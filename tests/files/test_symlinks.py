@@ -65,14 +65,36 @@ def test_links_are_followed_where_it_is_asked_for(store, folder, tmp_path, run):
 
 
 @bring_in
-def test_a_link_that_stays_inside_is_read_and_so_is_one_into_another_folder_that_was_named(
-    store, folder, tmp_path, run
-):
-    (folder / "again.txt").symlink_to("a.txt")
+def test_a_file_that_links_lead_to_is_read_once_and_named_by_its_own_path(store, folder, tmp_path, run):
+    (folder / "1-again.txt").symlink_to("a.txt")
     (folder / "b.txt").symlink_to(tmp_path / "private" / "b.txt")
     (folder / "private").symlink_to(tmp_path / "private")
-    assert not run(store, [folder, tmp_path / "private"]).problems
-    assert store.ids() == ["docs/a.txt#0", "docs/again.txt#0", "docs/b.txt#0", "private/b.txt#0"]
+    report = run(store, [folder, tmp_path / "private"])
+    assert report.files == 2 and not report.problems
+    assert store.ids() == ["docs/a.txt#0", "private/b.txt#0"]
+
+
+@bring_in
+def test_a_file_that_only_links_lead_to_is_named_by_the_first_of_them(store, folder, tmp_path, run):
+    (folder / ".kept").mkdir()
+    (folder / ".kept" / "v1").write_text("The roof is dry.")
+    (folder / "roof.txt").symlink_to(".kept/v1")
+    (folder / "roof-copy.txt").symlink_to("roof.txt")
+    (folder / "secret.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "also-secret.txt").symlink_to(tmp_path / "secret.txt")
+    assert not run(store, [folder], follow_symlinks=True).problems
+    assert store.ids() == ["docs/a.txt#0", "docs/also-secret.txt#0", "docs/roof-copy.txt#0"]
+
+
+@bring_in
+def test_a_copy_that_became_a_link_to_its_original_is_removed(store, folder, run):
+    (folder / "copy.txt").write_text("The boiler leaks.")
+    run(store, [folder])
+    (folder / "copy.txt").unlink()
+    (folder / "copy.txt").symlink_to("a.txt")
+    report = run(store, [folder])
+    assert (report.files, report.removed, report.unchanged) == (1, 1, 1)
+    assert store.ids() == ["docs/a.txt#0"]
 
 
 @bring_in

@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import textwrap
 import threading
+from typing import Any
 
 import nbformat
 import pytest
 from llama_index.core import SummaryIndex
-from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from umi_common.context.budget import TokenBudget
-from umi_llamaindex import UmiContextBudget, UmiDecay, UmiMMR, UmiNearDuplicates, UmiPostprocessor, UmiRetriever
+from umi_common.errors import FilterError
+from umi_llamaindex import (
+    UmiContextBudget,
+    UmiDecay,
+    UmiMMR,
+    UmiNearDuplicates,
+    UmiPostprocessor,
+    UmiQuery,
+    UmiRetriever,
+)
 
 # Settings imports whatever langchain-community is installed, which warns about itself.
 pytestmark = pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
@@ -36,9 +46,9 @@ def ids(found: list[NodeWithScore]) -> list[str]:
     return [one.node.node_id for one in found]
 
 
-def chat_over(retriever: UmiRetriever) -> ContextChatEngine:
+def chat_over(retriever: UmiRetriever, kind: type = ContextChatEngine) -> Any:
     memory = ChatMemoryBuffer.from_defaults(token_limit=3_000, tokenizer_fn=str.split)
-    return ContextChatEngine.from_defaults(retriever=retriever, llm=MockLLM(), memory=memory)
+    return kind.from_defaults(retriever=retriever, llm=MockLLM(), memory=memory)
 
 
 async def test_a_chat_engine_reads_what_umi_found(retriever):
@@ -47,6 +57,34 @@ async def test_a_chat_engine_reads_what_umi_found(retriever):
     response = await engine.achat("merge sorted inputs with a heap")
     assert "heapq" in response.source_nodes[0].node.metadata["module"]
     assert [message.role.value for message in engine.chat_history] == ["user", "assistant"] * 2
+
+
+@pytest.mark.parametrize("blank", ["", " \n", QueryBundle(""), UmiQuery(" ", limit=3), "\ninput is \n"])
+async def test_a_blank_question_finds_nothing_and_is_told_once(retriever, blank, caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    assert retriever.retrieve(blank) == await retriever.aretrieve(blank) == []
+    (record,) = caplog.records
+    assert record.name == "umi" and "blank query" in record.getMessage()
+    first = retriever.retrieve(QUESTION)
+    assert retriever.batch([blank, QUESTION, blank]) == await retriever.abatch([blank, QUESTION, blank])
+    assert [ids(found) for found in retriever.batch([blank, QUESTION])] == [[], ids(first)]
+
+
+async def test_an_engine_goes_on_after_a_blank_question(retriever):
+    engine = chat_over(retriever, CondensePlusContextChatEngine)
+    assert engine.chat("").source_nodes == [] and len(engine.chat_history) == 2
+    engine = chat_over(retriever)
+    assert engine.chat("").source_nodes == (await engine.achat(" ")).source_nodes == []
+    fused = QueryFusionRetriever([retriever], llm=MockLLM(), num_queries=1, use_async=False)
+    assert fused.retrieve("") == []
+    assert str(RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("")) == "Empty Response"
+
+
+async def test_a_blank_question_with_wrong_options_is_refused(retriever):
+    with pytest.raises(FilterError, match="unknown operator"):
+        retriever.retrieve(UmiQuery("", filters={"user": {"$regex": "a"}}))
+    with pytest.raises(FilterError, match="unknown operator"):
+        await retriever.aretrieve(UmiQuery("", filters={"user": {"$regex": "a"}}))
 
 
 async def test_a_query_engine_with_all_of_umis_postprocessors(retriever):

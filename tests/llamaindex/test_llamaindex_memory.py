@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+import subprocess
+import sys
+import textwrap
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -14,7 +17,7 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from umi_common.errors import EmbedderError, FilterError
+from umi_common.errors import FilterError
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -212,20 +215,65 @@ async def test_fifty_sessions_at_once(umi):
     assert all(f"c{i}c" in answer and answer.count("code") == 1 for i, answer in enumerate(answers))
 
 
-async def test_what_left_the_chat_history_while_the_embedder_was_down_is_stored_with_the_next_messages():
+CODE = said("the code of my safe is 4711")
+ASKED = said("what is the code of my safe?")
+
+
+def embedded(store):
+    """How many of the store's chunks have a vector."""
+    return int(store.vectors(store.ids()).any(axis=1).sum())
+
+
+async def test_what_left_the_chat_history_while_the_embedder_was_down_is_found_at_once_and_embedded_later(caplog):
     """LlamaIndex's `Memory` has forgotten these messages, so the application cannot give them again."""
     refused = {"4711"}
     embedder = FaultyEmbedder(HashEmbedder(), lambda texts: any(word in text for word in refused for text in texts))
     with HybridStore.open(embedder=embedder) as store, DualRetriever(store) as umi:
         block = UmiMemoryBlock(umi=umi, user="ann")
-        with pytest.raises(EmbedderError):
-            await block.aput([said("the code of my safe is 4711")], session_id="s")
+        await block.aput([CODE], session_id="s")
+        assert "stored without vectors" in caplog.text and "4711" not in caplog.text
+        assert "4711" in await block.aget([ASKED], session_id="s")
         await block.aput([said("a text that is refused holds back no other one")], session_id="s")
-        assert len(store) == 1
+        assert (len(store), embedded(store)) == (2, 1)
         refused.clear()
         await block.aput([said("hello")], session_id="s")
-        assert len(store) == 3
-        assert "4711" in await block.aget([said("what is my safe's code?")], session_id="s")
+        assert (len(store), embedded(store)) == (3, 3)
+        assert all(set(chunk.metadata) == {"user", "session", "role"} for chunk in store.get(store.ids()))
+
+
+async def test_what_came_while_the_embedder_was_down_outlives_the_process(tmp_path):
+    down = FaultyEmbedder(HashEmbedder())
+    with HybridStore.open(tmp_path, embedder=down) as store, DualRetriever(store) as umi:
+        for user in ("ann", "bob"):
+            await UmiMemoryBlock(umi=umi, user=user).aput([CODE], session_id="s")
+    with HybridStore.open(tmp_path, embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        block = UmiMemoryBlock(umi=umi, user="ann")
+        assert "4711" in await block.aget([ASKED], session_id="s")
+        await block.aput([said("hello")], session_id="t")
+        assert (len(store), embedded(store)) == (3, 2), "Ann's two; Bob's waits for his next"
+        assert (await block.aget([ASKED], session_id="s")).count("4711") == 1
+
+
+def test_messages_that_no_store_took_are_told_when_the_process_ends():
+    code = """
+        import asyncio, logging
+        from llama_index.core.base.llms.types import ChatMessage
+        from umi_common import DualRetriever, HybridStore
+        from umi_common.sim import HashEmbedder
+        from umi_llamaindex import UmiMemoryBlock
+
+        logging.basicConfig(format="%(name)s: %(message)s")
+        store = HybridStore.open(embedder=HashEmbedder())
+        block = UmiMemoryBlock(umi=DualRetriever(store), user="ann")
+        store.close()
+        try:
+            asyncio.run(block.aput([ChatMessage("the code is 4711")], session_id="s"))
+        except Exception as error:
+            print(type(error).__name__)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout == "StoreClosed\n"
+    assert "umi: 1 message of a chat could not be stored" in done.stderr and "4711" not in done.stderr
 
 
 DAY = timedelta(days=1)

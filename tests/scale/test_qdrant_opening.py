@@ -227,3 +227,16 @@ def test_vectors_of_a_collection_made_again_with_another_dimension_are_refused()
     QdrantStore(client, "toys", HashEmbedder(8)).add([Chunk("a", "a grey cat")])
     with pytest.raises(ReindexRequired, match=r"made again.*8 dimensions"):
         store.vectors(["a"])
+
+
+@pytest.mark.parametrize("call", ["status", "verify"])
+def test_the_state_of_a_collection_made_again_with_another_model_names_that_model(call):
+    client = local()
+    store = qdrant(client)
+    assert store.status().embedder == "hash/64"
+    client.delete_collection("toys")
+    with pytest.raises(StoreUnavailable):
+        getattr(store, call)()
+    QdrantStore(client, "toys", HashEmbedder(8)).add([Chunk("a", "the roofers want nine thousand")])
+    with pytest.raises(ReindexRequired, match=r"made again, with embedder 'hash/8' \(8 dimensions\)"):
+        getattr(store, call)()

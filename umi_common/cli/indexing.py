@@ -98,7 +98,9 @@ def index(
 def _print(report: Report, store: Path, there: int) -> None:
     removed = f", {report.removed} removed" if report.removed else ""
     new = f"{report.indexed} indexed as {report.chunks} chunks"
-    typer.echo(f"{report.files} files: {new}, {report.unchanged} unchanged{removed}; {store} holds {there} chunks")
+    outdated = f", {report.outdated} outdated" if report.outdated else ""
+    same = f"{report.unchanged} unchanged"
+    typer.echo(f"{report.files} files: {new}, {same}{removed}{outdated}; {store} holds {there} chunks")
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
         more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
 from umi_common.files.readers.chunks import FILE_KEY, is_of_file
+from umi_common.filters import Filter
 from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
@@ -212,7 +213,7 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
     if before is None:
         others = len(store) > 0
         if own and others:
-            checkpoint.begin([(file, "") for file in _files_in(store)], others=True)
+            checkpoint.begin([(file, "") for file in sorted(files_in(store))], others=True)
         checkpoint.put("others", str(int(others)))
         checkpoint.put("embedder", embedder)
         return others
@@ -234,6 +235,7 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
     return checkpoint.get("others") == "1"
 
 
-def _files_in(store: Any) -> list[str]:
-    """The files that the store's chunks were cut from."""
-    return list({str(chunk.metadata[FILE_KEY]): None for page in pages(store) for chunk in page if is_of_file(chunk)})
+def files_in(store: Any, where: Filter | None = None) -> set[str]:
+    """The files that the store's chunks, or those of them that pass `where`, were cut from."""
+    found = pages(store, where=where)
+    return {str(chunk.metadata[FILE_KEY]) for page in found for chunk in page if is_of_file(chunk)}

@@ -48,6 +48,8 @@ class Report:
     """Files removed from the store because they are gone from the disk."""
     chunks: int = 0
     """Chunks of the parts done in this run: written, or found in the store with the same content."""
+    outdated: int = 0
+    """Files that could not be read to the end, of which chunks of an earlier run are in the store and can be found."""
     stale: int = 0
     """Chunks removed because their file no longer has them."""
     parts_skipped: int = 0

@@ -8,14 +8,15 @@ from pathlib import Path
 from types import TracebackType
 
 from umi_common.errors import EmbedderError, FileUnreadable
-from umi_common.files.checkpoint import IngestCheckpoint, check_belongs
+from umi_common.files.checkpoint import IngestCheckpoint, check_belongs, files_in
 from umi_common.files.parts import DEFAULT_LIMITS, FilePart, parts_of, version_of
-from umi_common.files.readers.chunks import RULES_VERSION
+from umi_common.files.readers.chunks import FILE_KEY, RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
-from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, source_of
+from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, real_path, source_of
 from umi_common.files.work import PartOutcome, remove_chunks, sweep
+from umi_common.filters import parse_filter
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
 
@@ -83,6 +84,8 @@ class IngestSession:
         self._to_sweep: list[_File] = []
         self._to_settle: list[tuple[str, list[str], str]] = []
         self._waiting: list[tuple[PartOutcome, _File]] = []
+        self._unread: list[Problem] = []
+        self._stored_before: set[str] = set()
         self._last_round = False
         self._part_bytes, self._on_file = part_bytes, on_file
         self._failures, self._failure, self._embedded = 0, "", False
@@ -90,7 +93,8 @@ class IngestSession:
         try:
             check_bytes("part_bytes", part_bytes)
             self._others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
-            self._files = self._found()
+            self._read_by = self._found()
+            self._files = [(path, _size(path)) for path in sorted(self._read_by.values())]
         except BaseException:
             checkpoint.close()
             raise
@@ -124,6 +128,7 @@ class IngestSession:
         else:
             yield ([outcome.part] for outcome, _ in self._waiting)
         self._sweep()
+        self._report_unread()
         self.report.problems.sort(key=lambda problem: problem.source)
 
     def _batches(self, stop: Callable[[], bool]) -> Iterator[list[FilePart]]:
@@ -173,7 +178,10 @@ class IngestSession:
     def _count(self, outcome: PartOutcome, file: _File) -> None:
         """Add an outcome to the report."""
         self._bar.update(outcome.part.size)
-        self.report.problems += outcome.skipped + outcome.notes if outcome.problem is None else [outcome.problem]
+        if outcome.problem is None:
+            self.report.problems += outcome.skipped + outcome.notes
+        else:
+            self._add_unread(outcome.problem, others=file.others)
         self.report.chunks += outcome.chunks
         file.skipped = file.skipped or bool(outcome.skipped)
 
@@ -190,17 +198,18 @@ class IngestSession:
             done = f"{self.report.finished + self.report.unchanged} of {self.report.files} files are in the store"
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
 
-    def _found(self) -> list[tuple[Path, int]]:
-        """Path and size in bytes of each file below the roots."""
+    def _found(self) -> dict[Path, Path]:
+        """The files below the roots, as `files_below`."""
         home: Path | None = getattr(self._store, "path", None)
         home = None if home is None else home.resolve()
-        files = sorted(set(files_below(self._roots, home, self.report, follow_symlinks=self._follow_symlinks)))
-        self.report.files = len(files)
-        return [(path, _size(path)) for path in files]
+        found = files_below(self._roots, home, self.report, follow_symlinks=self._follow_symlinks)
+        self.report.files = len(found)
+        return found
 
     def _todo(self, path: Path, size: int) -> list[FilePart]:
         """The parts of a file that are not in the store."""
         source = source_of(path, self._base)
+        known = None
         try:
             check_name(source, path)
             known = self._checkpoint.file(source)
@@ -212,7 +221,7 @@ class IngestSession:
                 return self._unchanged(size)
             parts = parts_of(path, source, size=self._part_bytes, limits=self._limits)
         except FileUnreadable as error:
-            self.report.problems.append(Problem.of(source, error))
+            self._add_unread(Problem.of(source, error), others=known is not None)
             self._bar.update(size)
             return []
         version, keys = version_of(parts), [part.key for part in parts]
@@ -287,15 +296,35 @@ class IngestSession:
             for source in self._checkpoint.sources()
             for path in [path_of(source, self._base)]
             if any(path.is_relative_to(root) for root in self._roots)
-            and (
-                is_no_file(path) or (path not in found and not self._follow_symlinks and is_outside(path, self._roots))
-            )
+            and (is_no_file(path) or (path not in found and self._is_left_out(path)))
         ]
         for start in range(0, len(gone), FILES_AT_ONCE):
             batch = gone[start : start + FILES_AT_ONCE]
             remove_chunks(self._store, batch)
             self._checkpoint.forget(batch)
             self.report.removed += len(batch)
+
+    def _add_unread(self, problem: Problem, *, others: bool) -> None:
+        """Note a file or part that was not read; `others`: whether the store may hold chunks of another version."""
+        self._unread.append(problem)
+        if others:
+            self._stored_before.add(problem.source)
+
+    def _report_unread(self) -> None:
+        """Add the files and parts that were not read to the report, and say of which an earlier version is found."""
+        sources = sorted(self._stored_before)
+        held: set[str] = set()
+        for start in range(0, len(sources), FILES_AT_ONCE):
+            held |= files_in(self._store, parse_filter({FILE_KEY: {"$in": sources[start : start + FILES_AT_ONCE]}}))
+        self.report.outdated = len(held)
+        for problem in self._unread:
+            still = "; what an earlier run stored of it can still be found" if problem.source in held else ""
+            self.report.problems.append(Problem(problem.source, problem.error, problem + still))
+
+    def _is_left_out(self, path: Path) -> bool:
+        """Whether a path leads through a link to a file that is read by another path, or out of the roots."""
+        read_by = self._read_by.get(real_path(path), path)
+        return read_by != path or (not self._follow_symlinks and is_outside(path, self._roots))
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
         """Count batches in a row on which the embedder failed completely; raises at the FAILURES_MAX-th."""

@@ -44,25 +44,42 @@ def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
 
 def files_below(
     roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
-) -> Iterator[Path]:
-    """The files below `roots` that umi can read.
+) -> dict[Path, Path]:
+    """The files below `roots` that umi can read, each once: from the path without symbolic links to the one it is
+    read by. The two are equal, unless only links lead to the file; then the first of them in order names it.
 
     Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`; names
     that begin with a dot, and FOLDERS_LEFT_OUT, are not.
 
     Args:
-        roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending is, and one that
+        roots: Absolute paths without symbolic links; a file among them is read whatever its ending is, and one that
             does not exist is left out.
         store: The store's own folder, which is not read.
         follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
             True: all are followed; a folder is walked once, even if several links or a loop lead to it.
     """
+    own: list[Path] = []
+    by_link: list[Path] = []
+    for path, linked in _paths_below(roots, store, report, follow_symlinks):
+        (by_link if linked else own).append(path)
+    files = {path: path for path in own}
+    for path in sorted(by_link):
+        files.setdefault(real_path(path), path)
+    return files
+
+
+def _paths_below(
+    roots: Sequence[Path], store: Path | None, report: Report, follow_symlinks: bool
+) -> Iterator[tuple[Path, bool]]:
+    """The paths below `roots` that lead to a file of `files_below`, and whether each leads through a link."""
     seen, named = {_identity(store)} if store is not None else set(), set(roots)
     folders = [root for root in roots if root.is_dir()]
-    yield from (root for root in roots if not is_no_file(root))
+    yield from ((root, False) for root in roots if not is_no_file(root))
     linked: list[Path] = []
+    in_linked = False
     while folders or linked:
         # Links come last, so that a folder that is also reached without a link keeps its own path.
+        in_linked = in_linked or not folders
         folder = folders.pop() if folders else linked.pop()
         identity = _identity(folder)
         if identity in seen:
@@ -74,7 +91,7 @@ def files_below(
                 continue
             if not _is_folder(path):
                 if _is_readable(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
-                    yield path
+                    yield path, in_linked or entry.is_symlink()
             elif not entry.is_symlink():
                 folders.append(path)
             elif follow_symlinks:
@@ -94,8 +111,13 @@ def check_inside(path: Path, roots: Sequence[Path]) -> None:
 
 def is_outside(path: Path, roots: Sequence[Path]) -> bool:
     """Whether a path below a root leads, through links in any of its folders, to a path outside of all roots."""
-    real = Path(os.path.realpath(path))
+    real = real_path(path)
     return not any(real.is_relative_to(root) for root in roots)
+
+
+def real_path(path: Path) -> Path:
+    """The absolute path without symbolic links. Raises no error, whatever the path leads to."""
+    return Path(os.path.realpath(path))
 
 
 def is_no_file(path: Path) -> bool:

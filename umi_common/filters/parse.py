@@ -163,15 +163,16 @@ class _Parser:
             raise FilterError(f"filter on {shown(key)}: {{}} is empty; give a value or an operator such as $eq")
         return all_of([self._operator(key, name, value, depth) for name, value in asked.items()])
 
-    def _operator(self, key: str, name: object, asked: Any, depth: int) -> Filter:
+    def _operator(self, key: str, name: object, asked: Any, depth: int, written: str | None = None) -> Filter:
+        """The condition `name` on a key; `written`: the operator as the caller wrote it, None: as `name`."""
         self._count()
         if not isinstance(name, str):
             raise _unknown(name, _ON_A_KEY, key)
         if name in OPERATORS:
             self._count_values(asked)
-            return Comparison(key, name, asked)
+            return Comparison(key, name, asked, written)
         if name in _NEGATED:
-            return Not(self._operator(key, _NEGATED[name], asked, depth))
+            return Not(self._operator(key, _NEGATED[name], asked, depth, written or name))
         if name == "$exists":
             if not isinstance(asked, bool):
                 raise FilterError(f"filter on {shown(key)}, $exists: {shown(asked)}; expected True or False")
@@ -205,26 +206,26 @@ class _Parser:
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
             if name == "==":  # the default, so perhaps not meant
                 _refuse_comparison_in(key, value)
-            return self._operator(key, _FROM_LLAMAINDEX[name], value, depth)
+            return self._operator(key, _FROM_LLAMAINDEX[name], value, depth, name)
         if name == "contains":
-            return self._contains(key, value, depth)
+            return self._contains(key, value, depth, name)
         if name in ("any", "all"):
             if not isinstance(value, (list, tuple)) or not value:
                 raise FilterError(
                     f"filter on {shown(key)}, {name}: {shown(value)}; expected a list of values, not empty"
                 )
-            parts = [self._contains(key, one, depth) for one in value]
+            parts = [self._contains(key, one, depth, name) for one in value]
             return any_of(parts) if name == "any" else all_of(parts)
         if name == "is_empty":
             return any_of([Comparison(key, "$in", (None, "")), Comparison(key, "$eq", ())])
         raise _unknown(name, (*_FROM_LLAMAINDEX, *_LLAMAINDEX_OWN), key)
 
-    def _contains(self, key: str, item: Any, depth: int) -> Filter:
+    def _contains(self, key: str, item: Any, depth: int, written: str) -> Filter:
         """LlamaIndex's `contains`: the value is a list with this item, or a string with this text in it."""
-        listed = self._operator(key, "$contains", item, depth)
+        listed = self._operator(key, "$contains", item, depth, written)
         if not isinstance(item, str) or not item:
             return listed
-        return any_of([listed, self._operator(key, "$text_match", item, depth)])
+        return any_of([listed, self._operator(key, "$text_match", item, depth, written)])
 
 
 def _refuse_comparison_in(key: str, asked: object) -> None:

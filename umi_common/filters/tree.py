@@ -6,7 +6,7 @@ import math
 import operator
 import reprlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import date
 from typing import Any, Literal, get_args
 
@@ -48,17 +48,20 @@ class Comparison:
     operator: Operator
     value: MetadataValue = field(compare=False)
     """Plain str, int, float, bool, None, or a tuple of these."""
+    written: InitVar[str | None] = None
+    """The operator as the caller wrote it, such as "$nin", for messages; None: `operator`."""
     identity: Hashable = field(init=False, repr=False)
     """From the function `identity`; compared and hashed in place of `value`. For `$in` the frozenset of its values."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, written: str | None) -> None:
         if not isinstance(self.key, str):
             raise FilterError(f"filter key {shown(self.key)} is {type(self.key).__name__}; expected a string")
         _check_text(self.key, f"filter key {shown(self.key)}")
         where = f"filter on {shown(self.key)}, {shown(self.operator)}"
         if not isinstance(self.operator, str) or self.operator not in OPERATORS:
             raise FilterError(f"{where}: unknown operator; expected one of {', '.join(OPERATORS)}")
-        value = _checked_value(where, self.operator, self.value)
+        written = written or self.operator
+        value = _checked_value(f"filter on {shown(self.key)}, {shown(written)}", self.operator, self.value, written)
         many = value if self.operator == "$in" and isinstance(value, tuple) else None
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "identity", identity(value) if many is None else frozenset(map(identity, many)))
@@ -216,12 +219,18 @@ def too_deep() -> FilterError:
     return FilterError(f"filter nests $and, $or, $not deeper than {DEPTH_MAX}; flatten it, or use $in")
 
 
-def _checked_value(where: str, operator: Operator, value: object) -> MetadataValue:
+_FOR_ONE_VALUE: Mapping[str, str] = {"$in": "$eq", "$nin": "$ne", "in": "==", "nin": "!="}
+"""What to write for a single value, by the spelling of an operator that takes a list."""
+
+
+def _checked_value(where: str, operator: Operator, value: object, written: str) -> MetadataValue:
     if operator == "$in":
         if not isinstance(value, (list, tuple, set, frozenset)):
-            raise FilterError(f"{where}: expected a list of values, got {shown(value)}; use $eq for a single value")
+            fix = f"use {_FOR_ONE_VALUE.get(written, '$eq')} for a single value"
+            raise FilterError(f"{where}: expected a list of values, got {shown(value)}; {fix}")
         if not value:
-            raise FilterError(f"{where}: empty list, which matches nothing; leave the condition out")
+            matched = "everything" if written.endswith("nin") else "nothing"
+            raise FilterError(f"{where}: empty list, which matches {matched}; leave the condition out")
         return _checked_list(where, tuple(value))
     if operator == "$eq" and isinstance(value, (list, tuple)):
         return _checked_list(where, value)

@@ -3,8 +3,8 @@
 A diary and a program's log, whose entries begin with a time and name no speaker, are read in the same way.
 
 The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day, or a year in
-front. If no date is decisive, the messages have no time, since a wrong time is worse than none; their text then begins
-with the date as the log states it. Times without a zone are UTC.
+front, as in the logs of Spark and Hadoop. If no date is decisive, the messages have no time, since a wrong time is
+worse than none; their text then begins with the date as the log states it. Times without a zone are UTC.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from umi_common.files.readers.passages import Passage, line_metadata, spans
 from umi_common.times import read_time
 
 # A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
-_DATE = r"\d{4}(?:-\d\d-|/\d\d/)\d\d|\d{1,2}-\d{1,2}-\d{4}|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"
-_STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?P<time>\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\s?(?:[AaPp]\.?[Mm]\.?)?)"
+_DATE = r"\d{4}(?:-\d\d-|/\d\d/)\d\d|\d{1,2}(?:-\d{1,2}-|[/.]\d{1,2}[/.])(?:\d{4}|\d\d)"
+_TIME = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\s?(?:[AaPp]\.?[Mm]\.?)?"
+_STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?:(?:um|at|à|às|kl\.?)\s)?(?P<time>{_TIME})(?:\sUhr)?"
 DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<who>[^:\n]{{1,40}}): )?", re.MULTILINE)
 """The beginning of a message with a time: `[11.06.24, 19:15] Mira: `; `who` is None in a line without a speaker."""
 UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
 """The beginning of a message without a time: `Mira: `."""
+_LEVEL = re.compile(r"(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b")
+"""What follows the time in a line of a program's log."""
 CHARACTERS_LOOKED_AT, LINES_LOOKED_AT = 20_000, 50
 """Number of first characters, and of non-blank lines in them, that decide whether a text is a chat log."""
 DATED_SHARE, UNDATED_SHARE = 0.5, 0.9
@@ -65,14 +68,14 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
     A dated line without a speaker, such as "Mira joined the group", is a message whose passage has no "speaker".
     """
     beginnings = list(pattern.finditer(text))
-    order = _order([match["date"] for match in beginnings]) if pattern is DATED else None
+    order = _order(beginnings) if pattern is DATED else None
     first, *ends = [*(match.start() for match in beginnings), len(text)]
     yield from (Passage(text[start:stop], start) for start, stop in spans(text[:first]))
     for match, end in zip(beginnings, ends, strict=True):
         speaker = match["who"]
         when = _time_of(match, order) if pattern is DATED else None
         undated = pattern is DATED and when is None
-        message_start = match.start() if undated else match.end() if speaker is None else match.start("who")
+        message_start = match.start() if undated else _content_start(match)
         message = text[message_start:end]
         for start, stop in spans(message):
             at = message_start + start
@@ -80,20 +83,28 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
             yield Passage(message[start:stop], at, metadata, when, undated)
 
 
-def _order(dates: Sequence[str]) -> str | None:
+def _order(beginnings: Sequence[re.Match[str]]) -> str | None:
     """The order of the numbers in the dates with slashes or dashes: "dmy", "mdy" or, as in logs of Spark, "ymd".
 
     None: the dates do not tell, or contradict each other. There are fewer years than days, so numbers above 12 of which
-    fewer occur than of the last ones are years.
+    fewer occur than of the last ones are years. A log of one day does not tell; with levels ("INFO") it is as Spark's.
     """
+    dates = [match["date"] for match in beginnings]
     triples = [[int(number) for number in re.split("[/-]", date)] for date in dates if re.match(r"\d\d?[/-]", date)]
     if not triples:
         return None
     firsts, seconds, lasts = (set(numbers) for numbers in zip(*triples, strict=True))
-    if min(firsts) > 12 and len(firsts) < len(lasts) and max(lasts) <= 31:
-        return "ymd"
+    if min(firsts) > 12 and max(lasts) <= 31:
+        is_log = len(lasts) == 1 and all(_LEVEL.match(match.string, _content_start(match)) for match in beginnings)
+        if len(firsts) < len(lasts) + is_log:
+            return "ymd"
     day_is_first, day_is_second = max(firsts) > 12, max(seconds) > 12
     return None if day_is_first == day_is_second else "dmy" if day_is_first else "mdy"
+
+
+def _content_start(match: re.Match[str]) -> int:
+    """Index in the text of the first character after the time of a message."""
+    return match.end() if match["who"] is None else match.start("who")
 
 
 def _time_of(match: re.Match[str], order: str | None) -> datetime | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html.parser import HTMLParser
 
 from umi_common.files.readers.passages import Heading, Table
@@ -41,6 +43,20 @@ BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "
     *("optgroup", "option", "select", "textarea"),
 }
 """Elements that begin and end on a line of their own."""
+_WITHOUT_END = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track"}
+)
+_LISTS = ("ul", "ol", "dl", "table")
+_ENDED_BY = {
+    "p": BLOCKS,
+    "li": frozenset({"li"}),
+    **dict.fromkeys(("dt", "dd"), frozenset({"dt", "dd"})),
+    **dict.fromkeys(("td", "th"), frozenset({"td", "th", "tr", "tbody", "tfoot"})),
+    "tr": frozenset({"tr", "tbody", "tfoot"}),
+}
+"""Elements whose end tag may be left out, and the elements whose beginning then ends them."""
+_HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_QUOTED_NAME = re.compile(r"""["'#]([\w:.-]+)["']""")
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 
@@ -145,6 +161,70 @@ class _OpenTable:
         self.cells, self.has_digit = 0, False
 
 
+class _HiddenElements:
+    """The open elements of a page that its reader does not see, and cannot open.
+
+    These are the elements of INVISIBLE and those with the attribute `hidden` or a style that hides them. A hidden
+    element is read if it is the panel of a tab, or if another place of the page (a button, a link, a script) names its
+    id: that can show it.
+    """
+
+    def __init__(self) -> None:
+        self.markup = ""
+        """The page."""
+        self._open: list[str] = []
+        """Outermost first."""
+        self._counts = Counter[str]()
+        """Number of open elements by tag."""
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def begin(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
+        """Read a start tag; returns whether its element is hidden."""
+        if self._counts["svg"] and (tag in BLOCKS or _is_heading(tag)):
+            self._end("svg")  # browsers, too, end an open <svg> there
+        if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(map(self._counts.__getitem__, _LISTS)):
+            self._end(self._open[0])
+        hidden = bool(self._open) or tag in INVISIBLE or self._is_hidden(tag, attributes)
+        if hidden and tag not in _WITHOUT_END:
+            self._open.append(tag)
+            self._counts[tag] += 1
+        return hidden
+
+    def end(self, tag: str) -> bool:
+        """Read an end tag; returns whether it ends nothing that is visible."""
+        if self._counts[tag]:
+            self._end(tag)
+        elif self._open and tag in BLOCKS:  # of an element around the hidden ones
+            self._open.clear()
+            self._counts.clear()
+            return False
+        else:
+            return bool(self._open)
+        return True
+
+    def _end(self, tag: str) -> None:
+        """End the innermost element of this tag, and those inside it that were left open."""
+        ended = ""
+        while ended != tag:
+            ended = self._open.pop()
+            self._counts[ended] -= 1
+
+    def _is_hidden(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
+        """Whether the attributes hide an element. <html> and <body> are shown by the page's script."""
+        values = {name: value or "" for name, value in attributes}
+        hidden = "hidden" in values and values["hidden"].lower() != "until-found"
+        if tag in ("html", "body") or not (hidden or _HIDING_STYLE.search(values.get("style", ""))):
+            return False
+        return values.get("role") != "tabpanel" and self._names[values.get("id", "")] < 2
+
+    @cached_property
+    def _names(self) -> Counter[str]:
+        """How often each name stands in quotes or after "#" in the page, its own attribute `id` included."""
+        return Counter(found[1] for found in _QUOTED_NAME.finditer(self.markup))
+
+
 class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. After `read`: `text`, `headings` and `tables` in order, and `title`.
 
@@ -161,8 +241,7 @@ class HtmlText(HTMLParser):
         self.title = ""
         self._pieces: list[str] = []
         self._length = 0
-        self._invisible: list[str] = []
-        """Open elements of INVISIBLE, outermost first."""
+        self._hidden = _HiddenElements()
         self._open_pre = 0
         """Number of open <pre> elements, whose white space is kept."""
         self._in_title = False
@@ -176,6 +255,7 @@ class HtmlText(HTMLParser):
         with many of them.
         """
         unclosed = _TAG_BEGINS.search(markup, markup.rfind(">") + 1)
+        self._hidden.markup = markup
         self.feed(markup[: unclosed.start()] if unclosed else markup)
         self.close()
         self.title = " ".join(self.title.split())
@@ -192,12 +272,11 @@ class HtmlText(HTMLParser):
         return [Table.of(text, *table) for table in self._tables]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_title = tag == "title" and not self._invisible  # an icon, drawn by <svg>, has a title of its own
-        if self._invisible[-1:] == ["svg"] and (tag in BLOCKS or _is_heading(tag)):
-            self._invisible.pop()  # browsers, too, end an open <svg> there
-        if tag in INVISIBLE:
-            self._invisible.append(tag)
-        elif _is_heading(tag):
+        hidden = self._hidden.begin(tag, attrs)
+        self._in_title = tag == "title" and not hidden  # an icon, drawn by <svg>, has a title of its own
+        if hidden:
+            return
+        if _is_heading(tag):
             self._break(PARAGRAPH_BREAK)
             self._heading = (self._length, len(self._pieces), int(tag[1]))
         elif tag == "br":
@@ -215,10 +294,9 @@ class HtmlText(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._in_title = False
-        if tag in self._invisible:  # also closes the elements inside it that were left open
-            while self._invisible.pop() != tag:
-                continue
-        elif _is_heading(tag) and self._heading is not None:
+        if self._hidden.end(tag):
+            return
+        if _is_heading(tag) and self._heading is not None:
             start, piece, level = self._heading
             title = " ".join("".join(self._pieces[piece:]).split())
             if title:
@@ -261,7 +339,7 @@ class HtmlText(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._in_title:
             self.title += data
-        elif not self._invisible:
+        elif not self._hidden:
             if self._open_tables and any(map(str.isdigit, data)):
                 self._open_tables[-1].has_digit = True
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))

@@ -119,7 +119,7 @@ class MarkFile:
         )
 
     def _holds(self, ledger: Ledger, last: Mark, now: Mark) -> bool:
-        with ledger.reading() as connection:
+        with ledger.snapshot() as connection:  # `compact` may drop the commit between two SELECTs of their own
             if 0 < first_commit(connection).commit <= last.commit:
                 return ledger.descends_from(connection, last)
         # `compact` has dropped that commit, or an early version of umi, which keeps no history, wrote the mark.

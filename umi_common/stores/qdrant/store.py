@@ -85,8 +85,8 @@ class QdrantStore(CollectionStore):
         MissingExtra: If qdrant-client is not installed.
         ConfigError: If the client is asynchronous, or a tenant's key has characters besides letters, digits, _, -.
         NotAStore: If umi did not make the collection.
-        ReindexRequired: If it was made with another embedder, dimension or analyzer; also from a later search or `add`
-            if such a collection has replaced it.
+        ReindexRequired: If it was made with another embedder, dimension or analyzer; also from a later search, `add`,
+            `status` or `verify` if such a collection has replaced it.
         StoreUnavailable: From every method, if the server fails or is too old.
         StoreClosed: From every method after close().
     """
@@ -255,8 +255,13 @@ class QdrantStore(CollectionStore):
         return self._collection.analyzer.terms
 
     def status(self) -> QdrantStatus:
-        """Size and state of the collection."""
+        """Size and state of the collection.
+
+        Raises:
+            ReindexRequired: If a collection that was made with another embedder has replaced this one.
+        """
         collection = self._ready()
+        self._read_checked([], payload=[], vectors=False)
         info = collection.connection.call("get_collection")
         return QdrantStatus(
             chunks=len(self),
@@ -270,8 +275,13 @@ class QdrantStore(CollectionStore):
         )
 
     def verify(self) -> Verification:
-        """Compare all chunks with their checksums, and their indexed terms with their texts; changes nothing."""
+        """Compare all chunks with their checksums, and their indexed terms with their texts; changes nothing.
+
+        Raises:
+            ReindexRequired: As `status`.
+        """
         collection = self._ready()
+        self._read_checked([], payload=[], vectors=False)
         checked, problems = 0, list[str]()
         for records in collection.connection.pages(chunks_alone(), vectors=True):
             checked += len(records)
