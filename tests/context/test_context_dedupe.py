@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -81,6 +82,27 @@ def test_the_context_of_a_search_cites_every_customer_whose_contract_holds_the_c
             text = umi.with_config(duplicates=config).get_context("how can a party end the agreement").text
             assert text.count(CLAUSE) == 1
             assert all(f"customer {i}" in text for i in range(3))
+
+
+def test_a_short_answer_is_no_repeat_of_the_same_answer_to_another_question():
+    talk = {0: "Is it paid?", 1: "No.", 2: "Is it insured?", 3: "No.", 8: "Is it paid?", 9: "No."}
+    turns = [hit(str(i), text, 1 - i / 10, i + 1, source="talk", position=i) for i, text in talk.items()]
+    log = [hit(f"l{i}", "retry", 0.1 - i / 100, i + 9, source="log", position=i) for i in range(5)]
+    context = bare([*turns, *log], 100)
+    assert context.text == "Is it paid?\nNo.\nIs it insured?\nNo.\nretry\nretry"
+    assert [copy.id for copy in context.parts[0].copies] == ["8", "9"]
+
+
+def test_a_part_of_two_texts_has_their_own_days_and_a_part_of_one_text_also_those_of_its_copies():
+    found = [
+        hit("q", "I moved to Paris.", 0.9, 1, source="s", position=0, time=MAY),
+        hit("a", CLAUSE, 0.8, 2, source="s", position=1, time=MAY),
+        hit("c", CLAUSE, 0.7, 3, source="t", position=1, time=MAY + timedelta(days=30)),
+    ]
+    policy = AssemblyPolicy(format="({date}) {text}", citation="", separator="\n")
+    assert assemble(found, budget=100, policy=policy, counter=Words()).text.startswith("(2023-05-08) I moved")
+    copied = assemble(found[1:], budget=100, policy=policy, counter=Words()).text
+    assert copied.startswith("(2023-05-08 to 2023-06-07) Either")
 
 
 TEXTS = ["Ann paid Bob 5", "Bob paid Ann 5", "Ann paid Bob 6", "ann paid bob 5", "Ann paid Bob 5.", "Ann paid 5 Bob"]

@@ -303,3 +303,39 @@ async def test_yesterday_in_a_question_is_the_day_before_that_of_the_blocks_cloc
         await lunches(block)
         remembered = await block.aget([said("where did we have lunch yesterday?")], session_id="trip")
     assert remembered.splitlines()[0] == "(2024-04-30) user: We had lunch in Turin."
+
+
+async def exchanged(umi: DualRetriever, *turns: tuple[str, str]) -> UmiMemoryBlock:
+    """The block of a user who was answered once a day, from the 1st of May on."""
+    now = [MAY]
+    block = UmiMemoryBlock(umi=umi, user="ann", clock=lambda: now[0])
+    for asked, answered in turns:
+        await block.aput([said(asked), ChatMessage(role="assistant", content=answered)], session_id="s")
+        now[0] += DAY
+    return block
+
+
+async def test_questions_that_had_the_same_short_answer_are_each_remembered_with_it(umi):
+    block = await exchanged(
+        umi,
+        ("Did the roofer answer our letter?", "No."),
+        ("Did the roofer repair the gutter?", "No."),
+        ("Is the roofer's invoice paid?", "Yes."),
+        ("Is the roofer's work insured?", "Yes."),
+    )
+    remembered = await block.aget([said("what about the roofer?")], session_id="s")
+    assert sorted(f"({part.removeprefix('(')}" for part in remembered.split("\n(")) == [
+        "(2024-05-01) user: Did the roofer answer our letter?\nassistant: No.",
+        "(2024-05-02) user: Did the roofer repair the gutter?\nassistant: No.",
+        "(2024-05-03) user: Is the roofer's invoice paid?\nassistant: Yes.",
+        "(2024-05-04) user: Is the roofer's work insured?\nassistant: Yes.",
+    ]
+
+
+async def test_what_was_said_keeps_its_own_date_though_the_answer_to_it_was_given_on_other_days_too(umi):
+    noted = "I have noted that down for you, so that I can remind you of it whenever you ask me about it in the future."
+    block = await exchanged(umi, ("I live in Berlin.", noted), ("Soup for lunch.", noted), ("I moved to Paris.", noted))
+    remembered = await block.aget([said("where do I live?")], session_id="s")
+    assert "(2024-05-01) user: I live in Berlin." in remembered
+    assert "(2024-05-03) user: I moved to Paris." in remembered
+    assert remembered.count(noted) == 1

@@ -24,7 +24,7 @@ from umi_common.context.budget import (
 )
 from umi_common.context.format import cited_parts
 from umi_common.context.pack import SAME_TEXT, Packing, Rendered
-from umi_common.context.pieces import Piece, pieces_of, with_neighbours
+from umi_common.context.pieces import Piece, pieces_of, with_neighbours, with_questions
 from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import BudgetError
@@ -67,7 +67,7 @@ def assemble(
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
     packing = Packing(budget, policy, counter_for(counter))
-    candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), packing)
+    candidates = _in_packing_order(with_questions(with_neighbours(pieces, around or {}, policy)), packing)
     rendered = _packed(packing, candidates)
     if policy.pack == "score" and rendered.pieces and not _shows(rendered, pieces[0]):
         packing, rendered = _with_best(packing, candidates, pieces[0]) or (packing, rendered)

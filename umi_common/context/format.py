@@ -73,7 +73,10 @@ class Plain(Format):
         self._template = template
 
     def written(self, part: ContextPart) -> str:
-        return _fill_template(self._template, part, cited_parts(part))
+        cited = cited_parts(part)
+        # The days of a copy of one joined text are not those of the other texts.
+        days = day_range(each.date for each in cited) if len(part.ids) == 1 else part.date
+        return _fill_template(self._template, part, cited, days)
 
     def render(self, parts: Sequence[ContextPart]) -> str:
         if not parts:
@@ -92,14 +95,20 @@ class Plain(Format):
         return header + (policy.separator + policy.sources_heading if policy.citation else "")
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        citation = "\n" + _fill_template(self._policy.citation, part, [part]) if first and self._policy.citation else ""
+        citation = ""
+        if first and self._policy.citation:
+            citation = "\n" + _fill_template(self._policy.citation, part, [part], part.date)
         return citation + self._policy.separator + self.written(part)
 
     def _citations(self, parts: Sequence[ContextPart]) -> list[str]:
         by_number: dict[int, list[ContextPart]] = {}
         for cited in (cited for part in parts for cited in cited_parts(part)):
             by_number.setdefault(cited.number, []).append(cited)
-        return [_fill_template(self._policy.citation, group[0], group).rstrip() for group in by_number.values()]
+        days = (day_range(each.date for each in group) for group in by_number.values())
+        return [
+            _fill_template(self._policy.citation, group[0], group, dates).rstrip()
+            for group, dates in zip(by_number.values(), days, strict=True)
+        ]
 
 
 class Xml(Format):
@@ -150,13 +159,13 @@ def day_range(dates: Iterable[str]) -> str:
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 
 
-def _fill_template(template: str, part: ContextPart, group: Sequence[ContextPart]) -> str:
-    """The template with the part's values; numbers, sources, days and ids are those of the group."""
+def _fill_template(template: str, part: ContextPart, group: Sequence[ContextPart], days: str) -> str:
+    """The template with the part's values, and the days; numbers, sources and ids are those of the group."""
     values = {
         "number": ", ".join(dict.fromkeys(str(cited.number) for cited in group)),
         "text": part.text,
         "source": "; ".join(dict.fromkeys(map(source_label, group))),
-        "date": day_range(part.date for part in group),
+        "date": days,
         "kind": part.kind,
         "score": f"{part.score:.3g}",
         "ids": ", ".join(id for member in group for id in member.ids),

@@ -20,6 +20,8 @@ LINE_KEY = "begins_line"
 """Metadata key, True, of a chunk that begins a line: one newline, and no blank line, is before it in its source."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
+ANSWER_MAX = 100
+"""Characters. A text of at most this length, such as "No.", may say something only after the text before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Piece:
     """One past the last character shown; -1: all of it."""
     copy_of: str | None = None
     """The id of the chosen piece with the same text. That piece is shown; of this one only the source is cited."""
+    question: str = ""
+    """The text before it in its source, where this text is short and both are candidates."""
 
     @property
     def neighbour_of(self) -> str | None:
@@ -74,8 +78,10 @@ class Piece:
 
     @property
     def key(self) -> str:
-        """Equal for equal texts: white space and Unicode form aside."""
-        return " ".join(unicodedata.normalize("NFC", self.chunk.text).split())
+        """Equal for equal texts, and for short ones after equal texts: white space and Unicode form aside."""
+        return "\n".join(
+            " ".join(unicodedata.normalize("NFC", text).split()) for text in (self.question, self.chunk.text)
+        )
 
     def cut(self, end: int) -> Piece:
         """The piece with its text cut before index `end`."""
@@ -126,6 +132,20 @@ def with_neighbours(
                     _offer(best, source[i], piece, steps, policy)
     order = sorted(best.values(), key=lambda p: (-p.value, p.neighbour_of is not None, p.preference, p.chunk.id))
     return [replace(piece, preference=index) for index, piece in enumerate(order)]
+
+
+def with_questions(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, short ones with the text of the piece at the position before theirs, so that "No." after one question
+    is no repeat of "No." after another."""
+    texts = {(piece.source, piece.chunk.position): piece.chunk.text for piece in pieces}
+
+    def with_question(piece: Piece) -> Piece:
+        position = piece.chunk.position
+        if position is None or len(piece.chunk.text) > ANSWER_MAX:
+            return piece
+        return replace(piece, question=texts.get((piece.source, position - 1), ""))
+
+    return list(map(with_question, pieces))
 
 
 def _offer(best: dict[str, Piece], chunk: Chunk, strong: Piece, steps: int, policy: AssemblyPolicy) -> None:
