@@ -130,3 +130,17 @@ def test_a_variation_of_the_query_counts_as_the_query_does(store):
     deep = DualRetriever(store, rewriter=lambda prompt: f'["{QUESTIONS[0]}"]', config=asked)
     alone = [DualRetriever(store).search(query)[0].relevance for query in ("quantum chromodynamics", QUESTIONS[0])]
     assert alone[0] < deep.search("quantum chromodynamics")[0].relevance < alone[1]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_fusion_by_ranks_tells_the_right_text_from_the_others(store, question):
+    found = DualRetriever(store, config=UmiConfig().replaced(fusion={"method": "rrf"})).search(question)
+    first, *others = [hit.relevance for hit in found]
+    assert found.answerable and all(other < first / 4 for other in others)
+
+
+def test_fusion_by_ranks_of_an_extra_arm_alone_has_relevances_of_the_stores_evidence(store):
+    off = UmiConfig().replaced(fusion={"method": "rrf", "lexical_weight": 0.0, "dense_weight": 0.0})
+    arm = Arm("titles", lambda query, k, where, window: [(ROOFS[1], 1.0)])
+    found = DualRetriever(store, config=off, arms=[arm]).search("what slope does a flat roof need")
+    assert found.ids[0] == "b" and found[0].relevance > 0.3

@@ -63,27 +63,33 @@ COEFFICIENTS = {
 """By `Pool.mode`, the arms that answered."""
 
 
-def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_weight: float = 1.0) -> Floats | None:
+def relevance(
+    pool: Pool, scores: Floats | None, evidence: ArmEvidence, *, variation_weight: float = 1.0
+) -> Floats | None:
     """(n,) relevance of each row, 0..1, rising with the score.
 
     Extra arms add no evidence; they act through the scores only.
 
     Args:
         pool: n candidates, V query variations.
-        scores: (n,) final scores; if none is above 0, all relevances are 0.
+        scores: (n,) final scores; if none is above 0, all relevances are 0. None: the fused evidence, for fusion by
+            ranks, whose scores differ little between a right and a wrong chunk.
         evidence: From `arm_evidence`.
         variation_weight: `FusionConfig.variation_weight`; the query itself has `Pool.query_weight`.
 
     Returns:
         None: not known, because only the lexical arm answered and the store gives no bound of its BM25.
     """
-    mode, best = _comparable_arms(pool), float(scores.max(initial=0.0))
+    mode = _comparable_arms(pool)
     if mode is None:
         return None
+    fused = _fused(evidence, mode)
+    weights = weights_of_variations(pool, variation_weight)
+    scores = weights @ fused if scores is None else scores
+    best = float(scores.max(initial=0.0))
     if best <= 0.0:
         return np.zeros_like(scores)
-    weights = weights_of_variations(pool, variation_weight)
-    lift, spread, covered, most_evidence = _features(pool, mode, evidence) @ (weights / weights.sum())
+    lift, spread, covered, most_evidence = _features(pool, mode, fused) @ (weights / weights.sum())
     fitted = COEFFICIENTS[mode]
     known = _sigmoid(fitted.known @ np.array([lift, spread, covered, 1.0]))
     shares = np.clip(scores / best, EPSILON, 1.0)
@@ -103,11 +109,15 @@ def _comparable_arms(pool: Pool) -> str | None:
     return "vector" if pool.mode == "hybrid" else None
 
 
-def _features(pool: Pool, mode: str, evidence: ArmEvidence) -> Floats:
-    """(4, V) lift, spread, covered and evidence of each query variation; features of arms not in `mode` are 0."""
+def _fused(evidence: ArmEvidence, mode: str) -> Floats:
+    """(V, n) the evidence of the arms in `mode` together."""
     lexical, dense = evidence
     lexical_share = {"text": 1.0, "vector": 0.0}.get(mode, LEXICAL_SHARE)
-    fused = lexical_share * lexical + (1.0 - lexical_share) * dense
+    return lexical_share * lexical + (1.0 - lexical_share) * dense
+
+
+def _features(pool: Pool, mode: str, fused: Floats) -> Floats:
+    """(4, V) lift, spread, covered and evidence of each query variation; features of arms not in `mode` are 0."""
     strongest = np.arange(pool.variations), fused.argmax(axis=1)  # of each variation, the row with the most evidence
     features = np.zeros((4, pool.variations))
     if mode != "text":

@@ -81,7 +81,8 @@ def rank(
         with trace.stage(traced_as) as facts:
             scores = stages[name] = apply(pool, scores, settings, facts)
     with trace.stage("relevance"):
-        relevant = relevance(pool, scores, evidence, variation_weight=config.fusion.variation_weight)
+        comparable = None if config.fusion.method == "rrf" else scores
+        relevant = relevance(pool, comparable, evidence, variation_weight=config.fusion.variation_weight)
     return RankedPool(best_first(scores), scores, stages, relevant)
 
 
