@@ -72,8 +72,9 @@ class Weighting:
     """N: living documents."""
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
-    mean_idf: Callable[[], float]
-    """Mean Okapi idf of the living vocabulary; called only for a negative idf, since it costs a pass over all terms."""
+    mean_idf: Callable[[], float] = float
+    """Mean Okapi idf of the living vocabulary; called only for a negative idf of the variant Okapi, since it costs a
+    pass over all terms."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -210,7 +211,7 @@ class RowScorer:
         if len(known) == len(weights):
             return 1.0 if known else 0.0
         # Lucene's idf for every variant: it is defined for df = 0 and never negative.
-        lucene = Weighting(LUCENE, self.corpus.documents, 1.0, float)
+        lucene = Weighting(LUCENE, self.corpus.documents, 1.0)
         unknown = math.fsum(min(weights[text], 1.0) for text in weights.keys() - {term.text for term in known})
         share = math.fsum(min(weights[term.text], 1.0) * lucene.idf(term.df) for term in known)
         return share / (share + unknown * lucene.idf(0))
