@@ -18,7 +18,6 @@ import numpy as np
 from umi_common.pool import NO_POSITION, Ints
 from umi_common.stores.qdrant.connection import Connection, models
 from umi_common.stores.qdrant.points import Candidate
-from umi_common.types import Chunk
 
 TIES = 2
 """Chunks requested in addition, in case several have the same position."""
@@ -55,15 +54,14 @@ class Beside:
 
 
 def beside(
-    connection: Connection, chunks: Iterable[Chunk | Candidate], reach: int, *, payload: Any, vectors: bool
+    connection: Connection, positions: Iterable[SourcePosition], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
     """The chunks at most `reach` positions before and after these: one round trip; more where many share a position.
 
     Raises:
         StoreUnavailable: If the server fails.
     """
-    starts = {(each.source, each.position) for each in chunks if each.source is not None and each.position is not None}
-    directions = [(start, after) for start in sorted(starts) for after in (False, True)]
+    directions = [(start, after) for start in sorted(set(positions)) for after in (False, True)]
     limit = reach + 1 + TIES
     points: dict[str, Any] = {}
     following: dict[str, str] = {}
@@ -133,6 +131,20 @@ def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str]
         if source is not None and position is not None:
             missing[source] |= {position + step for step in range(-reach, reach + 1)} - held[source]
     return {source: positions for source, positions in missing.items() if positions}
+
+
+def positions_near(
+    candidates: Mapping[str, Candidate], best: Collection[str], missing: Mapping[str, set[int]], reach: int
+) -> list[SourcePosition]:
+    """Source and position of the ids in `best` that have a missing position at most `reach` away."""
+    near = []
+    for id in best:
+        source, position = candidates[id].source, candidates[id].position
+        if source is not None and position is not None and source in missing:
+            around = range(position - reach, position + reach + 1)
+            if not missing[source].isdisjoint(around):
+                near.append((source, position))
+    return near
 
 
 def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:

@@ -30,7 +30,7 @@ from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import Compiled, compiled
-from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions
+from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, positions_near
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
@@ -192,7 +192,8 @@ class _Search:
         if rows.statistics.gapless:
             found = at_positions(connection, missing, payload=HEAD)
         else:
-            seen = beside(connection, map(known.__getitem__, best), around, payload=HEAD, vectors=True)
+            near_them = positions_near(known, best, missing, around)
+            seen = beside(connection, near_them, around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
         near = {each.id: each for each in map(to_candidate, found) if _passes(each, self.request)}
         return replace(rows, candidates=_sorted((near | known).values()), following=following)

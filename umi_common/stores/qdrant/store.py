@@ -216,7 +216,8 @@ class QdrantStore(CollectionStore):
         reach = checked_count("reach", reach, least=0)
         known = [chunk for chunk in self.get(ids) if chunk is not None]
         tree = parse_filter(where)
-        seen = beside(self._collection.connection, known, reach, payload=True, vectors=False)
+        positions = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
+        seen = beside(self._collection.connection, positions, reach, payload=True, vectors=False)
         chunks = {id: chunk_of_payload(point.payload) for id, point in seen.points.items()}
         chunks |= {chunk.id: chunk for chunk in known}
         around = {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
