@@ -42,6 +42,7 @@ def thresholds(request: pytest.FixtureRequest):
             patch.setattr(topk, "PRUNING_PAYS", 0)
             patch.setattr(topk, "TERM_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
+            patch.setattr(bm25, "DIRECT", 2)
             patch.setattr(bm25, "DENSE_SHARE", 1_000)
             patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
             patch.setattr(bm25, "LEVELS_KEPT", 2)

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.embedders.cache import LruCache
 from umi_common.errors import InvalidChunk
 from umi_common.pool import NO_SOURCE
 from umi_common.stores.chroma.collection import Record
@@ -29,9 +28,6 @@ from umi_common.stores.references import BEGINNING, Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, Metadata, microseconds
-
-CHUNKS_CACHED = 2_048
-"""Chunks that are cached with the records that they were read from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +58,6 @@ class SideIndex:
         self._digests: list[int] = []
         self._records: list[Record | None] = []
         self._columns: MetadataColumns | None = None
-        self._chunks: LruCache[str, tuple[Record, Chunk]] = LruCache(CHUNKS_CACHED)
-        """Records and their chunks by id, a cache for records that are read again unchanged."""
         self._in_source: Counter[str] = Counter()
         self._changing = RLock()
         """Held by a write, and while the columns are made, so that they miss no row."""
@@ -158,14 +152,9 @@ class SideIndex:
 
     def chunk(self, record: Record) -> Chunk:
         """The chunk of a record, with the position that umi gave it."""
-        known = self._chunks.get([record.id]).get(record.id)
-        if known is not None and known[0].text == record.text and repr(known[0].metadata) == repr(record.metadata):
-            return known[1]  # repr tells True from 1
         chunk = chunk_of_record(record, self._read)
         if chunk.source is not None and chunk.position is None and KEY not in record.metadata:
             chunk = replace(chunk, position=self._kept_position(chunk))
-        if self.knows(record.id):  # else it may get a position later
-            self._chunks.put({record.id: (record, chunk)})
         return chunk
 
     def terms(self, record: Record | None) -> Sequence[str]:

@@ -144,7 +144,9 @@ class _Selection:
             scores: Of all rows.
             bound: How far each score may lie from the cosine; None: it is the cosine.
         """
-        ranked = self._ranking_scores(scores)
+        ranked = weighted(scores, self.weights)
+        if self.allowed is not None:
+            ranked = np.where(self.allowed, ranked, EXCLUDED)
         if bound is None:
             return np.flatnonzero(ranked >= self._kth(ranked))
         # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection.
@@ -157,11 +159,6 @@ class _Selection:
         if len(scores) <= self.k:
             return LOWEST_ALLOWED
         return max(float(np.partition(scores, len(scores) - self.k)[len(scores) - self.k]), LOWEST_ALLOWED)
-
-    def _ranking_scores(self, scores: Floats | Vectors) -> Floats | Vectors:
-        """Decayed scores, EXCLUDED where a row is not allowed."""
-        scores = weighted(scores, self.weights)
-        return scores if self.allowed is None else np.where(self.allowed, scores, EXCLUDED)
 
     def near_the_best(self, queries: Vectors, scan: Scan) -> list[tuple[Ints, Floats]]:
         """For each query the rows that may be among the best k, and their cosines."""

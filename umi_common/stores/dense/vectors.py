@@ -25,7 +25,8 @@ class VectorRows:
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = Growing.holding(vectors)
-        self._present = Growing.holding(vectors.any(axis=1))
+        self._present = Growing(np.bool_)
+        self._present.extend(vectors.any(axis=1))
         self.quantised = QuantisedRows(vectors.shape[1])
         self._saved: SavedVectors | None = None
 

@@ -35,8 +35,7 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.rows.rows import RowTable
 from umi_common.stores.search_counts import DirectoryCounter
-from umi_common.stores.values import Listing
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import Chunk
 
 DEAD_ROWS_MAX = 50_000
 """All rows are numbered again when more rows than this, and more than half of all rows, are dead."""
@@ -345,22 +344,6 @@ class Core:
             raise
         indexes.save(always=False)
         self.search_counter.save(always=False)
-
-    def ids(self) -> list[str]:
-        """Ids of all chunks, rising."""
-        rows = self.indexes.snapshot.rows
-        return sorted(rows.ids[row] for row in np.flatnonzero(rows.alive).tolist())
-
-    def listing(self, where: Filter | None, window: TimeRange | None) -> Listing:
-        """See `HybridStore.listing`."""
-        snapshot = self.indexes.snapshot
-        passing = snapshot.row_data.mask(snapshot, where, window)
-        rows = snapshot.rows
-        return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
-
-    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """See `HybridStore.get`."""
-        return self.get_versions(ids, self.indexes.table.seqs_of(ids))
 
     def get_versions(
         self, ids: Sequence[str], seqs: Sequence[int | None], *, exact: bool = False

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, StoreClosed
@@ -173,7 +175,8 @@ class HybridStore(BaseStore):
         Raises:
             InputError: If `ids` is one string or no collection.
         """
-        return self._ready().get(checked_ids(ids))
+        core, ids = self._ready(), checked_ids(ids)
+        return core.get_versions(ids, core.indexes.table.seqs_of(ids))
 
     def get_versions(
         self, ids: Sequence[str], versions: Sequence[int | None], *, exact: bool = False
@@ -196,7 +199,8 @@ class HybridStore(BaseStore):
 
     def ids(self) -> list[str]:
         """Ids of all chunks, rising."""
-        return self._ready().ids()
+        rows = self._ready().indexes.snapshot.rows
+        return sorted(rows.ids[row] for row in np.flatnonzero(rows.alive).tolist())
 
     def unknown_keys(self, where: Where) -> list[str]:
         """Keys of a filter under which no chunk has a value, rising: such a key may be misspelt."""
@@ -205,7 +209,9 @@ class HybridStore(BaseStore):
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; reads no texts."""
-        return self._ready().listing(parse_filter(where), window)
+        snapshot = self._ready().indexes.snapshot
+        rows, passing = snapshot.rows, snapshot.row_data.mask(snapshot, parse_filter(where), window)
+        return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.

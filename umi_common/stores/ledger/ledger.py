@@ -500,7 +500,9 @@ class Ledger:
                 wanted = self._entry_columns(connection) if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
                     batch = seqs[start : start + SQL_VARIABLES]
-                    found += connection.execute(_select_by_seq(wanted, len(batch)), batch).fetchall()
+                    marks = ", ".join("?" * len(batch))
+                    select = f"SELECT seq, {wanted} FROM chunks WHERE seq IN ({marks})"
+                    found += connection.execute(select, batch).fetchall()
             return found
 
         return self.retry_read(read)
@@ -551,9 +553,3 @@ class Ledger:
                 f"{self.path}: SQLite's index of ids is damaged and finds {found} of {rows} chunks. No chunk is lost: "
                 "run repair() (umi repair), then repeat the call"
             )
-
-
-def _select_by_seq(columns: str, count: int) -> str:
-    """SQL that reads `count` rows of `chunks` by sequence number. A join: SQLite copies the list of `IN (...)`."""
-    asked = ", ".join(["(?)"] * count)
-    return f"WITH asked(number) AS (VALUES {asked}) SELECT seq, {columns} FROM asked CROSS JOIN chunks ON seq = number"

@@ -42,6 +42,9 @@ LUCENE = LexicalConfig(variant="lucene")
 QUERY_TERMS_MAX = 48
 """Distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of 2,000 bytes has some
 150; with 48 its ranking is as good or better, and its search takes a tenth of the time."""
+DIRECT = 4_096
+"""Largest document frequency of a term whose largest impact is the maximum over its postings; for other terms it is the
+maximum over frontiers."""
 ENTRIES_KEPT = 2_000_000
 """Array entries, 16 bytes each, that one scorer caches for its terms, or an eighth of the postings if that is more."""
 TERM_ENTRIES = 50
@@ -69,8 +72,9 @@ class Weighting:
     """N: living documents."""
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
-    mean_idf: Callable[[], float]
-    """Mean Okapi idf of the living vocabulary; called only for a negative idf, since it costs a pass over all terms."""
+    mean_idf: Callable[[], float] = float
+    """Mean Okapi idf of the living vocabulary; called only for a negative idf of the variant Okapi, since it costs a
+    pass over all terms."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -207,7 +211,7 @@ class RowScorer:
         if len(known) == len(weights):
             return 1.0 if known else 0.0
         # Lucene's idf for every variant: it is defined for df = 0 and never negative.
-        lucene = Weighting(LUCENE, self.corpus.documents, 1.0, float)
+        lucene = Weighting(LUCENE, self.corpus.documents, 1.0)
         unknown = math.fsum(min(weights[text], 1.0) for text in weights.keys() - {term.text for term in known})
         share = math.fsum(min(weights[term.text], 1.0) * lucene.idf(term.df) for term in known)
         return share / (share + unknown * lucene.idf(0))
@@ -287,9 +291,17 @@ class RowScorer:
 
     def _compute_uppers(self, terms: Sequence[Term]) -> None:
         """Set `upper` of each term."""
-        for term, (rows, worth) in zip(terms, self.impacts(terms), strict=True):
+        rare = [term for term in terms if term.df <= DIRECT]
+        for term, (rows, worth) in zip(rare, self.impacts(rare), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
             term.upper = max(0.0, largest(living))
+        for term in terms:
+            if term.df > DIRECT:
+                term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
+
+    def _largest(self, idf: float, part: LiveSegment, ordinal: int) -> float:
+        tf, lengths = self.corpus.frontier(part, ordinal)
+        return float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max())
 
     def score(self, query: QueryTerms, rows: Ints) -> Floats:
         """BM25 of living rows, rising; 0 where no term matches."""

@@ -20,6 +20,9 @@ from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCount
 from umi_common.stores.lexical.vocabulary import Numbered
 from umi_common.stores.rows.rows import Mask
 
+Frontier = tuple[Ints, Ints]
+"""The Pareto frontier of a term: the (tf, length) pairs that no document beats in both, by a higher tf and a smaller
+length. The term's largest gain is at one of them, for every k1 and b."""
 SMALL_SEGMENT = 8_192
 """Largest size (postings plus documents) of a last segment that is merged with every addition: well under 1 ms each."""
 NO_CODE = np.iinfo(np.int32).max
@@ -60,6 +63,8 @@ class LiveSegment:
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
+    frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
+    """Ordinal -> frontier of the term, and for each point the row of one document at it; filled on demand."""
     dense: dict[int, TermCounts] = field(default_factory=dict)
     """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
@@ -79,7 +84,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, self.dense, self.levels, self.rare)
+        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels, self.rare)
 
     def df(self, ordinal: int) -> int:
         """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""
@@ -171,6 +176,17 @@ class Corpus:
     def rows(self) -> int:
         """One more than the largest row ever added."""
         return len(self.alive)
+
+    def frontier(self, part: LiveSegment, ordinal: int) -> Frontier:
+        """The frontier of a term in the living documents of one segment, which holds some; cached."""
+        known = part.frontiers.get(ordinal)
+        # A deletion changes the frontier only if it leaves one of its points without a living document.
+        if known is None or not self.alive[known[1]].all():
+            rows, tf = part.segment.postings(ordinal)
+            living = self.alive[rows]
+            frontier, examples = _frontier(tf[living], self.lengths[rows[living]])
+            known = part.frontiers[ordinal] = frontier, rows[living][examples]
+        return known[0]
 
     def document_frequencies(self) -> Ints:
         """(terms,) df by term code."""
@@ -292,3 +308,16 @@ def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
     if len(parts) == 1 and not parts[0].dead:
         return parts[0]
     return LiveSegment(merge([part.segment for part in parts], alive))
+
+
+def _frontier(tf: TermCounts, lengths: Codes) -> tuple[Frontier, Ints]:
+    """The frontier, and for each of its points the index of a document at that point."""
+    shortest = np.full(int(tf.max()) + 1, np.iinfo(np.int32).max, np.int32)
+    np.minimum.at(shortest, tf, lengths)
+    shortest_above = np.minimum.accumulate(shortest[::-1])[::-1]
+    beats_more = np.append(shortest_above[1:], np.iinfo(np.int32).max)
+    points = np.flatnonzero(shortest < beats_more)
+    example = np.zeros(len(shortest), np.int64)
+    reached = np.flatnonzero(lengths == shortest[tf])
+    example[tf[reached]] = reached
+    return (points, shortest[points].astype(np.int64)), example[points]

@@ -14,7 +14,6 @@ from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays, appended, joined_segments
 from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, build, running
 from umi_common.stores.lexical.vocabulary import Coded
-from umi_common.stores.rows.rows import Mask
 
 DEAD_DOCUMENTS_SHARE_MAX = 0.5
 """Largest share of deleted documents in a segment; with more, it is rewritten without them."""
@@ -65,7 +64,11 @@ def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
     alive = corpus.alive.copy()
     alive[gone] = False
     sizes = corpus.lengths[gone]
-    parts = [_after_loss(part.without(gone), alive) for part in corpus.parts]
+    shrunk = [part.without(gone) for part in corpus.parts]
+    parts = [
+        joined_segments([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
+        for part in shrunk
+    ]
     left = replace(
         corpus,
         parts=tuple(part for part in parts if part.segment.documents),
@@ -81,11 +84,6 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
     """The segments of each block merged into one without dead rows."""
     blocks = groupby(corpus.parts, key=lambda part: part.segment.block)
     return [joined_segments(list(parts), corpus.alive) for _, parts in blocks]
-
-
-def _after_loss(part: LiveSegment, alive: Mask) -> LiveSegment:
-    """The segment, rewritten without dead rows if they are more than DEAD_DOCUMENTS_SHARE_MAX of it."""
-    return joined_segments([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
 
 
 def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowArrays:

@@ -28,10 +28,6 @@ from umi_common.stores.qdrant.statistics import Statistics
 TERMS_MAX = 256
 """Largest number of distinct terms of one variation; further ones are left out."""
 
-_MEAN_IDF = float
-"""A function that returns 0.0. It is never called: only Okapi's variant needs the mean idf, which `refuse_unknown`
-refuses."""
-
 TermWeights = Mapping[int, float]
 """Index of a term in the sparse vectors -> its weight in a query variation."""
 
@@ -170,7 +166,7 @@ class CandidateScorer:
 
     @cached_property
     def _weighting(self) -> Weighting:
-        return Weighting(self.config, self.statistics.chunks, self.statistics.average_length, _MEAN_IDF)
+        return Weighting(self.config, self.statistics.chunks, self.statistics.average_length)
 
     def _idf(self, index: int) -> float:
         """The variant's idf, from the server's, which is Lucene's; 0 where no chunk has the term."""
@@ -195,7 +191,7 @@ class CandidateScorer:
     def _source_scores(self, v: int, tf: Floats, lengths: Floats) -> tuple[Floats, float]:
         """Scores of the sources for one variation, and their bound."""
         count, total = len(lengths), float(lengths.sum())
-        weighting = Weighting(self.config, count, total / count if total else 1.0, _MEAN_IDF)
+        weighting = Weighting(self.config, count, total / count if total else 1.0)
         idf = np.array([weighting.idf(df) if df else 0.0 for df in np.count_nonzero(tf, axis=1).tolist()])
         impacts, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
         largest = impacts.max(axis=1, initial=0.0)[:, np.newaxis]
