@@ -649,3 +649,26 @@ def test_a_model_that_gives_zeros_for_every_text_is_told_once(caplog):
         "embedder 'zeros of texts' gave vectors of zeros for all 20 texts of a call: they are found by their words "
         "alone. Check the model, then embed them again with HybridStore.reindex(). Logged once for each model."
     ]
+
+
+class ZerosForOne(HashEmbedder):
+    """A model that gives zeros for one question."""
+
+    def __init__(self, *, in_place):
+        super().__init__()
+        self.in_place = in_place
+
+    def embed_queries(self, texts):
+        return super().embed_queries(texts) * np.array([["roof" not in text] for text in texts], dtype=np.float32)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_a_model_that_gives_zeros_for_one_question_is_told_in_the_result_of_that_one(in_place):
+    with HybridStore.open(embedder=ZerosForOne(in_place=in_place)) as store, DualRetriever(store) as umi:
+        store.add([Chunk("a", "the roof is dry"), Chunk("b", "the boiler leaks")])
+        together = umi.search_many(["which roof", "which boiler"])
+        for roof, boiler in (together, [umi.search("which roof"), await umi.asearch("which boiler")]):
+            assert not boiler.degraded and boiler.hits[0].chunk.id == "b"
+            (loss,) = roof.degraded
+            assert (loss.part, loss.reason) == ("embedder", "it gave a vector of zeros")
+            assert roof.hits[0].chunk.id == "a"

@@ -37,6 +37,7 @@ from umi_common.frameworks.records import (
     chroma_collection,
     plain_metadata,
     same_float,
+    source_in_metadata,
     to_chunk,
     to_metadata,
 )
@@ -65,13 +66,15 @@ FILE_PATH = "file_path"
 """Metadata key in which `SimpleDirectoryReader` writes the path of the file."""
 SOURCE_KEY = "source"
 """Metadata key of the source, for nodes without a source node."""
+Place = Hashable
+"""A source, or a source and one of its documents."""
 SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
 
 
 def to_chunks(
     nodes: Iterable[BaseNode],
     keys: PlaceKeys,
-    following: Counter[str | None] | None = None,
+    following: Counter[Place] | None = None,
     skipped: list[SkippedChunk] | None = None,
     *,
     advice: str = "",
@@ -81,12 +84,14 @@ def to_chunks(
     The indexed text is the one that LlamaIndex would embed: text and metadata by the node's template, without the keys
     in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's `ref_doc_id`,
     else metadata["source"]. The position is the metadata under `keys.position`, else the node's `start_char_idx`, else
-    the next number in `following` for the node's `ref_doc_id` or metadata["source"].
+    the next number in `following` for the source. Where a source has several documents, as a file has pages, the
+    `start_char_idx` of each counts from the end of those before it.
 
     Args:
         nodes: Text nodes in reading order.
-        following: The next position by `ref_doc_id` or metadata["source"]; updated from `start_char_idx` and counted
-            positions, not from metadata. None: a node that states no position gets none.
+        following: The next position by source, and by source and document the one that its first character has;
+            updated from `start_char_idx` and counted positions, not from metadata. None: a node that states no position
+            gets none.
         skipped: A node is added here and left out if it cannot be stored, or repeats the id of an earlier node. None: a
             node that cannot be stored raises, and repeated ids are kept.
         advice: End of the message for a node that cannot be stored.
@@ -97,11 +102,9 @@ def to_chunks(
     chunks, taken = [], set()
     for index, node in enumerate(nodes):
         check_node(index, node)
-        source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
-        source = None if source is None else str(source)
-        start = getattr(node, START, None)
-        if following is not None and start is None:
-            start = following[source]
+        source, start = node_source(node, keys), getattr(node, START, None)
+        if following is not None:
+            start = _place(following, source, node.ref_doc_id, start)
         try:
             chunk = to_chunk(
                 node.get_content(MetadataMode.NONE),
@@ -120,10 +123,26 @@ def to_chunks(
             skipped.append(SkippedChunk(index, node.node_id, source, str(error)))
             continue
         if following is not None and start is not None:
-            following[source] = start + 1
+            following[source] = max(following[source], start + 1)
         taken.add(chunk.id)
         chunks.append(chunk)
     return chunks
+
+
+def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
+    """The source of a node's chunk, as `to_chunks` describes it."""
+    stated = None if keys.source is None else source_in_metadata(plain_value(node.metadata.get(keys.source)))
+    other = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
+    return stated if stated is not None else None if other is None else str(other)
+
+
+def _place(following: Counter[Place], source: str | None, document: str | None, start: int | None) -> int:
+    """The position of a node that begins at the character `start` of its document; None: it states no beginning."""
+    if start is None:
+        return following[source]
+    if source == document:
+        return start
+    return start + following.setdefault((source, document), following[source])
 
 
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
@@ -233,7 +252,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     """
     vector_store = index.vector_store
     collection = chroma_collection(vector_store, "ChromaVectorStore")
-    following: Counter[str | None] = Counter()
+    following: Counter[Place] = Counter()
     if collection is not None:  # its docstore is empty: the nodes are in the collection
         for records, vectors in pages_with_text(collection):
             nodes = [_node(id, text or "", metadata) for id, text, metadata in records]

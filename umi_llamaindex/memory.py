@@ -198,11 +198,12 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             store.add(waiting)
             waiting = []
             if isinstance(store, HybridStore) and self._unembedded:
+                self._unembedded = False  # before the search: another call may store some meanwhile
                 marked = parse_filter({"user": self.user, UNEMBEDDED_KEY: True})
                 for page in pages(store, where=marked):
                     store.add([replace(chunk, metadata=_without_mark(chunk.metadata)) for chunk in page])
-                self._unembedded = False
         except (EmbedderError, StoreError):  # not raised again: `aput` raised or warned when they came
+            self._unembedded = True
             self._unstored.extend(waiting)
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from itertools import chain
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -27,7 +28,7 @@ from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InputError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.frameworks.records import PlaceKeys, overrides
+from umi_common.frameworks.records import PlaceKeys, overrides, position_in_metadata
 from umi_common.frameworks.retrievers import in_thread, retriever_over
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
@@ -40,6 +41,10 @@ from umi_common.types import Chunk
 from umi_llamaindex._convert import (
     REF_DOC_ID,
     SKIP_ADVICE,
+    SOURCE_KEY,
+    START,
+    Place,
+    node_source,
     of_documents,
     to_chunks,
     to_node,
@@ -107,6 +112,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     _owns_store: bool = PrivateAttr()
     _warned: bool = PrivateAttr(default=False)
     _model_checked: bool = PrivateAttr(default=False)
+    _ends: dict[str, int] = PrivateAttr(default_factory=dict)
+    """By source the position after its stored nodes, for the sources to which nodes without a position were added."""
 
     def __init__(
         self,
@@ -210,11 +217,13 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         nodes = list(nodes)
         skipped: list[SkippedChunk] = []
         given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
-        chunks = to_chunks(given, self._keys, Counter(), left_out, advice=SKIP_ADVICE)
+        chunks = to_chunks(given, self._keys, self._following(given), left_out, advice=SKIP_ADVICE)
         copied = not self._warned and self._holds_copies(chunks)
         texts = [chunk.indexed_text for chunk in chunks]
         vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
         self._store.add(chunks, vectors=vectors)
+        for chunk in chunks:
+            self._note_end(chunk)
         if self._skipped is not None:
             self._skipped += skipped
         if copied:
@@ -226,6 +235,43 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
                 "mirror=True it also removes all other nodes"
             )
         return [node.node_id for node in nodes]
+
+    def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
+        """The position from which the positions of each source are counted: after its stored nodes, unless some of
+        these nodes are stored; then from the place of the first of them.
+
+        The store is read only for the sources of nodes that state no position there.
+        """
+        key = self._keys.position
+        own = {
+            node.node_id: source
+            for node in nodes
+            if isinstance(node, BaseNode)
+            and (source := node_source(node, self._keys)) is not None
+            and (getattr(node, START, None) is None or source != node.ref_doc_id)
+            and (key is None or position_in_metadata(node.metadata.get(key)) is None)
+        }
+        self._read_ends(set(own.values()) - self._ends.keys())
+        following: Counter[Place] = Counter({source: self._ends[source] for source in own.values()})
+        for id, chunk in zip(own, self._store.get(list(own)), strict=True):
+            if chunk is not None and chunk.position is not None:
+                following[own[id]] = min(following[own[id]], chunk.position)
+        return following
+
+    def _read_ends(self, sources: set[str]) -> None:
+        """Set `_ends` of these sources."""
+        self._ends |= dict.fromkeys(sources, 0)
+        if not sources or not len(self._store):
+            return
+        keys = {REF_DOC_ID, SOURCE_KEY, self._keys.source} - {None}
+        where = parse_filter({"$or": [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]})
+        for chunk in chain.from_iterable(pages(self._store, where=where)):
+            if chunk.source in sources:
+                self._note_end(chunk)
+
+    def _note_end(self, chunk: Chunk) -> None:
+        if chunk.source in self._ends and chunk.position is not None:
+            self._ends[chunk.source] = max(self._ends[chunk.source], chunk.position + 1)
 
     def _warn_of_another_model(self) -> None:
         """Log one warning if the store's model makes other vectors than the store holds.
@@ -272,6 +318,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
         self._store.delete(where=of_documents([ref_doc_id]))
+        self._ends.clear()
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -287,10 +334,12 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if node_ids is None and where is None:
             raise InputError("delete_nodes() needs node_ids or filters; clear() removes all nodes")
         self._store.delete(node_ids, where=where)
+        self._ends.clear()
 
     def clear(self) -> None:
         """Remove all nodes."""
         self._store.delete(self._store.ids())
+        self._ends.clear()
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:

@@ -219,6 +219,8 @@ def visible(markup):
         "<p hidden>Gone.<div></div>",
         "<img hidden><input hidden><br hidden>",
         "<template><p>Never.</p></template><div hidden><svg><path></div>",
+        "<video src=a.mp4>Your browser does not support the video tag.</video><iframe src='b' />",
+        "<input list=l><datalist id=l><option>Oslo<option>Bern</datalist>",
     ],
 )
 def test_what_a_page_hides_from_its_reader_is_not_read(hidden):

@@ -78,6 +78,23 @@ def test_a_node_that_a_splitter_did_not_find_in_its_text_stands_behind_the_one_b
     assert [chunk.position for chunk in to_chunks(nodes, KEYS, Counter())] == [0, 400, 401, 800]
 
 
+def test_the_pages_of_one_file_follow_one_another_where_the_file_is_the_source():
+    pages = [
+        TextNode(
+            id_=f"{page}/{start}",
+            text=f"Page {page} from {start}.",
+            metadata={"file_path": "a.pdf"},
+            start_char_idx=start,
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"page {page}")},
+        )
+        for page in (1, 2, 3)
+        for start in (0, 400)
+    ]
+    by_file = to_chunks(pages, PlaceKeys("file_path"), Counter())
+    assert [chunk.position for chunk in by_file] == [0, 400, 401, 801, 802, 1202]
+    assert [chunk.position for chunk in to_chunks(pages, KEYS, Counter())] == [0, 400] * 3  # each page is a source
+
+
 def test_metadata_can_hold_source_position_and_time():
     metadata = {"file": "f", "n": 7, "when": datetime(2024, 5, 1, tzinfo=timezone.utc)}
     node = TextNode(

@@ -124,10 +124,11 @@ class TestAsync:
 
     async def test_errors_are_what_they_are(self):
         retriever = UmiRetriever.from_nodes([node("n", "Ann met Bob")])
-        with pytest.raises(ValueError, match="query is empty"):
-            await retriever.aretrieve(" ")
-        with pytest.raises(ValueError, match="query is empty"):
-            retriever.retrieve(" ")
+        wrong = UmiQuery("Ann", filters={"user": {"$like": "a"}})
+        with pytest.raises(ValueError, match="unknown operator"):
+            await retriever.aretrieve(wrong)
+        with pytest.raises(ValueError, match="unknown operator"):
+            retriever.retrieve(wrong)
 
 
 class TestBM25:

@@ -497,3 +497,62 @@ def test_a_cell_with_a_store_or_a_retriever_in_it_shows_where_the_nodes_are(tmp_
         where = f"HybridStore({str(tmp_path / 'memory')!r})"
         assert repr(store) == f"UmiVectorStore({where})"
         assert repr(store.retriever()) == f"UmiRetriever(DualRetriever({where}), similarity_top_k=10)"
+
+
+def places(store):
+    return {chunk.id: chunk.position for chunk in store.client.get(store.client.ids())}
+
+
+def turn(number, text="said {}", **more):
+    return TextNode(id_=f"t{number}", text=text.format(number), metadata={"source": "chat", **more})
+
+
+def test_sections_that_are_added_in_several_calls_follow_one_another():
+    with UmiVectorStore() as store:
+        for number in range(3):
+            store.add([turn(number)])
+        store.add([turn(3), turn(4), TextNode(id_="x", text="elsewhere", metadata={"source": "other"})])
+        assert places(store) == {"t0": 0, "t1": 1, "t2": 2, "t3": 3, "t4": 4, "x": 0}
+        near = store.client.neighbours(["t1"], reach=1)["t1"]
+        assert [chunk.id for chunk in near] == ["t0", "t1", "t2"]
+
+
+def test_sections_that_are_added_again_keep_their_places():
+    with UmiVectorStore() as store:
+        store.add([turn(0), turn(1)])
+        store.add([turn(2), turn(3)])
+        before = places(store)
+        store.add([turn(2), turn(3, "changed {}")])
+        assert places(store) == before
+        store.add([turn(0), turn(1), turn(2), turn(3), turn(4)])
+        assert places(store) == {**before, "t4": 4}
+        store.add([turn(9, position=2)])  # its metadata states one
+        assert places(store)["t9"] == 2
+
+
+def test_places_are_counted_anew_after_a_source_was_removed_and_go_on_in_another_process(tmp_path):
+    with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+        store.add([turn(0), turn(1)])
+        store.delete_nodes(["t0", "t1"])
+        store.add([turn(2)])
+    with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+        store.add([turn(3)])
+        assert places(store) == {"t2": 0, "t3": 1}
+
+
+def test_pages_of_a_file_that_are_added_one_by_one_follow_one_another():
+    with UmiVectorStore(source_key="file_path") as store:
+        for page in (1, 2):
+            store.add(
+                [
+                    TextNode(
+                        id_=f"{page}/{start}",
+                        text=f"Page {page} from {start}.",
+                        metadata={"file_path": "a.pdf"},
+                        start_char_idx=start,
+                        relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"page {page}")},
+                    )
+                    for start in (0, 400)
+                ]
+            )
+        assert places(store) == {"1/0": 0, "1/400": 400, "2/0": 401, "2/400": 801}

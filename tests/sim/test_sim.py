@@ -206,6 +206,7 @@ def test_hashed_words_are_unit_vectors_and_shared_words_bring_texts_together():
     assert np.linalg.norm(vectors[:3], axis=1) == pytest.approx(1.0)
     assert not vectors[3].any()
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+    assert HashEmbedder(1).embed_documents([f"red {number}" for number in range(9)]).all(), "no words cancel out"
 
 
 def test_hashing_is_the_same_on_every_machine():

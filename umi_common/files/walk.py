@@ -148,7 +148,8 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
     except OSError as error:
-        report.problems.append(Problem.of("", unreadable(folder, error)))
+        why = f"{unreadable(folder, error)}; what an earlier run stored of its files can still be found"
+        report.problems.append(Problem("", FileUnreadable.__name__, why))
         return []
 
 

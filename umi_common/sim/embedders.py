@@ -17,7 +17,8 @@ from umi_common.protocols import Embedder
 class HashEmbedder:
     """Hashes words into signed buckets, L2-normalised, so texts that share words have a high cosine.
 
-    Its vectors are the same on every machine and in every process. A text without a word has a zero vector.
+    Its vectors are the same on every machine and in every process. A text without a word has a zero vector; one whose
+    words cancel each other out is hashed as a whole.
 
     Args:
         dim: Buckets, >= 1.
@@ -31,9 +32,11 @@ class HashEmbedder:
         """(n, dim) float32, unit rows."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in enumerate(texts):
-            for word in re.findall(r"\w+", text.lower()):
-                digest = int.from_bytes(hashlib.blake2b(word.encode(errors="replace"), digest_size=8).digest(), "big")
-                vectors[row, (digest >> 1) % self.dim] += 1.0 if digest & 1 else -1.0
+            words = re.findall(r"\w+", text.lower())
+            for word in words:
+                self._add(vectors[row], word)
+            if words and not vectors[row].any():
+                self._add(vectors[row], text)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.where(norms > 0, norms, np.float32(1))
         return vectors
@@ -41,6 +44,10 @@ class HashEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """The same as for documents."""
         return self.embed_documents(texts)
+
+    def _add(self, vector: Vectors, word: str) -> None:
+        digest = int.from_bytes(hashlib.blake2b(word.encode(errors="replace"), digest_size=8).digest(), "big")
+        vector[(digest >> 1) % self.dim] += 1.0 if digest & 1 else -1.0
 
 
 class CountingEmbedder:

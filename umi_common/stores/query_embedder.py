@@ -116,7 +116,7 @@ class QueryEmbedder:
     def embed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
         """A `QueryVector` for each text; blocks. `dim`: their expected dimension; 0: any."""
         if self.in_place:
-            return list(_checked_rows(self._embedder.embed_queries(texts), len(texts), dim))
+            return _checked_rows(self._embedder.embed_queries(texts), len(texts), dim)
         return self._loop_thread.run(lambda: self._embed_each(texts, seconds, dim, in_threads=True))
 
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
@@ -203,8 +203,8 @@ class QueryEmbedder:
                     error = EmbedderError(type(error).__name__)
                 made.update(dict.fromkeys(job.texts, error))
             else:
-                own = {text: row.copy() for text, row in zip(job.texts, rows, strict=True)}
-                self._cache.put(own)
+                own = dict(zip(job.texts, rows, strict=True))
+                self._cache.put({text: row.copy() for text, row in own.items() if isinstance(row, np.ndarray)})
                 made.update(own)
         return [made[text] for text in texts]
 
@@ -321,7 +321,12 @@ def _check_vector(vector: QueryVector | None, dim: int) -> None:
         raise InvalidVector(f"a query vector has shape {vector.shape}; expected ({dim or 'dim'},), finite")
 
 
-def _checked_rows(made: Any, count: int, dim: int) -> Vectors:
+def _checked_rows(made: Any, count: int, dim: int) -> list[QueryVector]:
+    """The rows of a model's reply, with an error in place of each row of zeros, which is like no chunk.
+
+    Raises:
+        EmbedderError: If the reply has another shape, or a number that is not finite.
+    """
     rows = np.asarray(made, dtype=np.float32)
     if rows.ndim != 2 or len(rows) != count:
         raise EmbedderError(f"it gave shape {rows.shape}, expected ({count}, {dim or 'dim'})")
@@ -329,4 +334,4 @@ def _checked_rows(made: Any, count: int, dim: int) -> Vectors:
         raise EmbedderError(f"it gives vectors of dimension {rows.shape[1]}, the store holds {dim}")
     if not np.isfinite(rows).all():
         raise EmbedderError("it gave NaN or infinity")
-    return rows
+    return [row if row.any() else EmbedderError("it gave a vector of zeros") for row in rows]

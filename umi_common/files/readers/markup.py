@@ -35,7 +35,9 @@ _FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*)", re.MULTILINE)
 FRONT_MATTER_CHARACTERS = 20_000
 """Longest front matter that is read, in characters of the file."""
 _TAG_BEGINS = re.compile("<[A-Za-z/!?]")
-INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"})
+INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"}) | {
+    *("audio", "canvas", "datalist", "iframe", "video"),  # "Your browser does not support the video tag."
+}
 """Elements whose content a browser does not show as text."""
 BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "figure", "footer", "header", "hr"}) | {
     *("li", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"),
