@@ -5,7 +5,7 @@ keeps this passage.
     own(p) = sum over the query's terms t in p of weight(t) * idf(t)
     score(p) = own(p) + BESIDE * the same sum over the terms that only the passages beside p have
 
-Function words of the query and the first person have weight 0, unless it has no others.
+Function words of the query have weight 0, unless it has no others.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ PASSAGE = re.compile(r"\S(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S)){0,400}[.
 BESIDE = 0.5
 """Weight of the terms beside a passage: an answer often stands next to the sentence, or below the heading, that names
 what it is about."""
-
-FIRST_PERSON = frozenset({"i", "me", "my"})
-"""They are in no list of function words, because they tell who speaks in a conversation. In "how do I ..." they mean
-the user, and elsewhere "i" is a numeral or a variable."""
 
 
 def passage_finder(query: str, config: AnalyzerConfig) -> Callable[[Chunk], tuple[int, int] | None]:
@@ -57,7 +53,6 @@ def _analyzer(config: AnalyzerConfig) -> Analyzer:
 def _best_passage(text: str, query: str, analyzer: Analyzer) -> tuple[int, int] | None:
     own = analyzer.of_language(analyzer.language_of(text))
     weights = own.weighted_terms(query, 0.0)
-    weights = {term: weight for term, weight in weights.items() if term not in FIRST_PERSON} or weights
     passages = [match.span() for match in PASSAGE.finditer(text)]
     held = [weights.keys() & set(own.terms(text[start:end])) for start, end in passages]
     values = {
