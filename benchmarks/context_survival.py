@@ -1,17 +1,26 @@
-"""The share of LoCoMo's gold evidence that is left after a search's hits are packed into a budget."""
+"""The share of the right answers that is left after a search's hits are packed into a budget: of LoCoMo's gold
+evidence, and of XQuAD's answers amid long texts."""
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.part_context import ENCODING, stated_encoding
+from umi_common.config import AnalyzerConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
-from umi_common.types import Hit
+from umi_common.search.passages import passage_finder
+from umi_common.types import Chunk, Hit
+
+PARAGRAPHS = 12
+"""Number of XQuAD's paragraphs that are joined to one long text, about 9,400 characters in English."""
+EVERY = 12
+"""Every so many questions of XQuAD are asked."""
 
 
 def survival(data: Path, *, totals: Sequence[int], limit: int = 100) -> dict[str, Any]:
@@ -36,6 +45,38 @@ def survival(data: Path, *, totals: Sequence[int], limit: int = 100) -> dict[str
     for name, figures in results.items():
         print(f"  {name:28}", "  ".join(f"{key} {value:.4f}" for key, value in figures.items()))
     return results
+
+
+def answers_in_long_texts(data: Path, language: str, *, totals: Sequence[int]) -> dict[str, Any]:
+    """Share of XQuAD's questions whose answer is in the context of ten long texts, by budget: texts cut to their
+    beginning, and around the passage that answers."""
+    from umi_common import DualRetriever, HybridStore
+
+    folder = data / "xquad" / language
+    if not folder.is_dir():
+        return {}
+    paragraphs, questions = (
+        [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("corpus.jsonl", "queries.jsonl")
+    )
+    texts = [
+        "\n\n".join(each["text"] for each in paragraphs[at : at + PARAGRAPHS])
+        for at in range(0, len(paragraphs), PARAGRAPHS)
+    ]
+    kept: dict[str, list[bool]] = {}
+    with HybridStore.open() as store:
+        store.add([Chunk(f"t{at}", text, source=f"t{at}") for at, text in enumerate(texts)])
+        umi = DualRetriever(store)
+        for question in questions[::EVERY]:
+            hits, answers = umi.search(question["text"]).hits, question["metadata"]["answers"]
+            for way, passage_of in (
+                ("beginning", None),
+                ("passage", passage_finder(question["text"], AnalyzerConfig())),
+            ):
+                for total in totals:
+                    text = assemble(hits, budget=total, passage_of=passage_of).text
+                    kept.setdefault(f"{way}, {language}, {total}", []).append(any(each in text for each in answers))
+    return {name: {"answers": statistics.fmean(found)} for name, found in kept.items()}
 
 
 def searched(dataset: Any, embedder: Any, limit: int) -> list[tuple[list[Hit], frozenset[str]]]:

@@ -1,11 +1,12 @@
-"""The share of LoCoMo's gold evidence that is left after hits are packed into 1,000 and 2,000 tokens."""
+"""The share of LoCoMo's gold evidence that is left after hits are packed into 1,000 and 2,000 tokens, and of XQuAD's
+answers amid long texts into 300 and 1,200."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.context_survival import survival
+from benchmarks.context_survival import answers_in_long_texts, survival
 from benchmarks.harness import Plan, Row
 
 SIZES = (0,)
@@ -18,4 +19,6 @@ def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
     figures = survival(DATA, totals=(1_000, 2_000))
     if not figures:
         return [{"what": WHAT, "size": None, "system": "umi", "skipped": "the evaluation data is not there"}]
+    for language in ("en", "de", "zh"):
+        figures |= answers_in_long_texts(DATA, language, totals=(300, 1_200))
     return [{"what": WHAT, "size": None, "system": name, **shares} for name, shares in figures.items()]

@@ -12,10 +12,12 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
+from umi_common.config import AnalyzerConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
+from umi_common.search.passages import passage_finder
 from umi_common.types import Hit, utf8_text
 from umi_langchain._convert import PAGE, SCORE_KEY, START_INDEX, document_source, sources_in_parts, to_chunks
 from umi_langchain._sections import IDS_KEY
@@ -74,7 +76,13 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
         by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(texts), start=1)}
         hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
-        context = assemble(hits, budget=self.budget, policy=without_layout(self.policy), counter=self.counter)
+        context = assemble(
+            hits,
+            budget=self.budget,
+            policy=without_layout(self.policy),
+            counter=self.counter,
+            passage_of=passage_finder(query, AnalyzerConfig()),
+        )
         return [
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
         ]
@@ -105,5 +113,10 @@ def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> 
 
 
 def _document(part: ContextPart, first: Document, ids: list[str]) -> Document:
-    joined = {IDS_KEY: ids} if len(ids) > 1 else {}
-    return Document(id=first.id, page_content=part.text, metadata={**first.metadata, SCORE_KEY: part.score, **joined})
+    metadata = {**first.metadata, SCORE_KEY: part.score}
+    if len(ids) > 1:
+        metadata[IDS_KEY] = ids
+    start = metadata.get(START_INDEX)
+    if isinstance(start, int) and start >= 0:
+        metadata[START_INDEX] = start + part.spans[0].start
+    return Document(id=first.id, page_content=part.text, metadata=metadata)

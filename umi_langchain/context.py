@@ -13,6 +13,7 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.frameworks.records import refuse_other_retriever
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
+from umi_langchain._sections import passages_found
 from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
@@ -49,10 +50,11 @@ def create_umi_context(
     packing = {"budget": budget, "policy": policy, "counter": counter}
     asked = {"k": k, "min_relevance": min_relevance}
 
-    def sections(result: SearchResult, options: dict[str, Any]) -> str:
+    def sections(found: SearchResult, options: dict[str, Any]) -> str:
         limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
-        hits = retriever.sections(result, options).hits
-        return assemble(hits, budget=limits, policy=layout, counter=counter).text
+        hits = retriever.sections(found, options).hits
+        passage_of = passages_found(found, retriever.umi.config.analyzer)
+        return assemble(hits, budget=limits, policy=layout, counter=counter, passage_of=passage_of).text
 
     def context(query: str, run_manager: CallbackManagerForChainRun) -> str:
         on_stage = stages(run_manager.get_child())

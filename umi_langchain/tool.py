@@ -24,6 +24,7 @@ from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
+from umi_langchain._sections import passages_found
 from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
@@ -58,14 +59,15 @@ def create_umi_tool(
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     k_default = min(retriever.k, checked_limit(k_max, "k_max"))
 
-    def reply(result: SearchResult, options: dict[str, Any]) -> Reply:
+    def reply(found: SearchResult, options: dict[str, Any]) -> Reply:
         limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
         layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds its neighbours
-        around, lost = chunks_beside(retriever.umi.store, result.ids, layout, options["where"], options["time_range"])
-        result = retriever.sections(result, options)
+        around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
+        result = retriever.sections(found, options)
         content = NOTHING_FOUND
         if result.hits:
-            content = assemble(result.hits, budget=limits, policy=layout, around=around).text
+            passage_of = passages_found(found, retriever.umi.config.analyzer)
+            content = assemble(result.hits, budget=limits, policy=layout, around=around, passage_of=passage_of).text
         return with_losses(content, (*result.degraded, *lost)), retriever.documents(result)
 
     def search(query: str, callbacks: CallbackManager | None = None, k: int = k_default, **more: Any) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
+from umi_common.config import AnalyzerConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.frameworks.records import CheckedFields, edges_first, time_in
+from umi_common.search.passages import passage_finder
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, is_blank, node_text, to_node
@@ -68,10 +71,11 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         images = [item for item in nodes if not node_text(item).strip() and not is_blank(item.node)]
-        return [*self._fitting(nodes), *map(_with_hidden_metadata, images)]
+        query = "" if query_bundle is None else query_bundle.query_str
+        return [*self._fitting(nodes, query), *map(_with_hidden_metadata, images)]
 
-    def _fitting(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        """The nodes with text that fit the budget."""
+    def _fitting(self, nodes: list[NodeWithScore], query: str) -> list[NodeWithScore]:
+        """The nodes with text that fit the budget; the passages that answer the query are kept where a text is cut."""
         by_id = {item.node.node_id: item for item in reversed(nodes) if node_text(item).strip()}
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:
@@ -83,11 +87,13 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         hits, around = self._hits(items)
         policy = without_layout(self.policy)
         count = counter_for(self.counter)
+        passage_of = passage_finder(query, AnalyzerConfig())
+        pack = partial(assemble, hits, policy=policy, counter=count, around=around, passage_of=passage_of)
         allowed = room = self.budget.available
         for _ in range(ROUNDS):
             budget = replace(self.budget, max_total=room, reserves={})
             try:
-                context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
+                context = pack(budget=budget)
             except BudgetError:
                 break
             nodes_that_fit = [_node(part, by_id, around) for part in _in_order(context, index_of)]
@@ -100,7 +106,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
             if room < 1:
                 break
         budget = replace(self.budget, max_total=allowed, reserves={})
-        context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
+        context = pack(budget=budget)
         return [_with_hidden_metadata(_node(part, by_id, around)) for part in _in_order(context, index_of)]
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
@@ -159,6 +165,8 @@ def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping
         changes["metadata"] = {**first.metadata, IDS_KEY: list(part.ids)}
         for hidden in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
             changes[hidden] = [*getattr(first, hidden), IDS_KEY]
+    if part.spans[0].start and getattr(first, START, None) is not None:
+        changes[START] = getattr(first, START) + part.spans[0].start
     node = first.model_copy(update=changes)
     node.set_content(part.text)
     return NodeWithScore(node=node, score=score)

@@ -27,6 +27,7 @@ from umi_common.frameworks.records import (
 )
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
+from umi_common.search.passages import passage_finder
 from umi_common.search.request import checked_limit
 from umi_common.types import Chunk, Degradation, SearchResult
 from umi_llamaindex._convert import FILE_PATH
@@ -122,7 +123,8 @@ def create_umi_tool(
         named = _with_file_names([*(hit.chunk for hit in result), *chain.from_iterable(beside.values())])
         hits = [replace(hit, chunk=named[hit.chunk.id]) for hit in result]
         around = {id: [named[chunk.id] for chunk in chunks] for id, chunks in beside.items()}
-        return assemble(hits, budget=limits, policy=layout, around=around).text, lost
+        passage_of = passage_finder(result.query, retriever.umi.config.analyzer)
+        return assemble(hits, budget=limits, policy=layout, around=around, passage_of=passage_of).text, lost
 
     return UmiTool(retriever, metadata, write)
 

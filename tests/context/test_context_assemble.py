@@ -16,8 +16,9 @@ BARE = AssemblyPolicy(format="{text}", citation="", separator="\n")
 """Only the texts, a line each: tokens are their words."""
 
 
-def bare(found, total, policy=BARE, **caps):
-    return assemble(found, budget=TokenBudget(max_total=total, **caps), policy=policy, counter=Words())
+def bare(found, total, policy=BARE, passage_of=None, **caps):
+    budget = TokenBudget(max_total=total, **caps)
+    return assemble(found, budget=budget, policy=policy, counter=Words(), passage_of=passage_of)
 
 
 def test_everything_fits_in_score_order_and_every_token_is_counted():
@@ -271,3 +272,46 @@ def test_the_beginning_of_the_best_hit_comes_before_a_short_second_one_where_bot
     budget = TokenBudget(max_total=6, per_chunk_max=5)  # the frame of a part that is cut takes one word more
     context = assemble(found, budget=budget, policy=policy, counter=Words())
     assert context.ids == ["a"] and context.parts[0].text == "a"
+
+
+VAULT = " ".join(["Lunch was served.", "Rain fell again."] * 40)
+LONG = f"{VAULT} The code of the vault is 4711. {VAULT}"
+
+
+def around_the_code(chunk):
+    at = chunk.text.find("The code")
+    return (at, at + 30) if at >= 0 else None
+
+
+@pytest.mark.parametrize("budget", [7, 20, 100, 200])
+def test_a_text_that_is_cut_shows_the_passage_that_answers(budget):
+    context = bare(hits(LONG), budget, passage_of=around_the_code)
+    assert "The code of the vault is 4711." in context.text
+    assert context.parts[0].trimmed and context.stats.tokens <= budget
+    (span,) = context.parts[0].spans
+    assert LONG[span.start : span.end] == context.text and span.start > 0
+
+
+def test_a_text_of_which_no_passage_stands_out_is_cut_to_its_beginning():
+    assert bare(hits(VAULT), 20, passage_of=around_the_code).text == bare(hits(VAULT), 20).text
+
+
+def test_the_place_in_the_source_is_that_of_the_passage():
+    found = [hit("a", LONG, 0.9, source="house", start_index=1_000)]
+    (span,) = bare(found, 20, passage_of=around_the_code).parts[0].spans
+    assert span.in_source == (1_000 + span.start, 1_000 + span.end)
+
+
+def test_a_text_shown_from_its_middle_is_not_joined_to_the_one_before_it():
+    found = [
+        hit("a", LONG, 0.9, 1, source="house", position=2),
+        hit("b", "Before it.", 0.8, 2, source="house", position=1),
+        hit("c", "After it.", 0.7, 3, source="house", position=3),
+    ]
+    context = bare(found, 40, passage_of=around_the_code)
+    assert sorted(context.ids) == ["a", "b", "c"] and len(context.parts) == 3
+
+
+def test_a_per_chunk_cap_keeps_the_passage():
+    context = bare(hits(LONG, "short"), 100, passage_of=around_the_code, per_chunk_max=10)
+    assert "4711" in context.text and "short" in context.text

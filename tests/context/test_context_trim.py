@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common.context.tokens.counter import counter_for
-from umi_common.context.trim import cut_to_fit
+from umi_common.context.trim import cut_to_fit, window_to_fit
 
 WORDS = lambda text: len(text.split())  # noqa: E731
 FAMILY = "👩‍👩‍👧‍👦"
@@ -98,3 +98,44 @@ def test_hostile_texts_take_no_time(text):
     end = cut_to_fit(text, 1_000, counter.measure)
     assert time.perf_counter() - started < 2.0
     assert counter.measure(text[:end]) <= 1_000
+
+
+STORY = "One two three. Four five six. Seven eight nine. Ten eleven twelve. Last words here."
+
+
+@pytest.mark.parametrize(
+    "passage, limit, shown",
+    [
+        ("Four five six.", 6, "One two three. Four five six."),  # the beginning reaches so far
+        ("Seven eight nine.", 4, "Seven eight nine."),
+        ("Ten eleven twelve.", 9, "Seven eight nine. Ten eleven twelve. Last words here."),
+        ("Last words here.", 6, "Ten eleven twelve. Last words here."),  # nothing follows: more stands before
+        ("Seven eight nine.", 2, "Seven eight"),  # longer than the room
+        ("Seven eight nine.", 0, ""),
+        ("Seven eight nine.", 99, STORY),
+    ],
+)
+def test_a_text_is_cut_around_a_passage(passage, limit, shown):
+    at = STORY.index(passage)
+    start, end = window_to_fit(STORY, limit, WORDS, (at, at + len(passage)))
+    assert STORY[start:end].strip() == shown
+
+
+@given(
+    st.text(alphabet="ab. \n", min_size=1, max_size=300),
+    st.integers(0, 80),
+    st.sampled_from([len, WORDS, lambda t: len(t.encode()), lambda t: len(t) ** 2]),
+    st.data(),
+)
+def test_a_window_fits_and_begins_no_later_than_its_passage(text, limit, size, data):
+    first = data.draw(st.integers(0, len(text) - 1))
+    last = data.draw(st.integers(first + 1, len(text)))
+    start, end = window_to_fit(text, limit, size, (first, last))
+    assert 0 <= start <= first and start <= end <= len(text)
+    assert size(text[start:end]) <= limit or end == start
+
+
+@given(st.text(alphabet="ab. ", min_size=40, max_size=300), st.data())
+def test_a_window_with_room_for_its_passage_holds_it(text, data):
+    first = data.draw(st.integers(0, len(text) - 10))
+    assert window_to_fit(text, 25, len, (first, first + 10))[1] >= first + 10

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from umi_common import TokenBudget
 from umi_common.context.tokens.counter import counter_for
-from umi_langchain import UmiRetriever, create_umi_context
+from umi_langchain import UmiCompressor, UmiRetriever, create_umi_context, create_umi_tool
 
 DOCUMENTS = [
     Document("Priya started in accounting at Acme.", id="t1", metadata={"user": "ann"}),
@@ -36,3 +38,41 @@ async def test_it_stands_in_a_chain_in_front_of_the_prompt():
     chain = chain | FakeListChatModel(responses=["Priya"]) | StrOutputParser()
     assert chain.invoke("who works at Acme?") == await chain.ainvoke("who works at Acme?") == "Priya"
     assert all("accounting at Acme" in text and "who works at Acme?" in text for text in seen)
+
+
+NOTES = "The committee met again. Lunch was served at noon. Nothing was decided, and the weather stayed fine. "
+PAGES = [
+    Document(f"{NOTES * 25}\n\nThe code of vault {n} is {code}.\n\n{NOTES * 25}", metadata={"source": f"{n}.pdf"})
+    for n, code in enumerate(["alpha7", "bravo8", "carol9"])
+]
+"""Pages of about 1,000 tokens, as loaders return them and people forget to split them."""
+QUESTION, ANSWER = "what is the code of vault 1?", "The code of vault 1 is bravo8."
+
+
+@pytest.mark.parametrize("budget", [60, 200, 600])
+async def test_the_answer_amid_a_long_page_is_in_every_context(budget):
+    retriever = UmiRetriever.from_documents(PAGES)
+    context, tool = create_umi_context(retriever, budget=budget), create_umi_tool(retriever, budget=budget)
+    assert ANSWER in context.invoke(QUESTION) and ANSWER in await context.ainvoke(QUESTION)
+    assert ANSWER in tool.invoke({"query": QUESTION}) and ANSWER in await tool.ainvoke({"query": QUESTION})
+    assert ANSWER in retriever.umi.get_context(QUESTION, budget=TokenBudget(max_total=budget)).text
+    kept = UmiCompressor(budget).compress_documents(retriever.invoke(QUESTION), QUESTION)
+    assert any(ANSWER in document.page_content for document in kept)
+
+
+@pytest.mark.parametrize("budget", [60, 200, 600])
+def test_a_section_that_is_too_long_is_cut_around_what_was_found_in_it(budget):
+    parts = RecursiveCharacterTextSplitter(chunk_size=300, chunk_overlap=0, add_start_index=True).split_documents(PAGES)
+    retriever = UmiRetriever.from_documents(parts, whole="source")
+    (best, *_) = retriever.invoke(QUESTION)
+    assert len(best.page_content) > 4_000 and ANSWER in best.page_content
+    assert ANSWER in create_umi_context(retriever, budget=budget).invoke(QUESTION)
+    assert ANSWER in create_umi_tool(retriever, budget=budget).invoke({"query": QUESTION})
+
+
+def test_a_document_cut_by_the_compressor_says_where_it_begins():
+    (page,) = [document for document in PAGES if ANSWER in document.page_content]
+    placed = page.model_copy(update={"metadata": {"source": "1.pdf", "start_index": 500}})
+    (kept,) = UmiCompressor(60).compress_documents([placed], QUESTION)
+    start = kept.metadata["start_index"] - 500
+    assert start > 0 and page.page_content[start:].startswith(kept.page_content)

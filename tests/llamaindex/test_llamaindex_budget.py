@@ -13,7 +13,7 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import BudgetError
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_llamaindex import UmiContextBudget, UmiMMR, UmiRetriever
+from umi_llamaindex import UmiContextBudget, UmiMMR, UmiRetriever, create_umi_tool
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma.", "delta\n", "x" * 30])
 
@@ -161,3 +161,15 @@ def test_overlapping_nodes_that_name_no_neighbour_are_one_text_in_any_order_of_r
         one.node.start_char_idx, one.node.end_char_idx = start, start + 150
     (found,) = of(500).postprocess_nodes(nodes)
     assert found.node.text == text[: max(starts) + 150]
+
+
+def test_the_answer_amid_a_long_node_is_kept_and_the_node_says_where_it_begins():
+    text = f"{'Lunch was served again. ' * 60}The code of the vault is 4711. {'It rained all day long. ' * 60}"
+    long = item("page", text, 0.9)
+    long.node.start_char_idx = 500
+    (kept,) = of(40).postprocess_nodes([long], query_str="what is the code of the vault?")
+    assert "The code of the vault is 4711." in kept.node.text
+    start = kept.node.start_char_idx - 500
+    assert start > 0 and text[start:].startswith(kept.node.text)
+    tool = create_umi_tool(UmiRetriever.from_nodes([long.node]), budget=60)
+    assert "4711" in tool(query="what is the code of the vault?").content

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import threading
+from datetime import datetime, timezone
 
 import numpy as np
 import pytest
@@ -208,3 +209,17 @@ def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog, 
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.startswith("a filter passes no chunk, and no chunk of the store has its key 'usr'")
     assert "secret" not in message
+
+
+def test_a_time_range_where_no_chunk_has_a_time_is_said_once_with_what_to_do(caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    store = HybridStore.open()
+    store.add([Chunk("a", "Ann signed the contract.", metadata={"date": "2024-05-01"})])
+    umi = DualRetriever(store)
+    may = (datetime(2024, 5, 1, tzinfo=timezone.utc), None)
+    assert umi.search(QUERY, time_range=may).ids == umi.search(QUERY, time_range=may).ids == []
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("a time range passes no chunk, because no chunk of the store has a time")
+    store.add([Chunk("b", "Ann signed the lease.", event_time=datetime(2023, 5, 1, tzinfo=timezone.utc))])
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})
+    assert umi.search(QUERY, time_range=may).ids == [] and len(caplog.records) == 1

@@ -2,14 +2,13 @@
 
 Greedy packing works with estimates. Then the finished text is counted, and pieces are removed, the last chosen first,
 until it is within every cap. One piece is cut to fit into the tokens that are left. If the best hit would not be shown,
-its beginning is chosen first and all is packed again, unless the policy packs by density. If tokens are still left, cut
+it is cut and chosen first and all is packed again, unless the policy packs by density. If tokens are still left, cut
 pieces are shown further.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from umi_common.context.budget import (
@@ -23,15 +22,14 @@ from umi_common.context.budget import (
     asked_assembly,
 )
 from umi_common.context.format import cited_parts
-from umi_common.context.pack import SAME_TEXT, Packing, Rendered
+from umi_common.context.pack import SAME_TEXT, Packing, PassageOf, Rendered
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours, with_questions
-from umi_common.context.tokens.counter import Counter, counter_for
-from umi_common.context.trim import cut_to_fit
+from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
 
 TRIM_MIN = 24
-"""Tokens. If fewer are left, no piece is cut to fit: the beginning of a chunk would be too short to help."""
+"""Tokens. If fewer are left, no piece is cut to fit: what is shown of a chunk would be too short to help."""
 ROUNDS = 3
 """How often packing continues after the finished text turned out to have fewer tokens than estimated."""
 
@@ -43,6 +41,7 @@ def assemble(
     policy: AssemblyPolicy | None = None,
     counter: Any = None,
     around: Mapping[str, Sequence[Chunk]] | None = None,
+    passage_of: PassageOf | None = None,
 ) -> AssembledContext:
     """The best of the hits that fit the budget, as one text with its sources.
 
@@ -53,6 +52,8 @@ def assemble(
         counter: Any token counter that `counter_for` takes; None: its default.
         around: For the id of a hit, consecutive chunks of its source, the hit among them. At most `policy.neighbours`
             of them on each side become candidates, too.
+        passage_of: A chunk that is too long is cut around this passage of it, for example from
+            `search.passages.passage_finder`; None: to its beginning.
 
     Returns:
         At least one part if there is a hit of a wanted kind; cut short if need be.
@@ -66,7 +67,7 @@ def assemble(
     budget, policy = asked_assembly(ASSEMBLY, budget, policy)
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
-    packing = Packing(budget, policy, counter_for(counter))
+    packing = Packing(budget, policy, counter_for(counter), passage_of)
     candidates = _in_packing_order(with_questions(with_neighbours(pieces, around or {}, policy)), packing)
     rendered = _packed(packing, candidates)
     if policy.pack == "score" and rendered.pieces and not _shows(rendered, pieces[0]):
@@ -90,13 +91,14 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None = 
     """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room.
 
     Args:
-        best: Chosen before all others but those of reserved kinds, cut if need be; None: no piece is preferred.
+        best: Chosen before all others but those of reserved kinds, cut if need be: to half of the room, or to all of it
+            if half would be less than TRIM_MIN; None: no piece is preferred.
     """
     for kind, share in packing.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     if best is not None and not packing.fill([best]):
         for room in _shrinking(packing.room(best)):  # `room` is an estimate, so shorter cuts are tried until one fits
-            if packing.fill([_beginning(best, room, packing.counter)]):
+            if packing.fill([packing.cut(best, room // 2 if room >= 2 * TRIM_MIN else room)]):
                 break
     packing.fill(candidates)
     rendered = _with_one_cut(packing, candidates) or packing.longest_prefix(packing.chosen)
@@ -109,7 +111,7 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None = 
 
 
 def _with_best(before: Packing, candidates: Sequence[Piece], best: Piece) -> tuple[Packing, Rendered] | None:
-    """The candidates packed after the beginning of the best; else the best alone; None if it cannot be shown."""
+    """The candidates packed after the best, cut if need be; else the best alone; None if it cannot be shown."""
     packing = before.empty()
     rendered = _packed(packing, candidates, best=best)
     if _shows(rendered, best):
@@ -125,12 +127,6 @@ def _shows(rendered: Rendered, piece: Piece) -> bool:
     return any(shown.chunk.id == piece.chunk.id for shown in rendered.pieces)
 
 
-def _beginning(piece: Piece, room: int, counter: Counter) -> Piece:
-    """The piece cut to half of `room` tokens, or to all if half would be less than TRIM_MIN."""
-    tokens = room // 2 if room >= 2 * TRIM_MIN else room
-    return piece.cut(cut_to_fit(piece.chunk.text, tokens, counter.measure))
-
-
 def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:
     """The chosen pieces and the best hit without room, cut to the room left; None if that is too short or too long."""
     for piece in candidates:
@@ -139,7 +135,7 @@ def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | N
             continue
         room = packing.room(piece)
         if room >= TRIM_MIN and packing.shown_by(piece) is None:
-            cut = piece.cut(cut_to_fit(piece.chunk.text, room, packing.counter.measure))
+            cut = packing.cut(piece, room)
             return packing.render([*packing.chosen, cut]) if cut.text.strip() else None
     return None
 
@@ -151,7 +147,7 @@ def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
             if room < TRIM_MIN:
                 break
             tokens = packing.counter.measure(piece.text) + room
-            longer = replace(piece, end=-1).cut(cut_to_fit(piece.chunk.text, tokens, packing.counter.measure))
+            longer = packing.cut(piece, tokens)
             found = packing.render([longer if each is piece else each for each in rendered.pieces])
             if found is not None:
                 rendered = found
@@ -164,12 +160,12 @@ def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
     budget = packing.budget
     for piece in candidates:
         for room in _shrinking(packing.room(piece)):
-            cut = piece.cut(cut_to_fit(piece.chunk.text, room, packing.counter.measure))
+            cut = packing.cut(piece, room)
             found = packing.render([cut]) if cut.text.strip() else None
             if found is not None:
                 return found
         text = piece.chunk.text
-        found = packing.render([piece.cut(len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
+        found = packing.render([piece.cut(0, len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
         if found is not None:
             return found
     caps = [

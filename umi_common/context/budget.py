@@ -187,7 +187,7 @@ class ContextPart:
     date: str = ""
     """The day, or the first and last day, of its chunks; "" where they have no time."""
     trimmed: bool = False
-    """Whether its last chunk was cut short."""
+    """Whether one of its chunks is shown in part."""
     copies: tuple[Copy, ...] = ()
     """Chunks with the same text as one of its chunks, best first; each is cited with its source."""
 

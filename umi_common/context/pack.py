@@ -6,7 +6,7 @@ The tokens of a context are estimated as the sum of the tokens of its parts. `as
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, Dropped, SourceKey, TokenBudget
@@ -14,8 +14,11 @@ from umi_common.context.format import format_of
 from umi_common.context.pieces import Piece
 from umi_common.context.stitch import Stretch, in_source_order, lay_out, near, part_from, seam
 from umi_common.context.tokens.counter import Counter
-from umi_common.context.trim import cut_to_fit
+from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
+from umi_common.types import Chunk
 
+PassageOf = Callable[[Chunk], Characters | None]
+"""Returns the characters of a chunk that answer the query best; None: no part of it stands out."""
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
 CHUNK_SHARE = 4
@@ -43,8 +46,11 @@ class Rendered:
 class Packing:
     """The pieces chosen so far, and the tokens that they use of each cap, as estimated."""
 
-    def __init__(self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter) -> None:
+    def __init__(
+        self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter, passage_of: PassageOf | None = None
+    ) -> None:
         self.budget, self.policy, self.counter = budget, policy, counter
+        self._passage_of = passage_of
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
         self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
@@ -53,7 +59,7 @@ class Packing:
         self._spent = counter.count(self._format.text_around_parts())
         self._by_source: dict[SourceKey, list[Piece]] = {}
         self._spent_source: dict[SourceKey, int] = {}
-        self._cuts: dict[str, int] = {}
+        self._cuts: dict[str, Piece] = {}
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
         """Choose the candidates that fit, in their order; returns how many.
@@ -81,7 +87,7 @@ class Packing:
 
     def empty(self) -> Packing:
         """A packing with the same budget, policy and counter and nothing chosen."""
-        return Packing(self.budget, self.policy, self.counter)
+        return Packing(self.budget, self.policy, self.counter, self._passage_of)
 
     def adopt(self, rendered: Rendered) -> bool:
         """Replace the chosen pieces and their tokens by those of a finished text; returns whether all stayed."""
@@ -128,6 +134,14 @@ class Packing:
         first = piece.source not in self._by_source
         total = self.budget.available - self._spent - self._frame(piece, first=first)
         return min(total, self._source_room(piece), self._chunk_cap)
+
+    def cut(self, piece: Piece, tokens: int) -> Piece:
+        """The piece cut to at most so many tokens: to its beginning, or to what is around the passage that answers."""
+        text, size = piece.chunk.text, self.counter.measure
+        passage = None if self._passage_of is None else self._passage_of(piece.chunk)
+        if passage is None:
+            return piece.cut(0, cut_to_fit(text, tokens, size))
+        return piece.cut(*window_to_fit(text, tokens, size, passage))
 
     def shown_by(self, piece: Piece) -> str | None:
         """The id of the chosen piece with the same text; None if there is none."""
@@ -177,10 +191,9 @@ class Packing:
         cap, counter, text = self._chunk_cap, self.counter, piece.text
         if not counter.surely_exceeds(text, cap) and counter.count(text) <= cap:
             return piece
-        end = self._cuts.get(piece.chunk.id)
-        if end is None:
-            end = self._cuts[piece.chunk.id] = cut_to_fit(text, cap, counter.measure)
-        return piece.cut(end)
+        if piece.chunk.id not in self._cuts:
+            self._cuts[piece.chunk.id] = self.cut(piece, cap)
+        return self._cuts[piece.chunk.id]
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
         """The characters of a piece that the chosen pieces of its source do not show, after the joiner if the piece

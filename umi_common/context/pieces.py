@@ -26,7 +26,7 @@ ANSWER_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk that competes for the budget, from its first character to `end`."""
+    """A chunk that competes for the budget, and the characters of it that are shown: from `start` up to `end`."""
 
     chunk: Chunk
     hit: Hit
@@ -36,8 +36,10 @@ class Piece:
     preference: int
     """Index in the order of preference: the piece to choose first has 0. Unique in one assembly."""
     kind: str
-    offset: int | None
+    chunk_offset: int | None
     """Index of the chunk's first character in its source, after a repeated table head; None: not known."""
+    start: int = 0
+    """The first character shown."""
     end: int = -1
     """One past the last character shown; -1: all of it."""
     copy_of: str | None = None
@@ -58,21 +60,30 @@ class Piece:
     @property
     def text(self) -> str:
         """The characters of the chunk that are shown."""
-        return self.chunk.text if self.end < 0 else self.chunk.text[: self.end]
+        return self.chunk.text[self.start : None if self.end < 0 else self.end]
 
     @property
     def head(self) -> int:
         """Characters at the start of the text that repeat a table's head."""
-        head = self.chunk.metadata.get(HEAD_KEY)
-        return min(head, len(self.text)) if type(head) is int and head > 0 else 0
+        return max(0, min(self._chunk_head - self.start, len(self.text)))
+
+    @property
+    def offset(self) -> int | None:
+        """Index of the text's first character in its source, after a repeated table head; None: not known."""
+        return None if self.chunk_offset is None else self.chunk_offset + max(0, self.start - self._chunk_head)
 
     @property
     def begins_line(self) -> bool:
         """Whether one newline is before the text in its source, as far as known."""
-        return self.chunk.metadata.get(LINE_KEY) is True
+        return not self.start and self.chunk.metadata.get(LINE_KEY) is True
 
     @property
     def trimmed(self) -> bool:
+        """Whether a part of the chunk is not shown."""
+        return self.start > 0 or self.ends_early
+
+    @property
+    def ends_early(self) -> bool:
         """Whether the end of the chunk is not shown."""
         return self.end >= 0
 
@@ -83,9 +94,14 @@ class Piece:
             " ".join(unicodedata.normalize("NFC", text).split()) for text in (self.question, self.chunk.text)
         )
 
-    def cut(self, end: int) -> Piece:
-        """The piece with its text cut before index `end`."""
-        return self if end >= len(self.chunk.text) else replace(self, end=end)
+    @property
+    def _chunk_head(self) -> int:
+        head = self.chunk.metadata.get(HEAD_KEY)
+        return head if type(head) is int and head > 0 else 0
+
+    def cut(self, start: int, end: int) -> Piece:
+        """The piece with the characters [start, end) of its chunk."""
+        return replace(self, start=start, end=-1 if end >= len(self.chunk.text) else end)
 
 
 def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:

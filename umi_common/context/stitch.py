@@ -61,10 +61,12 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         if gap > 0:
             # A joiner as long as the stripped white space, so that offsets in the source stay valid.
             white = " " if gap == 1 and not second.begins_line else "\n" * gap
-            return None if first.trimmed else Seam(at - second.head, white)
+            return None if first.ends_early or second.start else Seam(at - second.head, white)
         if at >= 0 and _agree(text[at:], second.text[second.head :]):
             return Seam(at - second.head)
-    if first.trimmed or first.chunk.position is None or second.chunk.position != first.chunk.position + 1:
+    if first.ends_early or second.start or first.chunk.position is None:
+        return None
+    if second.chunk.position != first.chunk.position + 1:
         return None
     overlap = _overlap(text, second.text)
     return Seam(len(text) - overlap) if overlap else Seam(len(text) + len(joiner), joiner)
@@ -143,7 +145,8 @@ class Stretch:
         head = piece.head
         in_source = None if piece.offset is None else (piece.offset, piece.offset + len(shown) - head)
         self.pieces.append(piece)
-        self.spans.append(Span(piece.chunk.id, head, len(shown), at + head, in_source))
+        start, end = piece.start + head, piece.start + len(shown)
+        self.spans.append(Span(piece.chunk.id, start, end, at + head, in_source))
         if len(shown) >= overlap:  # else the text contains the piece, and the tail stays the tail
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at

@@ -1,20 +1,27 @@
-"""Where to cut a text so that its beginning fits: after a sentence, else after a word, else after a character."""
+"""Where to cut a text so that its beginning, or the surroundings of a passage, fit: at a sentence, else at a word, else
+at a character."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Callable
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
+WHITE_SPACE = re.compile(r"\s+")
+PRECISION = 200
+"""A text may be cut one character in so many earlier than it must."""
 LEAST_KEPT = 0.5
 """A cut after a sentence or a word must keep at least this share of the characters that fit."""
+LEAD = 1 / 3
+"""Share of the characters that fit beside a passage which are shown before it; more where fewer follow it."""
 CHARACTERS_PER_TOKEN = 4
 """First guess of the length of a token."""
 ZERO_WIDTH_JOINER = "\u200d"
 FLAG_HALVES = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 """The regional indicators; two of them are a flag."""
+Characters = tuple[int, int]
+"""Characters of a text: index of the first one, and index after the last one."""
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
@@ -39,14 +46,65 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
     return 0
 
 
+def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Characters) -> Characters:
+    """The characters [start, end) of a text to show so that they have at most `limit` tokens, a passage among them.
+
+    The beginning of the text if it reaches to the end of the passage, else text before and after the passage. If the
+    passage alone is too long, its beginning. An empty window if not even one character fits.
+
+    Args:
+        text, limit, size: As in `cut_to_fit`.
+        passage: The characters to show.
+    """
+    if limit < 1:
+        return 0, 0
+    first, last = passage
+    near = text[max(0, last - limit * CHARACTERS_PER_TOKEN) : last]
+    fitting = limit * len(near) / max(1, size(near))  # estimate of the number of characters that fit
+    if last <= 2 * fitting and size(text[:last]) <= limit:
+        return 0, max(last, cut_to_fit(text, limit, size))
+    lead = int(max(LEAD * (fitting - (last - first)), fitting - (len(text) - first), 0))
+    while True:
+        start = _readable_start(text, max(0, first - lead), first)
+        end = start + cut_to_fit(text[start:], limit, size)
+        if end < last and size(text[start:last]) <= limit:
+            end = last
+        if end >= last or not lead:
+            return start, end
+        lead //= 2
+
+
+def _readable_start(text: str, least: int, most: int) -> int:
+    """The start of the first sentence, else of the first word, at or after `least`; `most` where there is none."""
+    for end_before in (SENTENCE_END, WHITE_SPACE) if least else ():
+        found = end_before.search(text, least - 1, most)
+        if found is not None:
+            return most - len(text[found.end() : most].lstrip())
+    return most if least else 0
+
+
 def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """The largest n for which `text[:n]` fits, by bisection between a length that fits and one that does not."""
-    fits, over = 0, min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
-    while size(text[:over]) <= limit:
+    """The largest n for which `text[:n]` fits, up to 1 / PRECISION of it.
+
+    It lies between a length that fits and one that does not: every second guess is their middle, the others are where
+    the limit would be if tokens grew evenly between the two. Counting tokens is slow, so few guesses are made.
+    """
+    fits, tokens = 0, 0
+    over = min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
+    while (tokens_over := size(text[:over])) <= limit:
         if over == len(text):
             return over
-        fits, over = over, min(len(text), over * 2)
-    return fits + bisect_right(range(fits + 1, over), limit, key=lambda end: size(text[:end]))
+        fits, tokens, over = over, tokens_over, min(len(text), over * 2)
+    even = True
+    while over - fits > 1 + fits // PRECISION:
+        share = (limit - tokens) / (tokens_over - tokens) if even and tokens_over > tokens else 0.5
+        end = min(max(fits + 1, fits + int(share * (over - fits))), over - 1)
+        found, even = size(text[:end]), not even
+        if found <= limit:
+            fits, tokens = end, found
+        else:
+            over, tokens_over = end, found
+    return fits
 
 
 def _readable_end(text: str, most: int) -> int:

@@ -21,6 +21,7 @@ from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
+from umi_common.search.passages import passage_finder
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.reorder.stages import ReorderStage, reorder_stages
@@ -106,7 +107,10 @@ def context_body(
         beside = partial(chunks_beside, components.store, result.ids, policy, request.where, request.time_range)
         around, lost = value_of((yield (Call(beside),))[0])
     with TraceBuilder(on_stage).stage("assemble") as facts:
-        context = assemble(result.hits, budget=budget, policy=policy, counter=counter, around=around)
+        passage_of = passage_finder(request.query, components.config.analyzer)
+        context = assemble(
+            result.hits, budget=budget, policy=policy, counter=counter, around=around, passage_of=passage_of
+        )
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
     return replace(context, degraded=(*result.degraded, *lost))
 
