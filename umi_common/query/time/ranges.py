@@ -65,11 +65,8 @@ def _begins_with_join(query: str, first: FoundPeriod, second: FoundPeriod) -> bo
 
 def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
     """The period moved to the year of `end`, or to the year before if it would not start before `end`."""
-    for year in (end.year, end.year - 1):
-        moved = spans.in_year(period, year)
-        if moved.start is not None and moved.start < end:
-            return moved
-    return period
+    moved = spans.in_year(period, end.year)
+    return moved if spans.known(moved.start) < end else spans.in_year(period, end.year - 1)
 
 
 def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
@@ -110,14 +107,9 @@ def _followed_by_on(query: str, found: FoundPeriod) -> bool:
 
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
-    """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after".
-
-    The period itself if it is open on that side.
-    """
+    """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after"."""
     before = match["side"].lower() == "before"
-    edge = period.start if before else period.end
-    if edge is None:
-        return period
+    edge = spans.known(period.start if before else period.end)
     sign = -1 if before else 1
     day = edge if before else edge - timedelta(days=1)  # `spans.weekday` begins to look on the next day
     if match["weekday"]:
