@@ -141,7 +141,7 @@ class QueryEmbedder:
     async def _embed_each(
         self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
     ) -> list[QueryVector]:
-        """`embed_each`. `in_threads`: The model's async function is not used, because it belongs to another loop."""
+        """`embed_each`; `in_threads`: without the model's async function, whose connections may be another loop's."""
         known, jobs = self._jobs(texts, dim)
         if not jobs:
             return [known[text] for text in texts]
