@@ -225,14 +225,9 @@ class Pool:
                 f'strategy "{strategy}" needs the {arm} arm, which did not answer; see the store\'s status'
             )
         keep = np.any(self.lexical > 0 if strategy == "text" else self._has_cosine(), axis=0)
-        zeros = np.zeros_like(self.lexical)
-        unranked = np.zeros_like(self.lexical_rank)
-        arms: dict[str, Any] = (
-            {"dense": zeros, "dense_rank": unranked}
-            if strategy == "text"
-            else {"lexical": zeros, "lexical_rank": unranked, "source_lexical": zeros}
-        )
-        return replace(self, mode=strategy, **arms).rows(np.flatnonzero(keep))
+        others = ("dense", "dense_rank") if strategy == "text" else ("lexical", "lexical_rank", "source_lexical")
+        unknown: dict[str, Any] = {name: np.full_like(getattr(self, name), POOL_ARRAYS[name][1]) for name in others}
+        return replace(self, mode=strategy, **unknown).rows(np.flatnonzero(keep))
 
     def of_variations(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
         """The pool that a recall of some of the variations alone would have returned.

@@ -5,7 +5,6 @@ In: texts. Out: vectors, one row a text.
 default        the embedded model; base class of models whose files are in an installed package
 minilm         the sentence encoder of the extra `minilm`
 adapters       an embedder from a name, a model of LangChain or LlamaIndex, or a function
-loop_thread    an event loop in a thread, where blocking code runs coroutines, its own and those of models and clients
 attempts       one call of a model with its retries, within a time limit
 documents      documents embedded in batches, several calls at a time
 cache          caches of vectors and other values by text, in memory or in a file

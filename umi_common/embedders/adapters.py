@@ -12,11 +12,11 @@ import numpy as np
 from umi_common.config import UmiConfig
 from umi_common.embedders.default import DEFAULT_NAME, default_embedder
 from umi_common.embedders.documents import documents_embedded
-from umi_common.embedders.loop_thread import LoopThread
 from umi_common.embedders.minilm import MINILM, MINILM_NAME, MiniLMEmbedder
 from umi_common.errors import ConfigError, EmbedderError, optional_module
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
+from umi_common.runtime.loop_thread import LoopThread
 
 Embed = Callable[[list[str]], Any]
 AsyncEmbed = Callable[[list[str]], Awaitable[Any]]

@@ -7,6 +7,7 @@ In: generators that yield `Call`s. Out: the results of the generators, run in th
     call_queue  admits calls of a service at the rate that the service accepts
     workers     the threads of a retriever, which run queued searches in groups
     guards      a time limit, a limited number of threads and a circuit breaker for calls that hang or fail
+    loop_thread an event loop in a thread, where blocking code runs coroutines, its own and those of models and clients
     losses      reports parts of a search that failed
     closing     `with` and `async with` for classes that have `close`
     forks       new locks and threads in a forked child

@@ -19,13 +19,13 @@ from umi_common.embedders.attempts import UNKNOWN_ATTEMPTS, Attempts, attempts, 
 from umi_common.embedders.cache import LruCache
 from umi_common.embedders.default import PackagedModel
 from umi_common.embedders.documents import batches_of
-from umi_common.embedders.loop_thread import LoopThread
 from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call, adrive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
+from umi_common.runtime.loop_thread import LoopThread
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
@@ -141,7 +141,7 @@ class QueryEmbedder:
     async def _embed_each(
         self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
     ) -> list[QueryVector]:
-        """`embed_each`. `in_threads`: The model's async function is not used, because it belongs to another loop."""
+        """`embed_each`; `in_threads`: without the model's async function, whose connections may be another loop's."""
         known, jobs = self._jobs(texts, dim)
         if not jobs:
             return [known[text] for text in texts]

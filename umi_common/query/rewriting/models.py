@@ -14,9 +14,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from umi_common.embedders.loop_thread import LoopThread
 from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import Rewriter
+from umi_common.runtime.loop_thread import LoopThread
 
 NOT_STREAMED = {"tags": ["nostream"]}
 """Config of a LangChain model's call. LangGraph's `stream_mode="messages"` leaves out the tokens of calls with this

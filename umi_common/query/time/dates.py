@@ -95,7 +95,7 @@ def _range_of_months(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
     def span(year: int) -> CalendarPeriod:
         """The months from `first` of `year` on; the last may be in the next year."""
-        return spans.months(spans.day(now, year, first, 1).start or now, count=(last - first) % 12 + 1)
+        return spans.months(spans.day(now, year, first, 1).start, count=(last - first) % 12 + 1)
 
     if match["year"]:
         return span(year_number(match["year"]) - (1 if last < first else 0))
@@ -119,7 +119,7 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
     def span(year: int) -> CalendarPeriod:
         whole = spans.month(now, year, number)
-        if name == "last" and whole.end is not None:
+        if name == "last":
             return spans.days(whole.end - timedelta(days=7), 7)
         start = spans.midnight(now).replace(year=year, month=number, day=1 + 7 * ORDINALS.index(name))
         return spans.days(start, 7)
@@ -174,8 +174,8 @@ def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     begun = spans.latest(now, lambda year: spans.season(now, year, name))
     if match["loose"]:
         return begun
-    start, which = spans.known(begun.start), WHICH_OFFSET[match["which"].lower()]
-    goes_on = spans.known(begun.end) > now
+    start, which = begun.start, WHICH_OFFSET[match["which"].lower()]
+    goes_on = begun.end > now
     if which > 0:
         return spans.season(now, start.year + 1, name)
     if which < 0:

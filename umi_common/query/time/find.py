@@ -129,7 +129,7 @@ def find_time(query: str, now: datetime) -> When | None:
     if found is None:
         return None
     try:
-        period = TimeRange(found.period.start, found.period.end)
+        period = TimeRange(*(found.bounds or (found.period.start, found.period.end)))
     except InvalidTimeRange:  # empty, beyond the years 1 to 9999, or within an hour that a change of clocks leaves out
         return None
     phrase = query[found.start : found.end]

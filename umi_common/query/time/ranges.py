@@ -36,6 +36,9 @@ class FoundPeriod:
     start: int
     end: int
     period: CalendarPeriod
+    bounds: tuple[datetime | None, datetime | None] | None = None
+    """Start and end of the time that words beside the period make of it, as (start, None) of "since May"; None: its
+    own."""
 
 
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
@@ -51,9 +54,9 @@ def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -
     if _JOIN.fullmatch(query[first.end : second.start]) is None and not _begins_with_join(query, first, second):
         return first
     period, end = first.period, second.period.end
-    if period.yearless and end is not None:
+    if period.yearless:
         period = _starting_before(period, end)
-    if period.start is None or end is None or end <= period.start:
+    if end <= period.start:
         return first
     return FoundPeriod(opening[1], second.end, CalendarPeriod(period.start, end))
 
@@ -65,11 +68,8 @@ def _begins_with_join(query: str, first: FoundPeriod, second: FoundPeriod) -> bo
 
 def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
     """The period moved to the year of `end`, or to the year before if it would not start before `end`."""
-    for year in (end.year, end.year - 1):
-        moved = spans.in_year(period, year)
-        if moved.start is not None and moved.start < end:
-            return moved
-    return period
+    moved = spans.in_year(period, end.year)
+    return moved if moved.start < end else spans.in_year(period, end.year - 1)
 
 
 def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
@@ -83,16 +83,18 @@ def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
         offset = _OFFSET.search(query, max(0, start - OFFSET_CHARACTERS), start + len(word))
         if offset is not None:
             return FoundPeriod(offset.start(), found.end, _next_to(period, offset))
-    if word in {"since", "from"} and period.start is not None and (word == "since" or _followed_by_on(query, found)):
-        return FoundPeriod(start, found.end, CalendarPeriod(period.start, None))
-    if word in {"before", "until", "till"}:
-        edge = period.start if word == "before" else period.end
-        return FoundPeriod(start, found.end, CalendarPeriod(None, edge))
-    if word == "by":
-        return FoundPeriod(start, found.end, CalendarPeriod(None, period.end))
-    if word == "after":
-        return FoundPeriod(start, found.end, CalendarPeriod(period.end, None))
-    return found
+    bounds: tuple[datetime | None, datetime | None]
+    if word == "since" or (word == "from" and _followed_by_on(query, found)):
+        bounds = period.start, None
+    elif word == "before":
+        bounds = None, period.start
+    elif word in {"until", "till", "by"}:
+        bounds = None, period.end
+    elif word == "after":
+        bounds = period.end, None
+    else:
+        return found
+    return FoundPeriod(start, found.end, CalendarPeriod(period.start, period.end), bounds)
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
@@ -110,14 +112,9 @@ def _followed_by_on(query: str, found: FoundPeriod) -> bool:
 
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
-    """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after".
-
-    The period itself if it is open on that side.
-    """
+    """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after"."""
     before = match["side"].lower() == "before"
     edge = period.start if before else period.end
-    if edge is None:
-        return period
     sign = -1 if before else 1
     day = edge if before else edge - timedelta(days=1)  # `spans.weekday` begins to look on the next day
     if match["weekday"]:
@@ -125,7 +122,7 @@ def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     if match["whole"]:
         unit = match["whole"].lower()
         if unit == "weekend":
-            return spans.days(spans.known(spans.weekday(day, SATURDAY, sign).start), 2)
+            return spans.days(spans.weekday(day, SATURDAY, sign).start, 2)
         other = spans.shifted(edge, unit, sign)
         return CalendarPeriod(other, edge) if before else CalendarPeriod(edge, other)
     _, nearest = counted(match["count"])

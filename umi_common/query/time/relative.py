@@ -82,7 +82,7 @@ def _weekend(match: re.Match[str], now: datetime) -> CalendarPeriod:
 def _which_weekday(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number, which = WEEKDAYS.index(match["weekday"].lower()), WHICH_OFFSET[match["which"].lower()]
     if which == 0:
-        return spans.days(spans.known(spans.week(now).start) + timedelta(days=number))
+        return spans.days(spans.week(now).start + timedelta(days=number))
     return spans.weekday(now, number, which)
 
 
@@ -141,13 +141,13 @@ def _holiday(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
     def span(year: int) -> CalendarPeriod:
         whole = spans.days(spans.midnight(now).replace(year=year, month=month, day=number), count)
-        return spans.weekday(spans.known(whole.end), THURSDAY, -1) if count == 7 else whole
+        return spans.weekday(whole.end, THURSDAY, -1) if count == 7 else whole
 
     if match["year"]:
         return span(year_number(match["year"]))
     coming = match["which"] is not None and WHICH_OFFSET[match["which"].lower()] > 0
     latest = spans.latest(now, span)
-    return span(spans.known(latest.start).year + 1) if coming else latest
+    return span(latest.start.year + 1) if coming else latest
 
 
 def _unit(now: datetime, unit: str, offset: int) -> CalendarPeriod:

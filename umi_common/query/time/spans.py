@@ -19,10 +19,10 @@ LEAP_YEARS_APART = 8
 
 @dataclass(frozen=True, slots=True)
 class CalendarPeriod:
-    """[start, end) on the wall clock; None leaves a side open."""
+    """[start, end) on the wall clock."""
 
-    start: datetime | None
-    end: datetime | None
+    start: datetime
+    end: datetime
     yearless: bool = False
     """The phrase names no year, so it takes the year of the other period in "between May and July 2023"."""
     vague: bool = False
@@ -53,8 +53,7 @@ def week(now: datetime, offset: int = 0) -> CalendarPeriod:
 
 def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
     """Saturday and Sunday, `offset` weeks from the current week."""
-    start = week(now, offset).start
-    return days(known(start) + timedelta(days=5), 2)
+    return days(week(now, offset).start + timedelta(days=5), 2)
 
 
 def months(now: datetime, count: int = 1) -> CalendarPeriod:
@@ -100,14 +99,14 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> Cale
     for year in range(now.year, now.year - LEAP_YEARS_APART - 1, -1):
         with suppress(ValueError):  # 29 February
             found = span_of_year(year)
-            if known(found.start) <= now:
+            if found.start <= now:
                 return CalendarPeriod(found.start, found.end, yearless=True)
     raise ValueError("no year has this date")
 
 
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
     """The part of a period from share `first` to share `last` of its length (0..1), rounded to whole days."""
-    start, end = known(period.start), known(period.end)
+    start, end = period.start, period.end
     length = (end - start).days
     return CalendarPeriod(
         start + timedelta(days=round(length * first)), start + timedelta(days=round(length * last)), period.yearless
@@ -116,7 +115,7 @@ def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
 
 def in_year(period: CalendarPeriod, year: int) -> CalendarPeriod:
     """The period moved to another year, in which it starts."""
-    start, end = known(period.start), known(period.end)
+    start, end = period.start, period.end
     shift = year - start.year
     return CalendarPeriod(start.replace(year=year), end.replace(year=end.year + shift))
 
@@ -164,10 +163,3 @@ def _elapsed(moment: datetime, time: timedelta) -> datetime:
 def _month_start(moment: datetime, offset: int) -> datetime:
     year, number = divmod(moment.year * 12 + moment.month - 1 + offset, 12)
     return midnight(moment).replace(year=year, month=number + 1, day=1)
-
-
-def known(moment: datetime | None) -> datetime:
-    """The moment. Raises ValueError for None, an open side."""
-    if moment is None:
-        raise ValueError("an open side has no date")
-    return moment

@@ -143,7 +143,7 @@ def _first(given: dict[str, str], *names: str) -> int | None:
 
 
 def _inside(stated: CalendarPeriod, period: TimeRange) -> bool:
-    start, end = spans.known(stated.start), spans.known(stated.end)
+    start, end = stated.start, stated.end
     return (period.start is None or start >= period.start) and (period.end is None or end <= period.end)
 
 

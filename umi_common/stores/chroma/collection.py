@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 import numpy as np
 
-from umi_common.embedders.loop_thread import LoopThread
 from umi_common.errors import ConfigError, ReindexRequired, StoreUnavailable
 from umi_common.pool import Bools, Vectors, unit_vectors
 from umi_common.protocols import Embedder
+from umi_common.runtime.loop_thread import LoopThread
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk, utf8_text
