@@ -110,7 +110,10 @@ def test_a_folder_that_cannot_be_looked_into_is_named_and_its_chunks_stay(tmp_pa
             Path, "stat", lambda self, **how: _raise(refuse) if self.parent == closed else stat(self, **how)
         )
         report = index(store, [tmp_path / "notes"])
-        assert report.problems == [f"{closed} cannot be read (Permission denied); check its permissions"]
+        assert report.problems == [
+            f"{closed} cannot be read (Permission denied); check its permissions; what an earlier run stored of its "
+            "files can still be found"
+        ]
         assert (report.removed, len(store)) == (0, 1)
 
 

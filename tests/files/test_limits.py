@@ -245,26 +245,6 @@ def test_a_file_that_grew_too_large_is_outdated_until_it_can_be_read_again(store
     assert store.get(["docs/a.txt#0"])[0].text.startswith("The boiler is new.")
 
 
-@both
-def test_a_folder_that_can_no_longer_be_listed_says_that_its_old_texts_are_still_found(store, folder, run, monkeypatch):
-    (folder / "deep").mkdir()
-    (folder / "deep" / "b.txt").write_text("The cellar is wet.")
-    run(store, [folder])
-    scandir = os.scandir
-
-    def refusing(path):  # as without permission, which root always has
-        if Path(path).name == "deep":
-            raise PermissionError(13, "Permission denied")
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", refusing)
-    (line,) = map(str, run(store, [folder]).problems)
-    assert line.startswith(
-        f"{folder / 'deep'} cannot be read (Permission denied); check its permissions; what an earlier"
-    )
-    assert line.endswith("run stored of its files can still be found") and "docs/deep/b.txt#0" in store.ids()
-
-
 def test_a_file_of_which_this_run_stored_a_part_is_not_outdated(tmp_path, folder):
     embedder = FaultyEmbedder(HashEmbedder(16), "Note 9.")
     (folder / "b.jsonl").write_text("".join(f'{{"text": "Note {number}."}}\n' for number in range(10)))

@@ -219,6 +219,8 @@ def visible(markup):
         "<p hidden>Gone.<div></div>",
         "<img hidden><input hidden><br hidden>",
         "<template><p>Never.</p></template><div hidden><svg><path></div>",
+        '<div id="old" hidden>Never.</div>',
+        "<div hidden id=old>Never.</div>",
         "<video src=a.mp4>Your browser does not support the video tag.</video><iframe src='b' />",
         "<input list=l><datalist id=l><option>Oslo<option>Bern</datalist>",
     ],
@@ -241,6 +243,7 @@ def test_a_hidden_item_or_cell_without_its_end_tag_hides_nothing_else():
     [
         "<details><summary>Why?</summary>Because.</details>",
         '<button aria-controls="why">Why?</button><div id="why" hidden>Because.</div>',
+        "<a href=#why>Why?</a><div id=why hidden>Because.</div>",
         '<a href="#why">Why?</a><div id="why" style="display:none">Because.</div>',
         '<p>Why?<div hidden id="S:0">Because.</div><script>$RC("B:0","S:0")</script>',
         '<p>Why?<div role="tabpanel" hidden>Because.</div>',

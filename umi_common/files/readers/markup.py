@@ -58,7 +58,8 @@ _ENDED_BY = {
 }
 """Elements whose end tag may be left out, and the elements whose beginning then ends them."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
-_QUOTED_NAME = re.compile(r"""["'#]([\w:.-]+)["']""")
+_NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
+"""A name as an attribute or a script has it: "why", '#why', id=why."""
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 
@@ -223,8 +224,8 @@ class _HiddenElements:
 
     @cached_property
     def _names(self) -> Counter[str]:
-        """How often each name stands in quotes or after "#" in the page, its own attribute `id` included."""
-        return Counter(found[1] for found in _QUOTED_NAME.finditer(self.markup))
+        """How often the page has each name as _NAMED describes it, in its own attribute `id`, too."""
+        return Counter(found[1] for found in _NAMED.finditer(self.markup))
 
 
 class HtmlText(HTMLParser):
