@@ -23,6 +23,7 @@ from umi_common.errors import (
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
+from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
@@ -98,8 +99,9 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
-    gave the query's vector: their own would have to be embedded."""
+    """The questions of a longer query, or a follow-up question with the messages before it, which are searched as its
+    variations; see `questions_of`, `follow_up`. () if the caller gave the query's vector: theirs would have to be
+    embedded."""
     words_around: float
     """Words of the query outside its questions per word of these; 0: it has no questions, or no other text."""
     limit: int
@@ -150,7 +152,9 @@ class SearchRequest:
         text = "" if by_vector_alone else checked_query(query)
         searched = without_frame(text) if strategy == "hybrid" else text
         questions = questions_of(searched)
-        searched_apart = questions if strategy == "hybrid" and vector is None else ()
+        with_history = follow_up(searched, tuple(history))
+        searched_apart = questions if questions or with_history is None else (with_history,)
+        searched_apart = searched_apart if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
         return cls(
             query=text,
