@@ -143,16 +143,14 @@ class SearchRequest:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
         if isinstance(deep_search, str):
             raise ConfigError(f"deep_search {deep_search!r:.40}: expected True or False")
-        listed = isinstance(history, Iterable) and not isinstance(history, str)
-        if not listed or not all(isinstance(turn, str) for turn in history):
-            raise InputError("history: expected a list of strings, oldest first")
+        turns = _checked_history(history)
         as_utc(now, "now")
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
         text = "" if by_vector_alone else checked_query(query)
         searched = without_frame(text) if strategy == "hybrid" else text
         questions = questions_of(searched)
-        with_history = follow_up(searched, tuple(history))
+        with_history = follow_up(searched, turns)
         searched_apart = questions if questions or with_history is None else (with_history,)
         searched_apart = searched_apart if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
@@ -168,7 +166,7 @@ class SearchRequest:
             time_range=_checked_range(time_range),
             where=parse_filter(where),
             now=now,
-            history=tuple(history),
+            history=turns,
             strategy=strategy,
             query_vector=vector,
             min_relevance=checked_relevance(min_relevance),
@@ -263,6 +261,13 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
     return TimeRange(start, end)
 
 
+def _checked_history(history: object) -> tuple[str, ...]:
+    turns = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
+    if isinstance(history, str) or not all(isinstance(turn, str) for turn in turns):
+        raise InputError("history: expected a list of strings, oldest first")
+    return turns
+
+
 def _checked_vector(vector: object) -> Vectors | None:
     if vector is None:
         return None
@@ -270,8 +275,10 @@ def _checked_vector(vector: object) -> Vectors | None:
         row = np.ascontiguousarray(vector, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidVector(f"query_vector is no list of numbers: {error}") from error
-    if row.ndim != 1 or not row.size or not np.isfinite(row).all():
-        raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,) finite numbers")
+    if row.ndim != 1 or not row.size:
+        raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,)")
+    if not np.isfinite(row).all():
+        raise InvalidVector("query_vector holds NaN or infinity; check the model that made it")
     return row
 
 
