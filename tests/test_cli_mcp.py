@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -134,6 +134,16 @@ async def test_a_writable_server_remembers_within_its_filter_alone(tmp_path):
         (chunk,) = store.get(store.ids())
         assert (chunk.id, chunk.source, chunk.text) == (id, "chat-1", said["text"])
         assert chunk.metadata["user"] == "ann" and chunk.event_time.isoformat() == "2024-07-01T00:00:00+00:00"
+
+
+async def test_what_an_agent_adds_without_a_time_is_found_as_of_today_and_told_again_is_one_text(tmp_path):
+    today = datetime.now(timezone.utc).date().isoformat()
+    async with client(tmp_path / "new", "--writable") as session:
+        ids = {(await call(session, "add", text="I moved from Berlin to Paris."))[0] for _ in range(2)}
+        assert set(await found(session, "where do I live?", start=today)) == ids and len(ids) == 1
+        assert await found(session, "where do I live?", end=today) == []
+        packed, _ = await call(session, "context", query="where do I live?")
+        assert today in packed
 
 
 def test_without_a_store_or_the_package_one_line_says_what_to_do(tmp_path, monkeypatch, capsys):

@@ -194,7 +194,7 @@ class DualRetriever(Closing):
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
             now: The time that "last week" and ages refer to; None: the present.
-            history: Earlier messages of the conversation, oldest first; only the LLM gets them.
+            history: Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions.
             strategy: All arms ("hybrid"), or one of the store's arms alone ("text", "vector").
             query_vector: (dim,) the query's embedding; None: the store's embedder makes it.
             min_relevance: 0..1; hits of a lower relevance are left out and listed in `suppressed`. None: the setting

@@ -137,6 +137,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
             conditions.append(Not(here))  # another thread may have other messages with the same ids
         said = [message_text(message) for message in request.messages if isinstance(message, HumanMessage)]
         options = {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "now": self._clock()}
+        options["history"] = tuple(said[:-1])
         return (end_of(said[-1]) if said else ""), {**options, "where": And(tuple(conditions))}
 
     def _with_context(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:

@@ -89,7 +89,7 @@ class CallOptions(TypedDict, total=False):
     now: datetime | None
     """The time that "last week" and ages refer to."""
     history: Sequence[str | MessageLikeRepresentation]
-    """Earlier messages of the conversation, oldest first; only the LLM gets them."""
+    """Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions."""
     strategy: Strategy
     """Both arms ("hybrid") or one alone ("text", "vector")."""
     min_relevance: float | None

@@ -42,7 +42,7 @@ class UmiQuery(QueryBundle):
     now: datetime | None = None
     """The present, for phrases such as "last week"."""
     history: Sequence[str | ChatMessage] | None = None
-    """Earlier messages of the conversation, oldest first; only the LLM gets them."""
+    """Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions."""
     strategy: Strategy | None = None
     """Both arms ("hybrid"), or one alone ("text", "vector")."""
     min_relevance: float | None = None

@@ -168,6 +168,18 @@ def test_what_is_recalled_says_whether_the_user_or_the_model_said_it():
         assert parts == {"user": "What may the code of the safe be?", "assistant": "The code of the safe is 1234."}
 
 
+def test_a_follow_up_question_is_recalled_by_what_the_user_asked_before_it():
+    with HybridStore.open() as store:
+        model = model_saying(*["Noted."] * 9, "Yes.", "In March.")
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, budget=150)])
+        say(agent, "ann", "t0", "The insurance of my car ends on 3 March.")
+        for n in range(8):
+            say(agent, "ann", f"t{n + 1}", f"Does milk number {n} expire?")
+        asked = [HumanMessage("Is my car insured?"), AIMessage("Yes."), HumanMessage("when does it expire?")]
+        agent.invoke({"messages": asked}, config("ann", "now"))
+        assert "3 March" in system_text(model.given[-1])
+
+
 async def test_nothing_crosses_over_between_two_users_and_two_threads_kept_apart():
     secrets = {("ann", "t1"): "alpha", ("ann", "t2"): "bravo", ("bob", "t1"): "charlie", ("bob", "t2"): "delta"}
     for use_async in (False, True):

@@ -339,3 +339,14 @@ async def test_what_was_said_keeps_its_own_date_though_the_answer_to_it_was_give
     assert "(2024-05-01) user: I live in Berlin." in remembered
     assert "(2024-05-03) user: I moved to Paris." in remembered
     assert remembered.count(noted) == 1
+
+
+async def test_a_follow_up_question_is_remembered_by_what_was_said_before_it():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        block = UmiMemoryBlock(umi=umi, user="ann", budget=30)
+        told = ["The insurance of my car ends on 3 March.", *(f"Does milk number {n} expire?" for n in range(8))]
+        for text in told:
+            await block.aput([said(text)], session_id="s")
+        talk = [said("Is my car insured?"), ChatMessage(role="assistant", content="Yes."), said("when does it expire?")]
+        assert "3 March" in await block.aget(talk, session_id="s")
+        assert "3 March" not in await block.aget(talk[-1:], session_id="s")

@@ -78,3 +78,12 @@ def test_a_pair_of_moments_is_a_time_range():
 
 def test_a_lone_surrogate_in_a_query_is_replaced_and_nothing_else_changes():
     assert SearchRequest.checked(**{**FINE, "query": "caf\u00e9 \ud800"}).query == "caf\u00e9 ?"
+
+
+def test_messages_of_a_generator_are_the_history_like_those_of_a_list():
+    assert SearchRequest.checked(**FINE | {"history": (turn for turn in ["a", "b"])}).history == ("a", "b")
+
+
+def test_a_vector_of_a_model_that_gives_nan_is_not_said_to_have_a_wrong_shape():
+    with pytest.raises(InvalidVector, match="holds NaN or infinity; check the model"):
+        SearchRequest.checked(**FINE | {"query_vector": [0.5, float("nan")]})

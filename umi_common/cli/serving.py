@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -138,7 +140,9 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
     async def add(
         text: Annotated[str, Field(description="What to remember, in whole sentences.")],
         source: Annotated[str | None, _GIVEN, Field(description="Page, file or conversation that it is from.")] = None,
-        time: Annotated[str | None, _GIVEN, Field(description="When it happened; an ISO date or time.")] = None,
+        time: Annotated[
+            str | None, _GIVEN, Field(description="When it happened; an ISO date or time. Now, if left out.")
+        ] = None,
         metadata: Annotated[dict[str, Any] | None, _GIVEN, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
@@ -151,6 +155,8 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
                     f"the metadata is outside the filter of this server; set {keys} to another value, or add what is "
                     "missing"
                 )
+            if chunk.event_time is None:  # after the id is made: the same text, told again later, stays one text
+                chunk = replace(chunk, event_time=datetime.now(timezone.utc))
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
 

@@ -23,7 +23,7 @@ ADVICE = {
     "embedder": "Check its key, network and model, and that its dimension is the store's.",
     "lexical": "Call the store's repair().",
     "late_interaction": "Reinstall wordllama, or set late_interaction={'enabled': False}.",
-    "rewriter": "Check the LLM's key and network, or search without an LLM.",
+    "rewriter": "Check the LLM's key, network and replies, or search without an LLM.",
     "references": "Call the store's verify(), then repair().",
     "reranker": "Check its key and network; it must give one finite score for each text.",
 }

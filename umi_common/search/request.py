@@ -23,6 +23,7 @@ from umi_common.errors import (
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
+from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
@@ -98,8 +99,9 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
-    gave the query's vector: their own would have to be embedded."""
+    """The questions of a longer query, or a follow-up question with the messages before it, which are searched as its
+    variations; see `questions_of`, `follow_up`. () if the caller gave the query's vector: theirs would have to be
+    embedded."""
     words_around: float
     """Words of the query outside its questions per word of these; 0: it has no questions, or no other text."""
     limit: int
@@ -141,16 +143,16 @@ class SearchRequest:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
         if isinstance(deep_search, str):
             raise ConfigError(f"deep_search {deep_search!r:.40}: expected True or False")
-        listed = isinstance(history, Iterable) and not isinstance(history, str)
-        if not listed or not all(isinstance(turn, str) for turn in history):
-            raise InputError("history: expected a list of strings, oldest first")
+        turns = _checked_history(history)
         as_utc(now, "now")
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
         text = "" if by_vector_alone else checked_query(query)
         searched = without_frame(text) if strategy == "hybrid" else text
         questions = questions_of(searched)
-        searched_apart = questions if strategy == "hybrid" and vector is None else ()
+        with_history = follow_up(searched, turns)
+        searched_apart = questions if questions or with_history is None else (with_history,)
+        searched_apart = searched_apart if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
         return cls(
             query=text,
@@ -164,7 +166,7 @@ class SearchRequest:
             time_range=_checked_range(time_range),
             where=parse_filter(where),
             now=now,
-            history=tuple(history),
+            history=turns,
             strategy=strategy,
             query_vector=vector,
             min_relevance=checked_relevance(min_relevance),
@@ -259,6 +261,13 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
     return TimeRange(start, end)
 
 
+def _checked_history(history: object) -> tuple[str, ...]:
+    turns = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
+    if isinstance(history, str) or not all(isinstance(turn, str) for turn in turns):
+        raise InputError("history: expected a list of strings, oldest first")
+    return turns
+
+
 def _checked_vector(vector: object) -> Vectors | None:
     if vector is None:
         return None
@@ -266,8 +275,10 @@ def _checked_vector(vector: object) -> Vectors | None:
         row = np.ascontiguousarray(vector, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidVector(f"query_vector is no list of numbers: {error}") from error
-    if row.ndim != 1 or not row.size or not np.isfinite(row).all():
-        raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,) finite numbers")
+    if row.ndim != 1 or not row.size:
+        raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,)")
+    if not np.isfinite(row).all():
+        raise InvalidVector("query_vector holds NaN or infinity; check the model that made it")
     return row
 
 
