@@ -37,6 +37,12 @@ def test_a_rare_word_of_the_query_counts_more_than_a_common_one():
     assert found("lunch of the vault", TALK * 20 + "The vault is deep. " + TALK * 20) == "The vault is deep."
 
 
+def test_an_item_of_one_long_line_is_found():
+    items = [f'{{"id": {n}, "name": "item {n}", "price": {n * 3.5}, "note": "{"x" * 20}"}}' for n in range(400)]
+    passage = found("price of item 333", ", ".join(items))
+    assert "item 333" in passage and len(passage) <= 210
+
+
 def test_a_sentence_below_its_heading_is_found_by_both():
     text = f"{TALK * 9}\n# Roof\nIt is new.\n{TALK * 9}\n# Boiler\nIts valve leaks.\n{TALK * 9}"
     assert found("boiler valve", text) in ("# Boiler", "Its valve leaks.")

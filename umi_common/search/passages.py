@@ -19,8 +19,8 @@ from umi_common.config import AnalyzerConfig
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk
 
-PASSAGE = re.compile(r"\S(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S)){0,400}[.!?…。！？।؟۔]*")
-"""A sentence or a line, or 400 characters of a longer one."""
+PASSAGE = re.compile(r"\S(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S)){0,200}[.!?…。！？।؟۔]*")
+"""A sentence or a line, or 200 characters of a longer one."""
 BESIDE = 0.5
 """Weight of the terms beside a passage: an answer often stands next to the sentence, or below the heading, that names
 what it is about."""
