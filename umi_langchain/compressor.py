@@ -24,7 +24,8 @@ from umi_langchain._sections import IDS_KEY
 
 
 class UmiCompressor(CheckedFields, BaseDocumentCompressor):
-    """Returns the documents that fit a token budget. Repeats are left out, adjacent texts joined, the last one cut.
+    """Returns the documents that fit a token budget. Repeats are left out, adjacent texts joined, and long texts cut
+    around the passage that answers the query.
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
     The best documents are chosen, by `metadata["relevance_score"]` if all have one and are sorted by it, else by their
@@ -81,7 +82,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
             budget=self.budget,
             policy=without_layout(self.policy),
             counter=self.counter,
-            passage_of=passage_finder(query, AnalyzerConfig()),
+            passage_of=passage_finder(query or "", AnalyzerConfig()),
         )
         return [
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context

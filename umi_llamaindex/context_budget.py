@@ -33,7 +33,8 @@ ROUNDS = 8
 
 
 class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
-    """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, the last node may be cut.
+    """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, and a long node is cut
+    around the passage that answers the query.
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the
     separators. If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier

@@ -215,3 +215,14 @@ async def test_a_batch_of_nothing_is_refused_by_name():
             retriever.batch(given)
         with pytest.raises(InputError, match="expected a list of queries"):
             await retriever.abatch(given)
+
+
+def test_an_arm_over_other_documents_finds_them_with_the_weight_of_both_own_arms():
+    embedding = UmiVectorStore().embeddings
+    goods = ["lamp", "chair", "table", "sofa", "desk", "shelf", "bed", "rug", "mirror", "clock"]
+    made = [Document(f"The {name} costs {n * 7} euros.", id=name) for n, name in enumerate(goods)]
+    other = InMemoryVectorStore(embedding)
+    other.add_documents(made[5:])
+    both = UmiRetriever.from_documents(made[:5], k=2, arms=[as_arm(other, "other", weight=1.0)])
+    for name in ("sofa", "mirror", "clock", "lamp"):
+        assert name in [document.id for document in both.invoke(f"what does the {name} cost?")]

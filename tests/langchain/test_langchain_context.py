@@ -70,6 +70,12 @@ def test_a_section_that_is_too_long_is_cut_around_what_was_found_in_it(budget):
     assert ANSWER in create_umi_tool(retriever, budget=budget).invoke({"query": QUESTION})
 
 
+def test_without_a_query_the_compressor_keeps_the_beginning():
+    for query in ("", None):
+        (kept,) = UmiCompressor(60).compress_documents(PAGES[:1], query)
+        assert PAGES[0].page_content.startswith(kept.page_content)
+
+
 def test_a_document_cut_by_the_compressor_says_where_it_begins():
     (page,) = [document for document in PAGES if ANSWER in document.page_content]
     placed = page.model_copy(update={"metadata": {"source": "1.pdf", "start_index": 500}})

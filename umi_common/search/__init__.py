@@ -11,5 +11,6 @@ is a generator (`runtime.calls.Body`).
     rank               a pool to an order: fusion, score stages, MMR
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
     reorder/           the best candidates reordered by their texts, stage by stage
+    passages           the passage of a long text that answers the query, which a context keeps
     trace              collects the stages of one search with their times and facts; counts, logs and exports them
 """

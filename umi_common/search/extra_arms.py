@@ -42,7 +42,8 @@ class Arm:
     Args:
         name: The arm's name in signals and degradations; neither "lexical" nor "dense".
         search: May block; called from many threads at once.
-        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`.
+        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. An arm over chunks that the
+            store does not hold needs the sum of both, 1.0, else they come behind the store's own.
         asearch: `search` for event loops; None: `search` runs in a thread.
 
     Raises:
