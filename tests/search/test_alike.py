@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,34 +150,6 @@ def test_the_section_of_a_contract_is_found_by_its_number():
         for party in PARTIES:
             for number in range(1, len(SECTIONS) + 1):
                 assert umi.search(f"section {number} of the {party} lease").ids[0] == f"{party} {number}"
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "projects of {} but not on AWS",
-        "which projects of {} are there, except those on AWS?",
-        "projects of {}, excluding AWS",
-        "{} projects other than on AWS",
-        "all projects of {} apart from AWS",
-    ],
-)
-def test_what_the_query_excludes_comes_last(question):
-    names, clouds = ("Acorn", "Birch", "Cedar", "Dahlia", "Elm", "Fern", "Gorse", "Hazel"), ("AWS", "Azure", "GCP")
-    on = {key: clouds[at % 3] for at, key in enumerate(product(PARTIES, names))}
-    with HybridStore.open() as store, DualRetriever(store) as umi:
-        store.add([Chunk(f"{a} {b}", f"Project {b} of {a} runs on {cloud}, in Java.") for (a, b), cloud in on.items()])
-        for party in PARTIES:
-            found = umi.search(question.format(party), limit=4).ids
-            assert "AWS" not in {on[party, id.split()[-1]] for id in found if id.startswith(party)}
-
-
-def test_a_text_that_states_an_exception_is_found_by_it():
-    days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sunday")
-    with HybridStore.open() as store, DualRetriever(store) as umi:
-        store.add([Chunk(f"{at}", f"Museum {at} is open every day except {days[at % 6]}.") for at in range(60)])
-        for at, day in enumerate(days):
-            assert {int(id) % 6 for id in umi.search(f"museums open every day except {day}").ids} == {at}
 
 
 def order_of(texts, query, scores=None):

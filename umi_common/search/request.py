@@ -24,7 +24,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
 from umi_common.query.frames import without_frame
-from umi_common.query.questions import is_pasted, questions_of, words_around
+from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
@@ -90,7 +90,8 @@ class SearchRequest:
 
     query: str
     searched: str
-    """The query without words that only ask for a text; one arm alone searches the query as it is."""
+    """The query without words that only ask for a text, and without what it excludes; one arm alone searches the query
+    as it is."""
     asked: str
     """The part of `searched` that may name numbers, codes, titles and times: all of it, or, if it is mostly pasted
     text, the questions alone. The numbers of such text would take long and mean little."""
@@ -98,8 +99,11 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """The questions of a longer query, which are searched as its variations; see `questions_of`. None if the caller
-    gave the query's vector: their own would have to be embedded."""
+    """The questions of a longer query, which are searched as its variations, see `questions_of`; and the query with
+    what it excludes, which a text may state as well. None if the caller gave the query's vector: their own would have
+    to be embedded."""
+    exclusion: Exclusion | None
+    """What the query asks for and what it excludes; None: it excludes nothing."""
     words_around: float
     """Words of the query outside its questions per word of these; 0: it has no questions, or no other text."""
     limit: int
@@ -148,7 +152,9 @@ class SearchRequest:
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
         text = "" if by_vector_alone else checked_query(query)
-        searched = without_frame(text) if strategy == "hybrid" else text
+        whole = without_frame(text) if strategy == "hybrid" else text
+        exclusion = exclusion_in(whole) if strategy == "hybrid" else None
+        searched = whole if exclusion is None else exclusion.kept or whole
         questions = questions_of(searched)
         searched_apart = questions if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
@@ -157,7 +163,8 @@ class SearchRequest:
             searched=searched,
             asked=asked or " ".join(questions),
             verbatim=" ".join(questions) or asked,
-            questions=searched_apart,
+            questions=searched_apart if searched == whole or vector is not None else (*searched_apart, whole),
+            exclusion=exclusion,
             words_around=words_around(searched, searched_apart),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,

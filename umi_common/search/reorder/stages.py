@@ -14,7 +14,7 @@ from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
-from umi_common.search.reorder import alike, in_time_order, late_interaction, lookup, number_pairs, word_runs
+from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, lookup, number_pairs, word_runs
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -55,6 +55,12 @@ def reorder_stages(
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted(pool)
         yield ReorderStage(alike.COMPARED, partial(alike.reorder_alike, query=request.searched, of_period=of_period))
+        terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
+        if request.exclusion is not None and terms_of is not None:
+            yield ReorderStage(
+                excluded.CANDIDATES,
+                partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of),
+            )
     asked = time_order(request.asked) if config.when.enabled and config.when.order_boost else None
     if asked is not None:
         yield ReorderStage(
