@@ -90,7 +90,9 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     by_source = weights / weights.sum() @ pool.source_lexical
     shares = FULL_SHARES
     if own.adaptive:
-        shares = shares_of(pool.calibration, standout(by_source, pool.source, partial(share_of_copies, pool, scores)))
+        order = best_first(scores)
+        least = standout(by_source, pool.source, partial(share_of_copies, pool, order, elsewhere=True))
+        shares = shares_of(pool.calibration, least, apart=share_of_distinct(pool, order))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
     return neighbour_scores(
         scores,
@@ -106,7 +108,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     )
 
 
-def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
+def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float = 1.0) -> Shares:
     """The shares for a corpus with these calibration numbers; the prior is used for a missing number.
 
     succession: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
@@ -126,7 +128,7 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
     new_beside = 1.0 - _ramp(unity, REDUNDANT_FROM, POSITION_REDUNDANT_AT)
     new_around = 1.0 - _ramp(unity, REDUNDANT_FROM, SOURCE_REDUNDANT_AT)
     return Shares(
-        position=_ramp(succession, SUCCESSION_FROM, SUCCESSION_TO) * new_beside,
+        position=_ramp(succession, SUCCESSION_FROM, SUCCESSION_TO) * new_beside * apart,
         source=max(least, _ramp(unity, UNITY_FROM, UNITY_TO)) * new_around * calibration.get("company", 1.0),
     )
 
@@ -206,13 +208,22 @@ def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) 
     return max(far, ahead * _ramp(copies(), COPIES_FROM, COPIES_TO)) if far < ahead else far
 
 
-def share_of_copies(pool: Pool, scores: Floats) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have a copy among them in another source: a cosine of at least
-    `COPY_FROM`."""
-    rows = best_first(scores)[:BEST]
+def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> float:
+    """The share, 0..1, of the `BEST` best chunks that have a copy among them: a cosine of at least `COPY_FROM`.
+
+    Args:
+        order: The rows of the pool, best first.
+        elsewhere: Whether only copies in another source count.
+    """
+    rows = order[:BEST]
     vectors, source = pool.vectors[rows], pool.source[rows]
-    copies = (vectors @ vectors.T >= COPY_FROM) & (source[:, None] != source)
-    return float(copies.any(axis=1).mean())
+    other = source[:, None] != source if elsewhere else ~np.eye(len(rows), dtype=bool)
+    return float(((vectors @ vectors.T >= COPY_FROM) & other).any(axis=1).mean())
+
+
+def share_of_distinct(pool: Pool, order: Ints) -> float:
+    """1 - ramp(`share_of_copies`, 0.5, 0.9): 0 if the best chunks are copies of each other."""
+    return 1.0 - _ramp(share_of_copies(pool, order), COPIES_FROM, COPIES_TO)
 
 
 def neighbour_scores(

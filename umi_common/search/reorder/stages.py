@@ -10,7 +10,7 @@ from umi_common.config import LateInteractionConfig
 from umi_common.pool import Ints, Pool
 from umi_common.query.time.find import When
 from umi_common.query.time.order import time_order
-from umi_common.ranking.neighbours import order_share
+from umi_common.ranking.neighbours import order_share, share_of_distinct
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
@@ -82,7 +82,7 @@ def _by_words(
                 number_pairs.CANDIDATES,
                 partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight),
             )
-    share = _late_interaction_share(config.late_interaction, pool)
+    share = _late_interaction_share(config.late_interaction, pool, order)
     if share > 0:
         yield ReorderStage(
             config.late_interaction.pool,
@@ -107,8 +107,8 @@ def _by_words(
             yield ReorderStage(read, partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight))
 
 
-def _late_interaction_share(config: LateInteractionConfig, pool: Pool) -> float:
+def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
     """Factor on the weight of late interaction, 0..1; 0: it is off."""
     if not config.enabled:
         return 0.0
-    return order_share(pool.calibration) if config.adaptive else 1.0
+    return order_share(pool.calibration) * share_of_distinct(pool, order) if config.adaptive else 1.0
