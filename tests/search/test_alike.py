@@ -161,6 +161,23 @@ def test_a_text_passes_those_before_it_that_hold_less():
     assert order_of(texts, "line 14 Stadium") == [2, 0, 1]
 
 
+def test_of_texts_that_hold_the_same_the_one_that_names_it_first_passes_one_that_refers_to_it():
+    texts = ["Soup, version 4: two leeks. Changed from version 3: less salt.", "Soup, version 3: one leek. Changed."]
+    assert order_of(texts, "leek in the soup of version 3") == [1, 0]
+    assert order_of(texts[::-1], "leek in the soup of version 3") == [0, 1]
+
+
+def test_a_text_does_not_pass_one_that_names_the_words_but_a_little_later():
+    texts = ["Version 3 of the soup: one leek, no salt.", "Version 3, the soup: two leeks, less salt."]
+    assert order_of(texts, "soup version 3") == [0, 1]
+
+
+def test_a_text_that_refers_to_it_word_for_word_is_not_passed_by_the_one_that_it_refers_to():
+    texts = ["Part K62: a relay that replaces K35.", "Part K35: a relay. It has 24 V. One that replaces K17."]
+    assert order_of(texts, "which relay replaces K35") == [0, 1]
+    assert order_of(texts[::-1], "which relay replaces K35") == [1, 0]
+
+
 def test_a_text_that_lacks_a_word_of_the_other_does_not_pass_it():
     assert order_of(["line 14 stops at Museum", "line N4 stops at Stadium"], "line 14 Stadium") == [0, 1]
 

@@ -63,6 +63,9 @@ BEST = 10
 COPIES_FROM, COPIES_TO = 0.5, 0.9
 """Share of the `BEST` best chunks that have a copy in another source. Chats, meetings and articles have less than 0.3
 in 9 of 10 questions, with random sources, too; contracts made from one template 0.9 and more."""
+COPY_TERMS_MIN = 8
+"""Length in terms of the shortest chunk that counts as a copy: all "Okay." of a meeting are equal, which says nothing
+about its other chunks."""
 COPY_LEAD_FROM, COPY_LEAD_TO = 0.05, 0.2
 """As `LEAD_FROM` and `LEAD_TO`, if the best chunks are copies. Smaller, because the names of two contracts' parties may
 share words."""
@@ -218,7 +221,8 @@ def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> floa
     rows = order[:BEST]
     vectors, source = pool.vectors[rows], pool.source[rows]
     other = source[:, None] != source if elsewhere else ~np.eye(len(rows), dtype=bool)
-    return float(((vectors @ vectors.T >= COPY_FROM) & other).any(axis=1).mean())
+    copies = ((vectors @ vectors.T >= COPY_FROM) & other).any(axis=1)
+    return float((copies & (pool.length[rows] >= COPY_TERMS_MIN)).mean())
 
 
 def share_of_distinct(pool: Pool, order: Ints) -> float:

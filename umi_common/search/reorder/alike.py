@@ -11,6 +11,7 @@ and one of these:
 
     held(a) contains held(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
+    held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(a) <= start(b) / 2
 
 common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
 adjacent words that are not both function words: records of two layouts have few words in common, but more of them side
@@ -18,7 +19,8 @@ by side than prose has.
 asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
 without function words, but with negations; if the query names a period and i is of it, the period is one more word.
 neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
-and also in the query if the words that the text lacks are left out of it.
+and also in the query if the words that the text lacks are left out of it. start(i) is the number of words at the
+beginning of the text that hold all of held(i): a text mostly names its subject first, and later what it refers to.
 
 The candidates then get the same scores, in falling order. Measured in docs/decisions.md.
 """
@@ -62,6 +64,8 @@ class Words(NamedTuple):
     """Sorted."""
     neighbours: int
     """Number of pairs."""
+    start: int
+    """Number of words."""
 
 
 def reorder_alike(
@@ -102,7 +106,8 @@ def words_of(text: str, query: Sequence[str]) -> Words:
     near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
     neighbours = near.intersection(pairwise(word for word in query if word in common))
     held = (common - function_words) | (common & NEGATIONS)
-    return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours))
+    start = max((words.index(word) for word in held), default=0)
+    return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours), start + 1)
 
 
 def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
@@ -121,8 +126,9 @@ def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
 def _is_fuller(new: Words, other: Words) -> bool:
     """Whether a text comes before another one, by the conditions at the top of this file but that of their scores."""
     more = new.held > other.held
-    better_order = new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked
-    if not (more or better_order):
+    better_order = new.neighbours > other.neighbours and new.asked == other.asked
+    earlier = new.neighbours >= other.neighbours and 2 * new.start <= other.start
+    if not (more or (new.held == other.held and (better_order or earlier))):
         return False
     return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
 
