@@ -9,6 +9,8 @@
 
 p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
 and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.
+p also falls to 0 if the best chunks of a query are copies of each other (`share_of_distinct`), as records and clauses
+are: the chunk beside the right one is then as good an answer to another question, and tells nothing about this one.
 Both fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
 reference manual do.
 
@@ -118,12 +120,13 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float
     autocorrelation of the vectors), from `succession_pairs` pairs. unity: the share of the vectors' variance that lies
     between sources, from `unity_chunks` chunks. company: the share of chunks whose source has more than one.
 
-        p = ramp(shrunk succession, 0.03, 0.08) * (1 - ramp(shrunk unity, 0.1, 0.3))
+        p = ramp(shrunk succession, 0.03, 0.08) * (1 - ramp(shrunk unity, 0.1, 0.3)) * apart
         s = max(least, ramp(shrunk unity, 0.01, 0.025)) * (1 - ramp(shrunk unity, 0.1, 1.0)) * company
 
     Args:
         calibration: Any of these numbers, by name.
         least: From `standout`.
+        apart: From `share_of_distinct`.
     """
     pairs, chunks = calibration.get("succession_pairs", 0.0), calibration.get("unity_chunks", 0.0)
     succession = _shrunk(calibration.get("succession", 0.0), pairs, PRIOR_SUCCESSION, PRIOR_PAIRS)
@@ -212,7 +215,8 @@ def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) 
 
 
 def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have a copy among them: a cosine of at least `COPY_FROM`.
+    """The share, 0..1, of the `BEST` best chunks that have `COPY_TERMS_MIN` terms and a copy among them: a cosine of at
+    least `COPY_FROM`. 0 for an empty pool.
 
     Args:
         order: The rows of the pool, best first.
@@ -222,7 +226,7 @@ def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> floa
     vectors, source = pool.vectors[rows], pool.source[rows]
     other = source[:, None] != source if elsewhere else ~np.eye(len(rows), dtype=bool)
     copies = ((vectors @ vectors.T >= COPY_FROM) & other).any(axis=1)
-    return float((copies & (pool.length[rows] >= COPY_TERMS_MIN)).mean())
+    return float((copies & (pool.length[rows] >= COPY_TERMS_MIN)).sum()) / max(1, len(rows))
 
 
 def share_of_distinct(pool: Pool, order: Ints) -> float:

@@ -108,7 +108,10 @@ def _by_words(
 
 
 def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
-    """Factor on the weight of late interaction, 0..1; 0: it is off."""
+    """Factor on the weight of late interaction, 0..1; 0: it is off.
+
+    Of copies all tokens but the query's own numbers and names match alike, and the similarity of two numbers is noise.
+    """
     if not config.enabled:
         return 0.0
     return order_share(pool.calibration) * share_of_distinct(pool, order) if config.adaptive else 1.0
