@@ -198,7 +198,7 @@ class FusionConfig(Frozen):
     quotation or an error message; a part of them gains less; 0: off. Not used in rrf."""
     alike: bool = True
     """Among chunks that are nearly alike, such as rows of a table, put that one first which holds more of the query's
-    words, or holds them in the query's order."""
+    words, or holds them in the query's order. Also put what the query excludes ("but not on AWS") behind the rest."""
 
 
 class NeighboursConfig(Frozen):

@@ -1,4 +1,4 @@
-"""Ten kinds of generated texts that resemble each other, with questions and the ids of the right answers. Seeded."""
+"""Twelve kinds of generated texts that resemble each other, with questions and the ids of the right answers. Seeded."""
 
 from __future__ import annotations
 
@@ -140,6 +140,29 @@ def minutes(chance: random.Random) -> Iterator[tuple[str, str, str]]:
         yield text, f"did meeting {number} with {who} approve the budget for {item}", str(number)
 
 
+def clauses(chance: random.Random) -> Iterator[tuple[str, str, str]]:
+    rules = ["is allowed on {} days", "needs leave {} days before", "is reported within {} days", "ends in {} days"]
+    topics = ["home office", "travel by rail", "company cars", "gifts", "passwords", "visitors", "overtime", "training"]
+    for city in CITIES[:7]:
+        for number, topic in enumerate(topics, 1):
+            for letter, rule in zip("abcd", rules, strict=True):
+                other = f"{chance.randrange(1, 9)}.{chance.choice('abcd')}"
+                text = f"Policy {city}, clause {number}.{letter}: {topic} {rule.format(chance.randrange(2, 60))}."
+                question = f"clause {number}.{letter} of the policy for {city}"
+                yield f"{text} Exceptions: see clause {other}.", question, f"{city} {number}{letter}"
+
+
+def verses(chance: random.Random) -> Iterator[tuple[str, str, str]]:
+    things = ["river", "lamp", "temple", "sparrow", "mercy", "stone", "garden", "shield", "bread", "desert"]
+    for book in ("1 Kings", "2 Kings", "1 Samuel", "2 Samuel"):
+        for chapter, verse in [(c, v) for c in range(1, 8) for v in range(1, 9)]:
+            one, other = chance.sample(things, 2)
+            text = f"{book} {chapter}:{verse} And the people came to the {one}, and the king spoke of the {other}."
+            asked = f"chapter {chapter} verse {verse}" if verse % 2 else f"verse {verse} of chapter {chapter} of"
+            question = f"{book} {asked}" if verse % 2 else f"{asked} {book}"
+            yield text, question, f"{book} {chapter} {verse}"
+
+
 KINDS: dict[str, Callable[[random.Random], Iterator[tuple[str, str, str]]]] = {
     "logs": logs,
     "orders": orders,
@@ -151,6 +174,8 @@ KINDS: dict[str, Callable[[random.Random], Iterator[tuple[str, str, str]]]] = {
     "versions": versions,
     "forms": forms,
     "minutes": minutes,
+    "clauses": clauses,
+    "verses": verses,
 }
 
 

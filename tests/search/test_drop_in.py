@@ -1,6 +1,6 @@
 """Over near-duplicates a search returns at least every right id that a plain index returns at the same k.
 
-2,000 questions over ten kinds of generated texts; k is 4 (LangChain's default) and 10.
+2,400 questions over twelve kinds of generated texts; k is 4 (LangChain's default) and 10.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def test_an_address_is_found_among_others_of_the_same_parts_in_another_order():
 def test_the_chunk_that_begins_with_the_number_comes_before_those_that_refer_to_it():
     versions = [f"v{n // 10}.{n % 10}" for n in range(40)]
     texts = [f"{version}: adds an option, needs {versions[(n * 7 + 3) % 40]}" for n, version in enumerate(versions)]
-    with HybridStore.open() as store, DualRetriever(store) as umi, DualRetriever(store, config=OFF) as off:
+    on, off = (config.replaced(fusion={"alike": False}) for config in (UmiConfig(), OFF))
+    with HybridStore.open() as store, DualRetriever(store, config=on) as umi, DualRetriever(store, config=off) as off:
         store.add(Chunk(version, text) for version, text in zip(versions, texts, strict=True))
         first = {
             which: sum(which.search(f"what changed in {version}", now=NOW).ids[0] == version for version in versions)
@@ -98,10 +99,44 @@ def test_a_search_by_one_arm_does_not_use_it(pages):
         ("Absatz §7", {(("§",), ("7",))}),
         ("at 7 °C", {(("at",), ("7",)), (("7",), ("°",))}),
         ("Changes of v3.2", {(("of",), ("v3.2",)), (("v3.2",), ())}),
+        ("clause 9.b", {(("claus",), ("9.b",))}),
+        ("§ 12a", {(("§",), ("12a",))}),
     ],
 )
 def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
     assert query_pairs(text, terms_of).pairs == pairs
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("chapter 5, verse 10", "5:10"),
+        ("verse 10 of chapter 5", "5:10"),
+        ("1 Kings chapter 5 verse 10", "5:10"),
+        ("verse 10 of the chapter 5 of 1 Kings", "5:10"),
+        ("Vers 10 in Kapitel 5", "5:10"),
+        ("sec. 4 fig. 12", "4:12"),
+    ],
+)
+def test_two_numbers_with_labels_are_also_one_number_the_wider_first(text, pair):
+    assert [number for (number,), beside in query_pairs(text, terms_of).pairs if not beside] == [pair]
+
+
+@pytest.mark.parametrize("text", ["5:10", "5.10", "5 (10)", "§ 5(10)", "5, 10"])
+def test_a_text_may_write_them_with_any_sign_between(text):
+    query = query_pairs("verse 10 of chapter 5", terms_of)
+    assert (("5:10",), ()) in pairs_in_text(text, query.numbers, terms_of)
+
+
+@pytest.mark.parametrize("text", ["10:5", "5:100", "15:10", "5:10:3", "5 10"])
+def test_other_numbers_are_not_theirs(text):
+    query = query_pairs("verse 10 of chapter 5", terms_of)
+    assert (("5:10",), ()) not in pairs_in_text(text, query.numbers, terms_of)
+
+
+@pytest.mark.parametrize("text", ["year 2021 week 12", "room 4 with 10 chairs", "a 4 of 10"])
+def test_years_and_numbers_without_labels_are_not_joined(text):
+    assert all(beside for _, beside in query_pairs(text, terms_of).pairs)
 
 
 @pytest.mark.parametrize("text", ["IL-10 and r2d2", "TLR3/4 and/or", "Köln7 Straße", "7", "", "no number", "(%)"])

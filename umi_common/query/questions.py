@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from umi_common.query.frames import FRAME, without_frame
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
@@ -51,7 +52,12 @@ _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
 _MARKED = re.compile(r"\?[\"')*\s]*$")
-EXCEPT = re.compile(r"\b(?:but not|except|excluding|other than|apart from|aside from)\b", re.IGNORECASE)
+EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
+"""Words that alone ask for all but what the query excludes."""
+EXCEPT = re.compile(
+    r"\b(?:but not|except|excluding|not including|other than|apart from|aside from|with the exception of)\b",
+    re.IGNORECASE,
+)
 """What stands before an exception, in a query or a text."""
 _EXCLUSION = re.compile(
     rf"(?P<kept>(?:[^.?!\n]|\.\b)+?),? {EXCEPT.pattern}"
@@ -60,6 +66,15 @@ _EXCLUSION = re.compile(
 )
 """A query of one sentence that ends with at most eight words on what it excludes, without a verb."""
 _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
+
+
+class Exclusion(NamedTuple):
+    """A query that excludes something, such as "projects but not on AWS"."""
+
+    kept: str
+    """What it asks for: "projects"; "" if it asks for everything else."""
+    excluded: str
+    """What it excludes: " on AWS"."""
 
 
 def questions_of(query: str) -> tuple[str, ...]:
@@ -87,13 +102,18 @@ def words_around(query: str, questions: Iterable[str]) -> float:
     return (words - asking) / asking if 0 < asking <= WHOLE_SHARE * words else 0.0
 
 
-def exclusion_in(query: str) -> tuple[str, str] | None:
-    """A query up to what it excludes, and what it excludes: ("projects", " on AWS"); None if it excludes nothing.
+def exclusion_in(query: str) -> Exclusion | None:
+    """What a query asks for and what it excludes; None if it excludes nothing.
 
     "Without" excludes nothing, because a text on what can be done without a receipt holds these words.
     """
     found = _EXCLUSION.fullmatch(query.strip()) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
-    return (found["kept"], found["excluded"]) if found and _content(found["kept"]) else None
+    if found is None:
+        return None
+    if _content(found["kept"]):
+        return Exclusion(found["kept"], found["excluded"])
+    everything = not EVERYTHING.isdisjoint(_WORD.findall(found["kept"].lower()))
+    return Exclusion("", found["excluded"]) if everything else None
 
 
 def is_question(query: str) -> bool:

@@ -9,6 +9,8 @@
 
 p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
 and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.
+p also falls to 0 if the best chunks of a query are copies of each other (`share_of_distinct`), as records and clauses
+are: the chunk beside the right one is then as good an answer to another question, and tells nothing about this one.
 Both fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
 reference manual do.
 
@@ -63,6 +65,9 @@ BEST = 10
 COPIES_FROM, COPIES_TO = 0.5, 0.9
 """Share of the `BEST` best chunks that have a copy in another source. Chats, meetings and articles have less than 0.3
 in 9 of 10 questions, with random sources, too; contracts made from one template 0.9 and more."""
+COPY_TERMS_MIN = 8
+"""Length in terms of the shortest chunk that counts as a copy: all "Okay." of a meeting are equal, which says nothing
+about its other chunks."""
 COPY_LEAD_FROM, COPY_LEAD_TO = 0.05, 0.2
 """As `LEAD_FROM` and `LEAD_TO`, if the best chunks are copies. Smaller, because the names of two contracts' parties may
 share words."""
@@ -90,7 +95,9 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     by_source = weights / weights.sum() @ pool.source_lexical
     shares = FULL_SHARES
     if own.adaptive:
-        shares = shares_of(pool.calibration, standout(by_source, pool.source, partial(share_of_copies, pool, scores)))
+        order = best_first(scores)
+        least = standout(by_source, pool.source, partial(share_of_copies, pool, order, elsewhere=True))
+        shares = shares_of(pool.calibration, least, apart=share_of_distinct(pool, order))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
     return neighbour_scores(
         scores,
@@ -106,19 +113,20 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     )
 
 
-def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
+def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float = 1.0) -> Shares:
     """The shares for a corpus with these calibration numbers; the prior is used for a missing number.
 
     succession: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
     autocorrelation of the vectors), from `succession_pairs` pairs. unity: the share of the vectors' variance that lies
     between sources, from `unity_chunks` chunks. company: the share of chunks whose source has more than one.
 
-        p = ramp(shrunk succession, 0.03, 0.08) * (1 - ramp(shrunk unity, 0.1, 0.3))
+        p = ramp(shrunk succession, 0.03, 0.08) * (1 - ramp(shrunk unity, 0.1, 0.3)) * apart
         s = max(least, ramp(shrunk unity, 0.01, 0.025)) * (1 - ramp(shrunk unity, 0.1, 1.0)) * company
 
     Args:
         calibration: Any of these numbers, by name.
         least: From `standout`.
+        apart: From `share_of_distinct`.
     """
     pairs, chunks = calibration.get("succession_pairs", 0.0), calibration.get("unity_chunks", 0.0)
     succession = _shrunk(calibration.get("succession", 0.0), pairs, PRIOR_SUCCESSION, PRIOR_PAIRS)
@@ -126,7 +134,7 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
     new_beside = 1.0 - _ramp(unity, REDUNDANT_FROM, POSITION_REDUNDANT_AT)
     new_around = 1.0 - _ramp(unity, REDUNDANT_FROM, SOURCE_REDUNDANT_AT)
     return Shares(
-        position=_ramp(succession, SUCCESSION_FROM, SUCCESSION_TO) * new_beside,
+        position=_ramp(succession, SUCCESSION_FROM, SUCCESSION_TO) * new_beside * apart,
         source=max(least, _ramp(unity, UNITY_FROM, UNITY_TO)) * new_around * calibration.get("company", 1.0),
     )
 
@@ -206,13 +214,24 @@ def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) 
     return max(far, ahead * _ramp(copies(), COPIES_FROM, COPIES_TO)) if far < ahead else far
 
 
-def share_of_copies(pool: Pool, scores: Floats) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have a copy among them in another source: a cosine of at least
-    `COPY_FROM`."""
-    rows = best_first(scores)[:BEST]
+def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> float:
+    """The share, 0..1, of the `BEST` best chunks that have `COPY_TERMS_MIN` terms and a copy among them: a cosine of at
+    least `COPY_FROM`. 0 for an empty pool.
+
+    Args:
+        order: The rows of the pool, best first.
+        elsewhere: Whether only copies in another source count.
+    """
+    rows = order[:BEST]
     vectors, source = pool.vectors[rows], pool.source[rows]
-    copies = (vectors @ vectors.T >= COPY_FROM) & (source[:, None] != source)
-    return float(copies.any(axis=1).mean())
+    other = source[:, None] != source if elsewhere else ~np.eye(len(rows), dtype=bool)
+    copies = ((vectors @ vectors.T >= COPY_FROM) & other).any(axis=1)
+    return float((copies & (pool.length[rows] >= COPY_TERMS_MIN)).sum()) / max(1, len(rows))
+
+
+def share_of_distinct(pool: Pool, order: Ints) -> float:
+    """1 - ramp(`share_of_copies`, 0.5, 0.9): 0 if the best chunks are copies of each other."""
+    return 1.0 - _ramp(share_of_copies(pool, order), COPIES_FROM, COPIES_TO)
 
 
 def neighbour_scores(

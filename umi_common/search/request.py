@@ -25,7 +25,7 @@ from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
 from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
-from umi_common.query.questions import is_pasted, questions_of, words_around
+from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
@@ -91,7 +91,8 @@ class SearchRequest:
 
     query: str
     searched: str
-    """The query without words that only ask for a text; one arm alone searches the query as it is."""
+    """The query without words that only ask for a text, and without what it excludes; one arm alone searches the query
+    as it is."""
     asked: str
     """The part of `searched` that may name numbers, codes, titles and times: all of it, or, if it is mostly pasted
     text, the questions alone. The numbers of such text would take long and mean little."""
@@ -99,9 +100,11 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """The questions of a longer query, or a follow-up question with the messages before it, which are searched as its
-    variations; see `questions_of`, `follow_up`. () if the caller gave the query's vector: theirs would have to be
-    embedded."""
+    """What is searched as a variation, too: the questions of a longer query, see `questions_of`, or a follow-up question
+    with the messages before it, see `follow_up`; and the query with what it excludes, which a text may state as well.
+    () if the caller gave the query's vector: theirs would have to be embedded."""
+    exclusion: Exclusion | None
+    """What the query asks for and what it excludes; None: it excludes nothing."""
     words_around: float
     """Words of the query outside its questions per word of these; 0: it has no questions, or no other text."""
     limit: int
@@ -148,7 +151,9 @@ class SearchRequest:
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
         text = "" if by_vector_alone else checked_query(query)
-        searched = without_frame(text) if strategy == "hybrid" else text
+        whole = without_frame(text) if strategy == "hybrid" else text
+        exclusion = exclusion_in(whole) if strategy == "hybrid" else None
+        searched = whole if exclusion is None else exclusion.kept or whole
         questions = questions_of(searched)
         with_history = follow_up(searched, turns)
         searched_apart = questions if questions or with_history is None else (with_history,)
@@ -159,7 +164,8 @@ class SearchRequest:
             searched=searched,
             asked=asked or " ".join(questions),
             verbatim=" ".join(questions) or asked,
-            questions=searched_apart,
+            questions=searched_apart if searched == whole or vector is not None else (*searched_apart, whole),
+            exclusion=exclusion,
             words_around=words_around(searched, searched_apart),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,

@@ -9,8 +9,9 @@ them:
     lookup             by the query's codes, names, phrases and keywords, found as they stand
     word_runs          by the runs of the query's words that they hold
     alike              of alike candidates, the one that holds more of the query's words first
+    excluded           of the others, those that hold what the query excludes last
     in_time_order      of nearly equal candidates, the latest or the first one first, if the query asks for it
     rerank             by a cross-encoder or another model of the user's
 
-`words` holds what several of them share.
+`words` and `passing` hold what several of them share.
 """

@@ -11,15 +11,16 @@ and one of these:
 
     held(a) contains held(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
+    held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(a) <= start(b) / 2
 
 common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
 adjacent words that are not both function words: records of two layouts have few words in common, but more of them side
 by side than prose has.
 asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
-without function words, but with negations; if the query names a period and i is of it, the period is one more word, and
-so is each word that the query excludes ("but not on AWS") and that the text lacks, unless a text states an exception.
+without function words, but with negations; if the query names a period and i is of it, the period is one more word.
 neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
-and also in the query if the words that the text lacks are left out of it.
+and also in the query if the words that the text lacks are left out of it. start(i) is the number of words at the
+beginning of the text that hold all of held(i): a text mostly names its subject first, and later what it refers to.
 
 The candidates then get the same scores, in falling order. Measured in docs/decisions.md.
 """
@@ -27,15 +28,12 @@ The candidates then get the same scores, in falling order. Measured in docs/deci
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from umi_common.pool import Bools, Pool
-from umi_common.query.questions import EXCEPT, exclusion_in
 from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.passing import in_order, order_after_passing
 from umi_common.search.reorder.words import words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
@@ -52,12 +50,8 @@ REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 CHARACTERS_MAX = 20_000
 """A longer text is compared with no other: reading its words would take 1 ms."""
-SCORE_EXCLUDING = 0.4
-"""In place of `SCORE` if the query excludes something: the texts that hold the excluded words score higher by them."""
 PERIOD = " "
 """Stands for the period that the query names, among words."""
-ABSENT = "-"
-"""Before an excluded word that a text lacks, among words."""
 
 
 class Words(NamedTuple):
@@ -70,6 +64,8 @@ class Words(NamedTuple):
     """Sorted."""
     neighbours: int
     """Number of pairs."""
+    start: int
+    """Number of words."""
 
 
 def reorder_alike(
@@ -87,36 +83,20 @@ def reorder_alike(
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
     """
     rows = ranked.order[:COMPARED]
-    found = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-    kept, excluded = exclusion_in(query) or (query, "")
-    if excluded and any(EXCEPT.search(text, 0, CHARACTERS_MAX) for text in found):  # "open daily except Mondays"
-        kept, excluded = query, ""
-    query_words, without = words_in(kept[:CHARACTERS_MAX]), frozenset(words_in(excluded)) - all_function_words()
-    texts = [words_of(text, query_words, without) for text in found]
+    query_words = words_in(query[:CHARACTERS_MAX])
+    texts = [words_of(chunks[id].indexed_text, query_words) for id in pool.ids_at(rows)]
     if of_period is not None:
         inside = of_period[rows].tolist()
         texts = [own._replace(held=own.held | {PERIOD}) if at else own for own, at in zip(texts, inside, strict=True)]
-    scores = ranked.scores[rows]
-    order = fuller_first(texts, scores.tolist(), SCORE_EXCLUDING if without else SCORE)
-    if order == sorted(order):
-        return ranked
     with trace.stage(STAGE):
-        changed = np.array(ranked.scores)
-        changed[rows[order]] = scores
-        return replace(
-            ranked,
-            order=np.concatenate([rows[order], ranked.order[COMPARED:]]),
-            scores=changed,
-            stages={**ranked.stages, STAGE: changed},
-        )
+        return in_order(ranked, fuller_first(texts, ranked.scores[rows].tolist()), STAGE)
 
 
-def words_of(text: str, query: Sequence[str], excluded: frozenset[str] = frozenset()) -> Words:
+def words_of(text: str, query: Sequence[str]) -> Words:
     """The words of a text for a query; none of a text that is longer than `CHARACTERS_MAX`.
 
     Args:
-        query: Its words in order, up to what it excludes.
-        excluded: Words that it excludes.
+        query: Its words in order.
     """
     words = words_in(text) if len(text) <= CHARACTERS_MAX else []
     every, function_words = frozenset(words), all_function_words()
@@ -126,31 +106,29 @@ def words_of(text: str, query: Sequence[str], excluded: frozenset[str] = frozens
     near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
     neighbours = near.intersection(pairwise(word for word in query if word in common))
     held = (common - function_words) | (common & NEGATIONS)
-    held |= {ABSENT + word for word in excluded - every}
-    return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours))
+    start = max((words.index(word) for word in held), default=0)
+    return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours), start + 1)
 
 
-def fuller_first(texts: Sequence[Words], scores: Sequence[float], least: float = SCORE) -> list[int]:
+def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
     """The indices of n texts in their new order, best first.
 
     Args:
         scores: Of each text, falling.
-        least: Smallest share of the other's score.
     """
-    order: list[int] = []
-    for new in range(len(texts)):
-        at = len(order)
-        while at and _comes_before(texts[new], texts[order[at - 1]], scores[new], least * scores[order[at - 1]]):
-            at -= 1
-        order.insert(at, new)
-    return order
+
+    def passes(one: int, other: int) -> bool:
+        return scores[one] >= SCORE * scores[other] and _is_fuller(texts[one], texts[other])
+
+    return order_after_passing(len(texts), passes)
 
 
-def _comes_before(new: Words, other: Words, score: float, least: float) -> bool:
-    """Whether a text comes before another one, by the conditions at the top of this file."""
+def _is_fuller(new: Words, other: Words) -> bool:
+    """Whether a text comes before another one, by the conditions at the top of this file but that of their scores."""
     more = new.held > other.held
-    better_order = new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked
-    if score < least or not (more or better_order):
+    better_order = new.neighbours > other.neighbours and new.asked == other.asked
+    earlier = new.neighbours >= other.neighbours and 2 * new.start <= other.start
+    if not (more or (new.held == other.held and (better_order or earlier))):
         return False
     return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
 

@@ -2,8 +2,10 @@
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number, which holds a digit and no letter, or a single letter ("Annex B"), together with the word or
-sign beside it, compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself,
-because BM25 does not see the order of its parts. Scores are `words.raised` with
+sign beside it, compared by its terms. A number may end in a letter ("clause 9.b"). A number or code of several parts
+("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. So are two numbers with
+labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5"): a text may write them as one ("5:10",
+"5 (10)"). Scores are `words.raised` with
 
     g(p, i) = 1 - offset of the number / length, for the first pair p in candidate i; 0 if i does not hold it
 
@@ -15,14 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from umi_common.pool import Floats, Pool
 from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, raised
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, raised, words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
@@ -36,6 +38,10 @@ SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
 """Two parts of a number or code."""
 LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 """A single letter after a word."""
+ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
+"""A number and its letter."""
+LABELLED = re.compile(r"([^\W\d_]+)\.? (\d{1,3})\b")
+"""A label and its number; longer numbers are years, amounts and the like."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Text before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
@@ -66,12 +72,26 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
     distinct = list(dict.fromkeys(filter(_is_number, map(bare, parts))))[:PARTS_MAX]
     numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
-    either = "|".join([*map(re.escape, numbers), *_letters(query)])
+    joined = _labelled(query)[:PARTS_MAX]
+    as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
+    either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *map(re.escape, numbers), *_letters(query)])
     if not either:
         return None
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
-    pairs = frozenset(pairs_in_text(query, found, terms_of))
+    pairs = frozenset([*pairs_in_text(query, found, terms_of), *(((":".join(each),), ()) for each in joined)])
     return QueryPairs(found, pairs, terms_of) if pairs else None
+
+
+def _labelled(query: str) -> list[tuple[str, str]]:
+    """Each two numbers with labels that follow each other, the wider one first. With function words between them it is
+    the second: "verse 10 of chapter 5"."""
+    found = [match for match in LABELLED.finditer(query) if match[1].lower() not in all_function_words()]
+    several: list[tuple[str, str]] = []
+    for first, second in pairwise(found):
+        between = words_in(query[first.end() : second.start()])
+        if all_function_words().issuperset(between):
+            several.append((second[2], first[2]) if between else (first[2], second[2]))
+    return several
 
 
 def _letters(query: str) -> list[str]:
@@ -85,9 +105,9 @@ def _letters(query: str) -> list[str]:
 
 
 def _is_number(part: str) -> bool:
-    """Whether it has digits and no letters, or is a code of several parts."""
+    """Whether it has digits and no letters but one at its end, or is a code of several parts."""
     plain = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
-    return plain or SEVERAL_PARTS.search(part) is not None
+    return plain or ENDS_IN_A_LETTER.fullmatch(part) is not None or SEVERAL_PARTS.search(part) is not None
 
 
 def reorder_by_number_pairs(
@@ -120,14 +140,15 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
     for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
             continue
-        number = (match[0].lower(),)
+        as_one = match.lastgroup == "as_one"
+        number = (":".join(DIGITS.findall(match[0])) if as_one else match[0].lower(),)
         g = 1.0 - match.start() / len(text)
         before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
         here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
         if after is not None:
             here.append((number, _terms(after[0], terms_of)))
-        if SEVERAL_PARTS.search(match[0]):
+        if as_one or SEVERAL_PARTS.search(match[0]):
             here.append((number, ()))
         for pair in here:
             pairs.setdefault(pair, g)

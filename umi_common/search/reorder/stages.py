@@ -9,11 +9,11 @@ from typing import NamedTuple
 from umi_common.config import LateInteractionConfig
 from umi_common.pool import Ints, Pool
 from umi_common.query.time.find import When, time_order
-from umi_common.ranking.neighbours import order_share
+from umi_common.ranking.neighbours import order_share, share_of_distinct
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
-from umi_common.search.reorder import alike, in_time_order, late_interaction, lookup, number_pairs, word_runs
+from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, lookup, number_pairs, word_runs
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -54,6 +54,12 @@ def reorder_stages(
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted(pool)
         yield ReorderStage(alike.COMPARED, partial(alike.reorder_alike, query=request.searched, of_period=of_period))
+        terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
+        if request.exclusion is not None and terms_of is not None:
+            yield ReorderStage(
+                excluded.CANDIDATES,
+                partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of),
+            )
     asked = time_order(request.asked) if config.when.enabled and config.when.order_boost else None
     if asked is not None:
         yield ReorderStage(
@@ -75,7 +81,7 @@ def _by_words(
                 number_pairs.CANDIDATES,
                 partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight),
             )
-    share = _late_interaction_share(config.late_interaction, pool)
+    share = _late_interaction_share(config.late_interaction, pool, order)
     if share > 0:
         yield ReorderStage(
             config.late_interaction.pool,
@@ -100,8 +106,11 @@ def _by_words(
             yield ReorderStage(read, partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight))
 
 
-def _late_interaction_share(config: LateInteractionConfig, pool: Pool) -> float:
-    """Factor on the weight of late interaction, 0..1; 0: it is off."""
+def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
+    """Factor on the weight of late interaction, 0..1; 0: it is off.
+
+    Of copies all tokens but the query's own numbers and names match alike, and the similarity of two numbers is noise.
+    """
     if not config.enabled:
         return 0.0
-    return order_share(pool.calibration) if config.adaptive else 1.0
+    return order_share(pool.calibration) * share_of_distinct(pool, order) if config.adaptive else 1.0

@@ -1,0 +1,95 @@
+"""What a query excludes comes after what it asks for; a text that states an exception is found by it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore
+
+PARTIES = ("Blue Heron Media", "Redstone Cement", "Pinewood Motors", "Calder Paper")
+KINDS = ("Invoice", "Contract", "Complaint")
+FIRMS = ("Acme", "Borland", "Cyberdyne")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "projects of {} but not on AWS",
+        "which projects of {} are there, except those on AWS?",
+        "projects of {}, excluding AWS",
+        "{} projects other than on AWS",
+        "all projects of {} apart from AWS",
+        "{} projects not including those on AWS",
+        "projects of {} with the exception of AWS",
+    ],
+)
+def test_what_the_query_excludes_comes_last(question):
+    names, clouds = ("Acorn", "Birch", "Cedar", "Dahlia", "Elm", "Fern", "Gorse", "Hazel"), ("AWS", "Azure", "GCP")
+    on = {key: clouds[at % 3] for at, key in enumerate(product(PARTIES, names))}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"{a} {b}", f"Project {b} of {a} runs on {cloud}, in Java.") for (a, b), cloud in on.items()])
+        for party in PARTIES:
+            found = umi.search(question.format(party), limit=4).ids
+            assert {on[party, id.split()[-1]] for id in found if id.startswith(party)} == {"Azure", "GCP"}
+
+
+@pytest.fixture(scope="module")
+def papers():
+    """Sixteen papers of each kind and firm."""
+    with HybridStore.open() as store, DualRetriever(store) as made:
+        for (kind, firm), at in product(product(KINDS, FIRMS), range(16)):
+            text = f"{kind} {7000 + 13 * at} from {firm}, {50 + at * at} EUR, office {at % 5}."
+            store.add([Chunk(f"{kind} {firm} {at}", text)])
+        yield made
+
+
+@pytest.mark.parametrize("question", ["{}s but not from {}", "all {}s except those of {}", "{}s other than from {}"])
+def test_it_comes_last_even_if_more_texts_hold_it_than_are_asked_for(papers, question):
+    for kind, firm in product(KINDS, FIRMS):
+        found = {id.rsplit(" ", 1)[0] for id in papers.search(question.format(kind.lower(), firm)).ids}
+        assert found <= {f"{kind} {other}" for other in FIRMS if other != firm}
+
+
+def test_everything_except_leaves_out_only_what_has_all_that_is_named(papers):
+    for kind, firm in product(KINDS, FIRMS):
+        ids = papers.search(f"everything except {kind.lower()}s from {firm}").ids
+        assert not [id for id in ids if id.startswith(f"{kind} {firm} ")]
+
+
+def test_a_number_or_a_period_that_is_excluded_raises_nothing():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(str(code), f"Error {code}: the pump stopped.") for code in range(500, 512)])
+        store.add([Chunk(f"{year}", f"Annual report of {year}: the mill was quiet.") for year in range(2011, 2023)])
+        assert "503" not in umi.search("pump errors except error 503", limit=5).ids
+        assert "2015" not in umi.search("annual reports, but not of 2015", limit=5).ids
+
+
+def test_the_query_as_typed_is_a_variation(papers):
+    assert papers.search("invoices but not from Acme").query_variations == ("invoices but not from Acme",)
+
+
+def test_a_text_on_something_else_does_not_pass_one_that_is_excluded():
+    texts = {
+        "soup": "Soup of the day: leek soup with bread.",
+        "beef": "Soup of the week: beef soup with bread.",
+        "car": "The car park closes at ten in the evening.",
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(id, text) for id, text in texts.items()])
+        assert umi.search("soups other than beef").ids == ["soup", "beef", "car"]
+
+
+def test_a_text_that_states_an_exception_is_found_by_it():
+    days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sunday")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"{at}", f"Museum {at} is open every day except {days[at % 6]}.") for at in range(60)])
+        store.add([Chunk("band", "Everything Except the Girl is a band of two from Hull.")])
+        for at, day in enumerate(days):
+            assert {int(id) % 6 for id in umi.search(f"museums open every day except {day}").ids} == {at}
+        assert umi.search("Everything except the Girl").ids[0] == "band"
+
+
+def test_one_arm_alone_searches_the_query_as_it_is(papers):
+    assert papers.search("invoices but not from Acme", strategy="text").ids[0].startswith("Invoice Acme")

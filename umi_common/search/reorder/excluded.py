@@ -1,0 +1,82 @@
+"""Put the candidates that hold what the query excludes behind those that it asks for.
+
+"Projects but not on AWS" has most words in common with the projects on AWS, for both arms. Among the best `CANDIDATES`,
+a passes b before it if all of these are true:
+
+    lacks(a) contains lacks(b) and is larger
+    held(a) contains held(b)
+    score(a) >= `SCORE` * score(b), unless the query asks for everything else
+
+lacks(i) is the set of the terms that the query excludes and text i lacks, held(i) that of the terms that it asks for
+and text i holds, both without function words. If a text states an exception with an excluded word ("open daily except
+Mondays"), the query may be about it, and the order stays. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from umi_common.pool import Pool
+from umi_common.query.questions import EXCEPT, Exclusion
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.number_pairs import TermsOf
+from umi_common.search.reorder.passing import in_order, order_after_passing
+from umi_common.search.reorder.words import words_in
+from umi_common.search.trace import TraceBuilder
+from umi_common.stores.lexical.languages import all_function_words
+from umi_common.types import Chunk
+
+STAGE = "excluded"
+CANDIDATES = 50
+"""Best candidates whose texts are read; with 200 the results are the same."""
+SCORE = 0.4
+"""Smallest share of the other's score: a text on something else is no better than one that is excluded."""
+CHARACTERS_MAX = 20_000
+"""Characters at the beginning of a text that are read."""
+SENTENCE_END = re.compile(r"[.?!;\n]")
+
+
+def reorder_excluded(
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    exclusion: Exclusion,
+    terms_of: TermsOf,
+) -> RankedPool:
+    """The ranking with its first `CANDIDATES` rows in the order of the top of this file; see `ReorderStage`.
+
+    Args:
+        exclusion: Of the query.
+        terms_of: The store's function from a text to its terms.
+    """
+
+    def terms(text: str) -> frozenset[str]:
+        return frozenset(terms_of(" ".join(word for word in words_in(text) if word not in all_function_words())))
+
+    rows = ranked.order[:CANDIDATES]
+    texts = [chunks[id].indexed_text[:CHARACTERS_MAX] for id in pool.ids_at(rows)]
+    wanted, unwanted = terms(exclusion.kept), terms(exclusion.excluded)
+    exceptions = " ".join(stated_exceptions(text) for text in texts)
+    if not unwanted.isdisjoint(terms(exceptions)):
+        return ranked
+    with trace.stage(STAGE) as facts:
+        found = [frozenset(terms_of(text)) for text in texts]
+        held, lacks = [wanted & own for own in found], [unwanted - own for own in found]
+        scores = ranked.scores[rows]
+        least = SCORE * scores if exclusion.kept else np.zeros(len(rows))
+
+        def passes(one: int, other: int) -> bool:
+            return lacks[one] > lacks[other] and held[one] >= held[other] and bool(scores[one] >= least[other])
+
+        facts.update(candidates=len(rows), holding=sum(len(own) < len(unwanted) for own in lacks))
+        return in_order(ranked, order_after_passing(len(rows), passes), STAGE)
+
+
+def stated_exceptions(text: str) -> str:
+    """What follows "except" and similar words in a text, each up to the end of its sentence."""
+    return " ".join(SENTENCE_END.split(text[found.end() :], maxsplit=1)[0] for found in EXCEPT.finditer(text))
