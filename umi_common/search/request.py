@@ -100,8 +100,8 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """What is searched as a variation, too: the questions of a longer query, see `questions_of`, or a follow-up question
-    with the messages before it, see `follow_up`; and the query with what it excludes, which a text may state as well.
+    """What is searched as a variation, too: the questions of a longer query, see `questions_of`, or a follow-up
+    question with the messages before it, see `follow_up`; and the query with what it excludes, which a text may state.
     () if the caller gave the query's vector: theirs would have to be embedded."""
     exclusion: Exclusion | None
     """What the query asks for and what it excludes; None: it excludes nothing."""
