@@ -15,32 +15,8 @@ FOLLOW_UP_CHARACTERS = 300
 
 _WORD = re.compile(r"[\w'\u2019]+")
 _REFERRING = frozenset(
-    [
-        "it",
-        "its",
-        "they",
-        "them",
-        "their",
-        "theirs",
-        "he",
-        "him",
-        "his",
-        "she",
-        "her",
-        "hers",
-        "this",
-        "these",
-        "those",
-        "there",
-        "one",
-        "ones",
-        "both",
-        "same",
-        "such",
-        "another",
-        "else",
-        "others",
-    ]
+    {"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"}
+    | {"this", "these", "those", "there", "one", "ones", "both", "same", "such", "another", "else", "others"}
 )
 """Words that stand for something said before."""
 _REFERRING_WITHIN = 8

@@ -11,7 +11,7 @@ and one of these:
 
     held(a) contains held(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
-    held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(a) <= start(b) / 2
+    held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(b) >= max(2 * start(a), `BEGINNING`)
 
 common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
 adjacent words that are not both function words: records of two layouts have few words in common, but more of them side
@@ -48,6 +48,8 @@ SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
+BEGINNING = 8
+"""A text that holds all words within fewer words than this names them first: "Show Me the Money", "The Money"."""
 CHARACTERS_MAX = 20_000
 """A longer text is compared with no other: reading its words would take 1 ms."""
 PERIOD = " "
@@ -127,7 +129,7 @@ def _is_fuller(new: Words, other: Words) -> bool:
     """Whether a text comes before another one, by the conditions at the top of this file but that of their scores."""
     more = new.held > other.held
     better_order = new.neighbours > other.neighbours and new.asked == other.asked
-    earlier = new.neighbours >= other.neighbours and 2 * new.start <= other.start
+    earlier = new.neighbours >= other.neighbours and other.start >= max(2 * new.start, BEGINNING)
     if not (more or (new.held == other.held and (better_order or earlier))):
         return False
     return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
