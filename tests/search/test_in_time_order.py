@@ -53,6 +53,19 @@ def test_the_latest_or_the_first_of_the_values_that_a_fact_has_had_comes_first(n
     assert set(result.ids[:3]) == {f"{person} {each}" for each in range(3)}
 
 
+@pytest.mark.parametrize(
+    "query", ["what's my phone number now", "What is my phone number now?", "my phone number currently"]
+)
+def test_an_older_value_that_is_worded_as_the_query_is_does_not_come_first(query):
+    facts = ["My phone number is 0461 7720.", "My new phone number is 0755 4033."]
+    others = [f"I bought {what} at the market." for what in ("bread", "milk", "a phone", "a number of pears", "tea")]
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(text, text, event_time=NOW - timedelta(days=9 - at)) for at, text in enumerate([*facts, *others])
+        )
+        assert DualRetriever(store).search(query, now=NOW).ids[:2] == [facts[1], facts[0]]
+
+
 @pytest.mark.parametrize("query", ["phone number of {}", "the last name of {}", "first aid of {}"])
 def test_a_query_that_asks_for_none_of_them_is_ranked_as_without_the_stage(numbers, query):
     query = query.format(PEOPLE[0])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from umi_common.config import LateInteractionConfig
 from umi_common.pool import Ints, Pool
-from umi_common.query.time.find import When, time_order
+from umi_common.query.time.find import TimeOrder, When, time_order
 from umi_common.ranking.neighbours import order_share, share_of_distinct
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
@@ -49,8 +49,9 @@ def reorder_stages(
     config = components.config
     if request.strategy != "hybrid":
         return
+    by_time = time_order(request.asked) if config.when.enabled and config.when.order_boost else None
     if when is None or not when.nothing_else:  # else the query has no words but those of the period
-        yield from _by_words(components, request, pool, order, when)
+        yield from _by_words(components, request, pool, order, when, by_time)
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted(pool)
         yield ReorderStage(alike.COMPARED, partial(alike.reorder_alike, query=request.searched, of_period=of_period))
@@ -60,18 +61,26 @@ def reorder_stages(
                 excluded.CANDIDATES,
                 partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of),
             )
-    asked = time_order(request.asked) if config.when.enabled and config.when.order_boost else None
-    if asked is not None:
+    if by_time is not None:
         yield ReorderStage(
             in_time_order.CANDIDATES,
-            partial(in_time_order.reorder_by_time, asked=asked, weight=config.when.order_boost),
+            partial(in_time_order.reorder_by_time, asked=by_time, weight=config.when.order_boost),
         )
 
 
 def _by_words(
-    components: Components, request: SearchRequest, pool: Pool, order: Ints, when: When | None
+    components: Components,
+    request: SearchRequest,
+    pool: Pool,
+    order: Ints,
+    when: When | None,
+    by_time: TimeOrder | None,
 ) -> Iterator[ReorderStage]:
-    """The stages that look for the query's words in the texts."""
+    """The stages that look for the query's words in the texts.
+
+    Args:
+        by_time: Which of several texts on one matter the query asks for; None: any.
+    """
     config, fusion = components.config, components.config.fusion
     terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
     if fusion.number_pair_weight and terms_of is not None:
@@ -96,6 +105,8 @@ def _by_words(
         return
     if fusion.lookup_weight:
         sought = lookup.lookup_in_query(request, (0, 0) if when is None else when.span)
+        if by_time is not None and not sought.quoted:  # an older value of a fact may be worded just as the query is
+            sought = sought._replace(phrases=[], keywords=[])
         if read := sought.candidates(pool, order):
             yield ReorderStage(
                 read, partial(lookup.reorder_by_lookup, sought=sought, read=read, weight=fusion.lookup_weight)
