@@ -28,6 +28,8 @@ NOT_RANKED = 0
 """In a rank array: the arm scored the row, but the row is not in the arm's list."""
 FIRST_RANK = 1
 
+CHUNKS_WITH_TIME = "chunks_with_time"
+"""Key of `Pool.facts`, with the value 0: a time range passes no chunk, because none of the store has a time."""
 ROUNDING = 1e-7
 """A vector whose length differs from 1 by at most this counts as a unit vector: rounding its coordinates to float32
 changes the length by up to 6e-8."""

@@ -217,6 +217,7 @@ def test_a_time_range_where_no_chunk_has_a_time_is_said_once_with_what_to_do(cap
     store.add([Chunk("a", "Ann signed the contract.", metadata={"date": "2024-05-01"})])
     umi = DualRetriever(store)
     may = (datetime(2024, 5, 1, tzinfo=timezone.utc), None)
+    assert umi.search("What did Ann sign in May 2024?").ids == ["a"] and not caplog.records  # only a caller filters
     assert umi.search(QUERY, time_range=may).ids == umi.search(QUERY, time_range=may).ids == []
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.startswith("a time range passes no chunk, because no chunk of the store has a time")

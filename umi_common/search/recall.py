@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import UmiConfig
-from umi_common.pool import Floats, Pool, Vectors
+from umi_common.pool import CHUNKS_WITH_TIME, Floats, Pool, Vectors
 from umi_common.protocols import Probe, RecallRequest, Store, Strategy
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.query.time.find import When
 from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
-from umi_common.runtime.losses import log_bug
+from umi_common.runtime.losses import log_bug, warn_once
 from umi_common.search.extra_arms import ArmHits, ExtraArms
 from umi_common.search.reorder.rerank import Reranking
 from umi_common.search.request import SearchRequest
@@ -31,6 +31,10 @@ from umi_common.types import Chunk, TimeRange, age_in_hours
 SPECIFIC_BOUND = 6.0
 """A question for which a text could reach a larger BM25 than this is specific, and counts more than the text around it.
 Two rare words reach more; the common words of "what are the next steps?" reach less."""
+NO_TIMES = (
+    "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
+    'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
+)
 CONTEXT_WORDS = 2.0
 """Words around a question per word of it up to which they are its context and count as much as it does: "I just bought
 a flat. Can I deduct the interest?"."""
@@ -93,6 +97,8 @@ def recall(
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
         if request.searched != request.query:
             facts["words_left_out"] = len(request.query.split()) - len(request.searched.split())
+        if request.time_range is not None and pool.facts.get(CHUNKS_WITH_TIME) == 0:
+            warn_once("time range", "", NO_TIMES)
         arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}

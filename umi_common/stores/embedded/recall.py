@@ -16,7 +16,7 @@ import numpy as np
 from umi_common.errors import IndexUnavailable, SearchUnavailable
 from umi_common.filters import Filter
 from umi_common.filters.tree import shown
-from umi_common.pool import Pool, Vectors
+from umi_common.pool import CHUNKS_WITH_TIME, Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.runtime.losses import warn_once
@@ -37,10 +37,6 @@ SHARED_SCORES_MAX = 4_000_000
 """Largest number of scores, 4 bytes each, of one scan for several searches; with more, each search scans alone."""
 REFERENCES_ROWS_MAX = 200_000
 """In a store of more rows no references are sought: reading all names at the first search would take seconds."""
-NO_TIMES = (
-    "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
-    'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
-)
 PAUSES_SECONDS = (0.05, 0.1)
 """Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
 
@@ -113,7 +109,9 @@ def _search(
     begun, rows, row_data = time.perf_counter(), snapshot.rows, snapshot.row_data
     allowed = row_data.mask(snapshot, request.where, request.window)
     if allowed is not None and rows.living and not allowed.any():
-        _warn_of_no_passing(snapshot, request)
+        _warn_unknown_keys(snapshot, request.where)
+        if request.window is not None and not rows.within(TimeRange()).any():
+            trace.facts[CHUNKS_WITH_TIME] = 0
     weights = rows.decay(request)
     search = TextSearch(request, trace, snapshot.lexical, rows, row_data.table, allowed, weights)
     lexical = search.ranked() if snapshot.lexical_fault is None else None
@@ -138,14 +136,11 @@ def _search(
     return search.pool(chosen, named, links, **fields)
 
 
-def _warn_of_no_passing(snapshot: StoreSnapshot, request: RecallRequest) -> None:
-    """Log once for each key of the filter that no chunk has: it may be misspelt; and once for a time range where no
-    chunk has a time: its key may not have been named."""
-    for key in () if request.where is None else snapshot.row_data.columns().unknown_keys(request.where):
+def _warn_unknown_keys(snapshot: StoreSnapshot, where: Filter | None) -> None:
+    """Log once for each key of the filter that no chunk has: it may be misspelt."""
+    for key in () if where is None else snapshot.row_data.columns().unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
         warn_once("filter", key, message, shown(key))
-    if request.window is not None and not snapshot.rows.within(TimeRange()).any():
-        warn_once("time range", "", NO_TIMES)
 
 
 def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, search: TextSearch) -> list[DenseHits]:
