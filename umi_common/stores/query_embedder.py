@@ -119,6 +119,10 @@ class QueryEmbedder:
             return _checked_rows(self._embedder.embed_queries(texts), len(texts), dim)
         return self._loop_thread.run(lambda: self._embed_each(texts, seconds, dim, in_threads=True))
 
+    def close(self) -> None:
+        """End the thread in which blocking callers wait; a later call starts it anew."""
+        self._loop_thread.close()
+
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
         """`embed_each` for an event loop, which it does not block."""
         if self._one_by_one:

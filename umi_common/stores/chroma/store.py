@@ -357,6 +357,7 @@ class ChromaStore(CollectionStore):
         if not self._closed:
             self.save()
             self._collection.close()
+            self._query_embedder.close()
         self._closed = True
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -445,6 +445,7 @@ class Core:
             self.closed = True
             if isinstance(self.embedder, CallableEmbedder):
                 steps.callback(self.embedder.close)
+            steps.callback(self.query_embedder.close)
             if self._lock is not None:
                 steps.callback(self._lock.release)
             steps.callback(self.mark_file.close)

@@ -290,6 +290,7 @@ class QdrantStore(CollectionStore):
 
     def close(self) -> None:
         """Refuse further calls. Acknowledged writes are on the server; the client is not closed."""
+        self._query_embedder.close()
         self._closed = True
 
     def _ready(self) -> OpenCollection:
