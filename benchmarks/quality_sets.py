@@ -54,10 +54,13 @@ class Collection:
 
 
 def load_collection(data: Path, name: str, encoder: str) -> Collection | None:
-    """The set with this encoder's vectors; None where the data or every vector file is absent."""
+    """The set with this encoder's vectors; None where the data or every vector file is absent.
+
+    Its queries have no history, which the other systems cannot use.
+    """
     if not (data / name).is_dir():
         return None
-    datasets = LOADERS[name](data / name)
+    datasets = [_without_history(dataset) for dataset in LOADERS[name](data / name)]
     if encoder == DEFAULT:
         return Collection(name, encoder, _renamed(datasets, encoder), lambda dataset: default_embedder())
     files = {dataset.group: _vector_file(data, encoder, name, dataset) for dataset in datasets}
@@ -82,6 +85,10 @@ def recorded_rewriter(data: Path, name: str) -> CassetteLLM | None:
         return None
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return CassetteLLM.from_pairs({record["q"]: record["v"] for record in records})
+
+
+def _without_history(dataset: Dataset) -> Dataset:
+    return replace(dataset, queries=tuple(replace(query, history=()) for query in dataset.queries))
 
 
 def _renamed(datasets: list[Dataset], encoder: str) -> list[Dataset]:
