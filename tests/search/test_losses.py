@@ -211,6 +211,31 @@ def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog, 
     assert "secret" not in message
 
 
+@pytest.mark.parametrize(
+    ("where", "asked", "held"),
+    [
+        ({"year": "2021"}, "text", "a number"),
+        ({"year": {"$gte": "2020"}}, "text", "a number"),
+        ({"user": "ann", "code": {"$in": [17, 18]}}, "a number", "text"),
+        ({"signed": "true"}, "text", "true or false"),
+    ],
+)
+def test_a_filter_that_compares_a_number_with_text_is_said_once_without_its_value(
+    caplog, monkeypatch, where, asked, held
+):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    metadata = {"user": "ann", "year": 2021, "code": "17", "signed": True}
+    store = HybridStore.open()
+    store.add([Chunk("a", "Ann signed the contract.", metadata=metadata)])
+    umi = DualRetriever(store)
+    for other in ({"year": 2020}, {"code": "18"}, {"signed": False}, {"year": {"$ne": "2021"}}):
+        umi.search(QUERY, where=other)  # of the kind that the store holds
+    assert not caplog.records
+    assert umi.search(QUERY, where=where).ids == umi.search(QUERY, where=where).ids == []
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert f"with {asked}, and the store holds {held} under it" in message and "202" not in message
+
+
 def test_a_time_range_where_no_chunk_has_a_time_is_said_once_with_what_to_do(caplog, monkeypatch):
     monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
     store = HybridStore.open()

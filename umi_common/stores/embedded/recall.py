@@ -109,7 +109,8 @@ def _search(
     begun, rows, row_data = time.perf_counter(), snapshot.rows, snapshot.row_data
     allowed = row_data.mask(snapshot, request.where, request.window)
     if allowed is not None and rows.living and not allowed.any():
-        _warn_unknown_keys(snapshot, request.where)
+        if request.where is not None:
+            _warn_of_filter(snapshot, request.where)
         if request.window is not None and not rows.within(TimeRange()).any():
             trace.facts[CHUNKS_WITH_TIME] = 0
     weights = rows.decay(request)
@@ -136,11 +137,16 @@ def _search(
     return search.pool(chosen, named, links, **fields)
 
 
-def _warn_unknown_keys(snapshot: StoreSnapshot, where: Filter | None) -> None:
-    """Log once for each key of the filter that no chunk has: it may be misspelt."""
-    for key in () if where is None else snapshot.row_data.columns().unknown_keys(where):
+def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
+    """Log once for each key of a filter that no chunk has, because it may be misspelt, and for each whose values are of
+    another kind than the filter compares, such as 2021 and "2021"."""
+    columns = snapshot.row_data.columns()
+    for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
         warn_once("filter", key, message, shown(key))
+    for key, (asked, held) in columns.other_kinds(where).items():
+        message = "a filter passes no chunk: it compares the key %s with %s, and the store holds %s under it"
+        warn_once("filter kind", key, message, shown(key), asked, held)
 
 
 def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, search: TextSearch) -> list[DenseHits]:

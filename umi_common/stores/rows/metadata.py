@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
 from umi_common.embedders.cache import LruCache
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
-from umi_common.filters.tree import comparisons
+from umi_common.filters.tree import ORDERINGS, comparisons
 from umi_common.stores.arrays import Growing
 from umi_common.stores.rows.rows import Mask
 from umi_common.types import Metadata, MetadataValue
@@ -18,6 +18,11 @@ NO_VALUE = 0
 
 CACHED_MAX = 32
 """Masks that are cached."""
+
+COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
+"""Operators that hold between values of one kind only."""
+KINDS_OF = 1_000
+"""Distinct values of a key whose kinds are looked at for a warning."""
 
 _PLAIN = frozenset({str, int, float})
 """Types that are their own `identity`; calling it would double the time of `add`."""
@@ -89,6 +94,18 @@ class MetadataColumns:
         """Keys of the filter under which no row has a value, rising; without those inside a `Not`, which all pass."""
         return sorted({each.key for each in comparisons(where, negated=False)} - self._columns.keys())
 
+    def other_kinds(self, where: Filter) -> dict[str, tuple[str, str]]:
+        """By key of the filter, without those inside a `Not`: the kind of value that the filter compares, and the kinds
+        under the key, if no value has that kind: ("text", "a number") for {"year": "2021"} over 2021."""
+        found: dict[str, tuple[str, str]] = {}
+        for each in comparisons(where, negated=False):
+            column = self._columns.get(each.key)
+            if column is not None and each.operator in COMPARING:
+                asked, held = _kinds([each.value]), column.kinds()
+                if asked and asked.isdisjoint(held):
+                    found[each.key] = (" or ".join(sorted(asked)), " or ".join(sorted(held)))
+        return found
+
     def _evaluate(self, where: Filter, start: int, stop: int) -> Mask:
         """The mask of rows start..stop-1, as an array of its own."""
         if isinstance(where, Comparison):
@@ -119,6 +136,10 @@ class _Column:
         self._codes.extend(np.full(max(0, stop - len(self._codes.view)), NO_VALUE))
         self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
 
+    def kinds(self) -> set[str]:
+        """The kinds of the first `KINDS_OF` distinct values."""
+        return _kinds(self._values[:KINDS_OF])
+
     def encode(self, values: Sequence[MetadataValue]) -> list[int]:
         """Codes of values, new ones for new values."""
         codes: list[int] = []
@@ -146,3 +167,14 @@ class _Column:
         else:
             table[:] = [holds(comparison, value) for value in self._values[:count]]
         return table.take(codes)
+
+
+def _kinds(values: Iterable[MetadataValue]) -> set[str]:
+    """The kinds of values, and of the values in lists; None is of none."""
+    kinds: set[str] = set()
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            kinds |= _kinds(value)
+        elif value is not None:
+            kinds.add("true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number")
+    return kinds
