@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from os import PathLike
@@ -219,8 +219,8 @@ def _checked_scalar(chunk_id: str, key: str, given: object) -> Scalar:
             return value
     raise InvalidChunk(
         f"chunk {chunk_id!r}: metadata[{key!r}] is {given!r:.80} ({type(given).__name__}); expected str, int, finite "
-        "float, bool, None, a date, Decimal, UUID, enum or path, or a flat list or set of these; flatten it or store a "
-        "string"
+        "float, bool, None, a date, a time, Decimal, UUID, enum or path, or a flat list or set of these; flatten it or "
+        "store a string"
     )
 
 
@@ -232,7 +232,8 @@ def plain_value(value: object) -> object:
     """`value` as a str, int, float, bool or None, if that loses nothing; else `value` itself.
 
     Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str; UUID and path a
-    str; date and datetime an ISO 8601 str; an enum its value; a NumPy scalar the Python value; NaN and NaT None.
+    str; date, datetime and time an ISO 8601 str; an enum its value; a NumPy scalar the Python value; NaN, and NaT and
+    NA of pandas, None.
     """
     if isinstance(value, Enum):
         value = value.value
@@ -245,7 +246,9 @@ def plain_value(value: object) -> object:
         return number if value.is_infinite() or Decimal(repr(number)) == value else str(value)
     if isinstance(value, (date, float)) and value != value:  # NaN, or NaT of pandas, which is a date
         return None
-    if isinstance(value, date):
+    if type(value).__name__ == "NAType":  # of pandas, which may not be installed
+        return None
+    if isinstance(value, (date, time)):
         return value.isoformat()
     return str(value) if isinstance(value, (UUID, PurePath)) else value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePosixPath
@@ -138,6 +138,7 @@ CONVERTED = {
     "path": (PurePosixPath("a/b"), "a/b"),
     "colour": (Colour.RED, "red"),
     "list": ([Decimal("1.5"), float("nan"), np.int8(1)], (1.5, None, 1)),
+    "time": (time(14, 30), "14:30:00"),
 }
 MISSING = {"nan": float("nan"), "decimal": Decimal("NaN"), "numpy": np.float64("nan"), "nat": np.datetime64("NaT")}
 
@@ -173,7 +174,7 @@ def test_a_position_from_numpy_or_pandas_is_a_whole_number():
 
 def test_values_of_pandas_are_those_of_python():
     pandas = pytest.importorskip("pandas")
-    chunk = Chunk("c", "text", metadata={"when": pandas.Timestamp("2024-05-01"), "gone": pandas.NaT})
+    chunk = Chunk("c", "text", metadata={"when": pandas.Timestamp("2024-05-01"), "gone": pandas.NaT, "na": pandas.NA})
     assert dict(chunk.metadata) == {"when": "2024-05-01T00:00:00"}
 
 
