@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
 from umi_common.errors import InputError
-from umi_common.query.rewriting.reply import REPLY_CHARS_MAX, Reply, parse_reply, read_reply
+from umi_common.query.rewriting.reply import REPLY_CHARS_MAX, Reply, read_reply
 from umi_common.sim import FAULTS, FaultyLLM
 
 QUERY = "Who do I know at Acme?"
 # ADR-009, "Query Rewriting": Output: ["Acme", "works at Acme", "Acme Corp employee"]
 ADR_REPLY = '["Acme", "works at Acme", "Acme Corp employee"]'
 ADR_VARIATIONS = ("Acme", "works at Acme", "Acme Corp employee")
+
+
+def parse_reply(text: str, **options: object) -> tuple[str, ...]:
+    """The variations of a reply."""
+    return read_reply(text, **options).variations
 
 
 def test_the_reply_of_adr_009_gives_its_three_variations():

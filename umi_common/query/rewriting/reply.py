@@ -66,8 +66,8 @@ class Reply:
     """Why there are no variations; None where there are some, or where the LLM only repeats the query."""
 
 
-def parse_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> tuple[str, ...]:
-    """The variations of `query` in an LLM's reply.
+def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> Reply:
+    """The variations of `query` in an LLM's reply, or the reason why it has none.
 
     Args:
         text: The unchanged reply.
@@ -75,17 +75,12 @@ def parse_reply(text: str, *, query: str, config: RewriteConfig | None = None) -
         config: Caps, and the template, whose own examples are dropped.
 
     Returns:
-        At most `config.variations_max` strings in the reply's order, each 1..`variation_bytes_max` UTF-8 bytes on one
-        line, none equal to the query or to another but for case, punctuation, spaces and word endings. Often ().
+        At most `config.variations_max` variations in the reply's order, each 1..`variation_bytes_max` UTF-8 bytes on
+        one line, none equal to the query or to another but for case, punctuation, spaces and word endings. Often none.
 
     Raises:
         InputError: If `text` or `query` is no string.
     """
-    return read_reply(text, query=query, config=config).variations
-
-
-def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> Reply:
-    """`parse_reply`, with the reason where there are no variations."""
     if not isinstance(text, str) or not isinstance(query, str):
         raise InputError(f"reply is {type(text).__name__}, query {type(query).__name__}; expected str and str")
     config = RewriteConfig() if config is None else config
