@@ -1,4 +1,4 @@
-"""The lexical index on disk: `lexical/<number>`, one file behind checksums, opened by memory map.
+"""The lexical index on disk: `lexical/<number>`, one file that begins with its checksums, opened by memory map.
 
     prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, CRC-32 of these
     body     header (JSON: analyzer, mark of the ledger, names of sources, what the store keeps with the index, and each
@@ -86,7 +86,7 @@ def write(directory: Path, saved: Saved, fingerprint: str) -> None:
     """Write a file for the store in `directory`, then remove the older ones.
 
     Raises:
-        OSError: If the disk refuses; the older files stay.
+        OSError: If the file cannot be written; the older files stay.
     """
     assert len(saved.seqs) == saved.corpus.rows, "each row of an index has a sequence number"
     folder = directory / FOLDER
