@@ -126,7 +126,7 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
         try:
             saved = read(folder / f"{number:08d}", fingerprint)
         except IndexUnavailable as error:
-            log.warning("%s; building the index anew", error)
+            log.warning("%s; an older file is used, or the index is built again", error)
             continue
         usable = saved is not None and saved.alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(saved.alive)
         if saved is not None and usable and belongs(saved.mark):
