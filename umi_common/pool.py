@@ -117,7 +117,7 @@ class Pool:
     """(n,) 0..1, how certain it is that the query, or one of its questions, names the chunk by its heading."""
     mentioning: Floats
     """(n,) 0..1, for a chunk whose text holds the name of a chunk in `named`, and more of the query's terms than that
-    one: its value in `named`."""
+    one: the value of that one in `named`."""
     background: Background | None = None
     """The cosines of the queries over the corpus or a sample of it; None: not known."""
     mode: str = "hybrid"
@@ -129,8 +129,8 @@ class Pool:
     """References of the best candidates for the query, or for its questions; None: there are none, or the store does
     not look for them."""
     query_weight: float = 1.0
-    """Weight of the query in fusion, where each variation has `FusionConfig.variation_weight`; below 1: it is text
-    around questions, which are among its variations."""
+    """Weight of the query in fusion, where each variation has `FusionConfig.variation_weight`; below 1: the
+    query is a text with questions, which are among its variations."""
     calibration: Mapping[str, float] = field(default_factory=dict)
     """Numbers about the corpus by name, computed from its vectors without labels; empty: none yet. `shares_of` in
     `ranking.neighbours` explains them."""

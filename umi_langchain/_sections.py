@@ -54,11 +54,12 @@ def with_sections(
 
 
 def passages_found(found: SearchResult, config: AnalyzerConfig) -> PassageOf:
-    """The passage of a chunk that answers the query of a search; of a section, that of the chunk that was found in it.
+    """A function from a chunk to the passage that answers the query of a search; from a section to that of the chunk
+    that was found in it.
 
     Args:
         found: The result before `with_sections`.
-        config: Of the store's analyzer.
+        config: Settings of the store's analyzer.
     """
     passage_of = passage_finder(found.query, config)
     chunks = {hit.chunk.id: hit.chunk for hit in found}
@@ -108,7 +109,7 @@ def _section(
         section = _within(found, visible, key)
         ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
         is_inside = not ends & {chunk.id for chunk in section}
-        is_whole_source = where is None and len(around) <= reach  # else one side alone has `reach` chunks, and `found`
+        is_whole_source = where is None and len(around) <= reach  # else one side has `reach` chunks beside `found`
         if is_inside or is_whole_source:
             return section
         reach *= GROWTH
@@ -136,7 +137,7 @@ def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     """`found` with the text of the section. The scores are equal, so the ranks keep the chunks in reading order."""
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # they say where the text begins: where the first chunk does
+    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # of the beginning of the text, which is that of the first chunk
     metadata = {key: value for key, value in found.metadata.items() if key not in places}
     metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
     return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

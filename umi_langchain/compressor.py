@@ -29,8 +29,8 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
     The best documents are chosen, by `metadata["relevance_score"]` if all have one and are sorted by it, else by their
-    order: a reranker may have put them into another one. Copies are returned, with ids and metadata; a joined document
-    has those of its first part, and all ids in metadata["umi_ids"].
+    order: a reranker may have changed the order and kept the scores. Copies are returned, with ids and metadata; a
+    joined document has those of its first part, and all ids in metadata["umi_ids"].
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -89,9 +89,9 @@ def to_chunks(
 
     Args:
         nodes: Text nodes in reading order.
-        following: The next position by source, and by source and document the one that its first character has;
-            updated from `start_char_idx` and counted positions, not from metadata. None: a node that states no position
-            gets none.
+        following: By source, the next position; by (source, document), the position of the document's first character.
+            It is updated from `start_char_idx` and counted positions, not from metadata. None: a node that states no
+            position gets none.
         skipped: A node is added here and left out if it cannot be stored, or repeats the id of an earlier node. None: a
             node that cannot be stored raises, and repeated ids are kept.
         advice: End of the message for a node that cannot be stored.
@@ -137,7 +137,11 @@ def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
 
 
 def _place(following: Counter[Place], source: str | None, document: str | None, start: int | None) -> int:
-    """The position of a node that begins at the character `start` of its document; None: it states no beginning."""
+    """The position of a node; adds that of its document's first character to `following` if the source has several.
+
+    Args:
+        start: Index of the node's first character in its document; None: not stated.
+    """
     if start is None:
         return following[source]
     if source == document:

@@ -163,7 +163,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             if text:
                 chunks.append(self._chunk(message, text, metadata, now))
         if self._stored(chunks):
-            self._store_waiting()
+            self._store_unstored()
 
     def _stored(self, chunks: list[Chunk]) -> bool:
         """Whether the chunks could be embedded and stored; False: they are stored without vectors.
@@ -188,10 +188,10 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             raise
         return True
 
-    def _store_waiting(self) -> None:
+    def _store_unstored(self) -> None:
         """Store what `_unstored` holds, and embed the user's messages that were stored without vectors."""
         store, waiting = self.umi.store, list[Chunk]()
-        with suppress(IndexError):  # two calls at once divide what is there
+        with suppress(IndexError):  # another call may take messages at the same time
             while True:
                 waiting.append(self._unstored.popleft())
         try:
@@ -245,7 +245,7 @@ def _without_mark(metadata: Metadata) -> dict[str, MetadataValue]:
 
 
 def _tell_lost(unstored: Sequence[Chunk]) -> None:
-    """Warn of the messages that a block could not store, when it is garbage or the process ends."""
+    """Warn of the messages that a block could not store, when the block is garbage-collected or the process ends."""
     if unstored:
         count = "1 message" if len(unstored) == 1 else f"{len(unstored)} messages"
         log.warning(

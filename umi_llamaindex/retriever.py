@@ -83,9 +83,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
     Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
     with their ids and relationships; `search` and `asearch` return a `SearchResult`, with each hit's ranks and scores.
     Of a query over 10,000 bytes only the end is searched, and the logger `umi` warns of it. For a blank one `retrieve`
-    finds nothing, so that an engine goes on, and `search` raises EmptyQuery. The query's vector is the bundle's
-    `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its text. With the prompt
-    "rewrite" the LLM is asked for variations of a query, in deep search.
+    returns no nodes, so that a query engine does not fail, and `search` raises EmptyQuery. The query's vector is the
+    bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its text. With
+    the prompt "rewrite" the LLM is asked for variations of a query, in deep search.
 
     Args:
         umi: The retriever of the core.
@@ -432,7 +432,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         }
 
     def _is_blank(self, bundle: QueryBundle) -> bool:
-        """Whether a query has neither text nor vector, as a chat engine's may; a warning tells the first one.
+        """Whether a query has neither text nor vector, as a chat engine's may; a warning is logged for the first one.
 
         Raises:
             FilterError, InputError, InvalidTimeRange: If one of its options is wrong.

@@ -238,9 +238,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
     def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
         """The position from which the positions of each source are counted: after its stored nodes, unless some of
-        these nodes are stored; then from the place of the first of them.
+        these nodes are stored; then from the position of the first of them.
 
-        The store is read only for the sources of nodes that state no position there.
+        The store is read only for the sources of nodes that state no position themselves.
         """
         key = self._keys.position
         own = {

@@ -3,7 +3,7 @@
 Greedy packing works with estimates. Then the finished text is counted, and pieces are removed, the last chosen first,
 until it is within every cap. One piece is cut to fit into the tokens that are left. If the best hit would not be shown,
 it is cut and chosen first and all is packed again, unless the policy packs by density. If tokens are still left, cut
-pieces are shown further.
+pieces are made longer.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | N
 
 
 def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
-    """The cut pieces, best first, shown as far as the tokens that are left allow."""
+    """The text with its cut pieces, the best first, made as long as the tokens that are left allow."""
     for piece in sorted((each for each in rendered.pieces if each.trimmed), key=lambda each: each.preference):
         for room in _shrinking(packing.budget.available - rendered.tokens):
             if room < TRIM_MIN:

@@ -34,11 +34,11 @@ class Format:
         return text
 
     def text_around_parts(self) -> str:
-        """About the text around the parts, to estimate its tokens."""
+        """Roughly the text around the parts; its tokens are an estimate."""
         return f"{self.opening}\n{self.closing}"
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        """About the text that one part adds, to estimate its tokens. `first`: it is the first part of its source."""
+        """Roughly the text that one part adds; its tokens are an estimate. `first`: it is the first of its source."""
         return self.written(part) + self.between
 
 
@@ -74,7 +74,7 @@ class Plain(Format):
 
     def written(self, part: ContextPart) -> str:
         cited = cited_parts(part)
-        # The days of a copy of one joined text are not those of the other texts.
+        # If the part joins several chunks, the date of a copy is that of one of them only, and is left out.
         days = day_range(each.date for each in cited) if len(part.ids) == 1 else part.date
         return _fill_template(self._template, part, cited, days)
 

@@ -22,10 +22,10 @@ PassageOf = Callable[[Chunk], Characters | None]
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
 CHUNK_SHARE = 4
-"""Where `per_chunk_max` is None, a chunk is first cut to the budget divided by this, so that the beginnings of several
-long chunks are shown and not one chunk alone."""
+"""Where `per_chunk_max` is None, a chunk is first cut to the budget divided by this, so that several long chunks
+are shown in part, and not one of them alone."""
 CHUNK_LEAST = 1_024
-"""Tokens. But it is not cut to fewer than this, whatever the budget."""
+"""Smallest limit of this first cut, in tokens, whatever the budget."""
 SAMPLE_TEXT = "x"
 """A part's text while the tokens around it are counted. Without a text, a tokenizer would count the space before it as
 a token; with one, the space belongs to the word's token."""

@@ -10,11 +10,11 @@ from collections.abc import Callable
 SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
 WHITE_SPACE = re.compile(r"\s+")
 PRECISION = 200
-"""A text may be cut one character in so many earlier than it must."""
+"""A cut text may be shorter than the longest that fits by 1 / PRECISION of its length."""
 LEAST_KEPT = 0.5
 """A cut after a sentence or a word must keep at least this share of the characters that fit."""
 LEAD = 1 / 3
-"""Share of the characters that fit beside a passage which are shown before it; more where fewer follow it."""
+"""Share of the characters shown beside a passage that are before it; more if too few follow it."""
 CHARACTERS_PER_TOKEN = 4
 """First guess of the length of a token."""
 ZERO_WIDTH_JOINER = "\u200d"
@@ -75,7 +75,8 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
 
 
 def _readable_start(text: str, least: int, most: int) -> int:
-    """The start of the first sentence, else of the first word, at or after `least`; `most` where there is none."""
+    """The start of the first sentence, else of the first word, at or after `least`; `most` if there is none; 0 if
+    `least` is 0."""
     for end_before in (SENTENCE_END, WHITE_SPACE) if least else ():
         found = end_before.search(text, least - 1, most)
         if found is not None:

@@ -102,7 +102,7 @@ class CallableEmbedder:
         return _as_matrix(self._loop_thread.call(self._queries, self._aqueries, list(texts)), self.name)
 
     async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
-        """`embed_queries` for event loops. Only if there is an async function, `aembed_queries` is this method."""
+        """`embed_queries` for event loops. `aembed_queries` is this method if there is an async function."""
         assert self._aqueries is not None, "only then is this method set"
         return _as_matrix(await self._aqueries(list(texts)), self.name)
 
@@ -122,7 +122,7 @@ def _as_matrix(vectors: Any, name: str) -> Vectors:
 
 
 class AbsentEmbedder:
-    """Name and dimension of a model that is not loaded; opens a store that is only copied, checked or counted."""
+    """Name and dimension of a model that is not loaded, to open a store that is only copied, checked or counted."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name = name

@@ -200,8 +200,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
             chunks that it records, the checkpoint is emptied.
 
     Raises:
-        ConfigError: If the checkpoint is of another store, or the store's embedder is not `embedder`.
-        ReindexRequired: If it was made with another embedder.
+        ConfigError: If the store's embedder is not `embedder`; unless `own`, if the checkpoint is of another store.
+        ReindexRequired: Unless `own`, if the checkpoint was made with another embedder.
     """
     model = getattr(store, "embedder", None)
     if model is not None and model.name != embedder:

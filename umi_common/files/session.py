@@ -39,11 +39,12 @@ class _File:
     skipped: bool = False
     """Whether a record or a page was skipped; the next run then tries its part again."""
     waiting: bool = False
-    """Whether a second round has parts of it to do."""
+    """Whether parts of it wait for the second round."""
 
 
 class IngestSession:
-    """One run: `take` for each batch of each of `rounds`, in any order within a round; then `report` is complete.
+    """One run. The caller ingests each batch of each of `rounds`, and passes the outcomes to `take`, in any order
+    within a round. Then `report` is complete.
 
     A context manager: it closes the checkpoint and ends the process that reads PDFs.
 
@@ -58,9 +59,9 @@ class IngestSession:
         on_file: Called with (files done, files in all) after each file.
 
     Raises:
-        ConfigError: If the checkpoint belongs to another store, the store has another embedder, or `part_bytes` is less
-            than 1.
-        ReindexRequired: If it was made with another embedder.
+        ConfigError: If a checkpoint that the caller named belongs to another store, the store has another embedder, or
+            `part_bytes` is less than 1.
+        ReindexRequired: If a checkpoint that is not the store's own was made with another embedder.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class IngestSession:
         self.report, self.pdf = Report(), PdfProcess()
         self._store, self._checkpoint, self._roots, self._base = store, checkpoint, roots, base
         self._open: dict[str, _File] = {}
+        """By source: the files with parts that are not done."""
         self._to_sweep: list[_File] = []
         self._to_settle: list[tuple[str, list[str], str]] = []
         self._waiting: list[tuple[PartOutcome, _File]] = []
@@ -93,6 +95,7 @@ class IngestSession:
         try:
             check_bytes("part_bytes", part_bytes)
             self._others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
+            """Whether the store held chunks before the checkpoint's first run."""
             self._read_by = self._found()
             self._files = [(path, _size(path)) for path in sorted(self._read_by.values())]
         except BaseException:
@@ -305,13 +308,14 @@ class IngestSession:
             self.report.removed += len(batch)
 
     def _add_unread(self, problem: Problem, *, others: bool) -> None:
-        """Note a file or part that was not read; `others`: whether the store may hold chunks of another version."""
+        """Record a file or part that was not read; `others`: whether the store may hold chunks of another version."""
         self._unread.append(problem)
         if others:
             self._stored_before.add(problem.source)
 
     def _report_unread(self) -> None:
-        """Add the files and parts that were not read to the report, and say of which an earlier version is found."""
+        """Add the files and parts that were not read to the report, and say which of them still have chunks in the
+        store."""
         sources = sorted(self._stored_before)
         held: set[str] = set()
         for start in range(0, len(sources), FILES_AT_ONCE):

@@ -45,8 +45,8 @@ def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
 def files_below(
     roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
 ) -> dict[Path, Path]:
-    """The files below `roots` that umi can read, each once: from the path without symbolic links to the one it is
-    read by. The two are equal, unless only links lead to the file; then the first of them in order names it.
+    """The files below `roots` that umi can read: the path of each without symbolic links -> the path by which it is
+    read. The two are equal, unless only links lead to the file; then it is read by the first of these in order.
 
     Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`; names
     that begin with a dot, and FOLDERS_LEFT_OUT, are not.
@@ -90,7 +90,7 @@ def _paths_below(
             if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)) or path in named:
                 continue
             if not _is_folder(path):
-                if _is_readable(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
+                if _has_known_ending(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
                     yield path, in_linked or entry.is_symlink()
             elif not entry.is_symlink():
                 folders.append(path)
@@ -169,13 +169,13 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _is_readable(path: Path, report: Report) -> bool:
+def _has_known_ending(path: Path, report: Report) -> bool:
     """Whether umi reads files with this ending; if not, the file is counted in `report.left_out`."""
-    readable = path.suffix.lower() in ENDINGS
-    if not readable:
+    known = path.suffix.lower() in ENDINGS
+    if not known:
         kind = path.suffix.lower() or path.name
         report.left_out[kind] = report.left_out.get(kind, 0) + 1
-    return readable
+    return known
 
 
 def _is_inside(path: Path, roots: Sequence[Path], report: Report) -> bool:

@@ -1,4 +1,4 @@
-"""Follow-up questions: "and when does it expire?" says what it asks for only after the messages before it."""
+"""Follow-up questions, such as "and when does it expire?": they name their subject only in the messages before them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Sequence
 
 MESSAGES = 2
-"""Number of messages before a follow-up question that are searched with it: a question and its answer. Measured on
-MTRAG, all of them: nDCG@10 0.783 with one, 0.784 with two, 0.780 with three or four; 0.746 without."""
+"""Number of messages before a follow-up question that are searched with it: a question and its answer. nDCG@10 on all
+of MTRAG: 0.746 with none, 0.783 with one, 0.784 with two, 0.780 with three or four."""
 MESSAGE_CHARACTERS = 400
-"""Largest number of characters of one message that are searched: its beginning. Longer ones gained nothing."""
+"""Number of characters at the beginning of a message that are searched; with more the results were no better."""
 FOLLOW_UP_CHARACTERS = 300
-"""A longer query is no follow-up question: it says itself what it is about."""
+"""Largest number of characters of a follow-up question; a longer query names its own subject."""
 
 _WORD = re.compile(r"[\w'\u2019]+")
 _REFERRING = frozenset(
     {"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"}
     | {"this", "these", "those", "there", "one", "ones", "both", "same", "such", "another", "else", "others"}
 )
-"""Words that stand for something said before."""
+"""Words that refer to something that was said before."""
 _REFERRING_WITHIN = 8
-"""Number of words at the beginning of a query among which such a word counts: a later one mostly stands for something
-that the query itself says ("my last name before I changed it")."""
+"""Number of words at the beginning of a query that are searched for a referring word: a later one mostly refers to
+something in the query itself ("my last name before I changed it")."""
 _LEADING = re.compile(
     r"(?:and|but|also|so|then|or|(?:what|how) about|what else|tell me more|more|elaborate)\b|why\W*$", re.I
 )
@@ -29,11 +29,11 @@ _LEADING = re.compile(
 
 
 def follow_up(query: str, history: Sequence[str]) -> str | None:
-    """The query after the last MESSAGES messages, one a line; None if it says itself what it is about.
+    """The last MESSAGES messages and then the query, each on a line; None if the query is no follow-up question.
 
-    It is a follow-up if one of its first words stands for something else ("it", "they", "there"), or if it begins as a
-    continuation ("what about", "and"), and names nothing: no word after its first begins with a capital letter. In
-    other languages than English none is recognised.
+    It is one if both are true: one of its first words refers to something ("it", "they", "there"), or it begins as a
+    continuation ("what about", "and"); and no word after its first begins with a capital letter, except "I". Only
+    English is recognised.
 
     Args:
         history: Earlier messages of the conversation, oldest first.

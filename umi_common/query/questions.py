@@ -1,7 +1,7 @@
 """The questions of a query that holds several, or one beside other text, such as a mail or code; what it excludes.
 
 Each question is searched as a variation of the query, too. Without that, the words around a question decide what is
-found, and of two questions the one with the rarer words gets all places. Measured in docs/decisions.md.
+found, and of two questions the one with the rarer words gets all hits. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _EXCLUSION = re.compile(
     rf"(?P<excluded>(?: (?!{_VERB})[^\s.?!,]+(?:\.\b[^\s.?!,]+)*){{1,8}})[.?!]*",
     re.IGNORECASE,
 )
-"""A query of one sentence that ends with at most eight words on what it excludes, without a verb."""
+"""A query of one sentence that ends with at most eight words on what it excludes, none of them an auxiliary verb."""
 _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
@@ -81,8 +81,9 @@ def questions_of(query: str) -> tuple[str, ...]:
     """The questions of a query without their frames, in its order; none if it is one question alone, or has many.
 
     A question is a sentence that ends in a question mark, or, if there is none, one that begins as a question. Lines of
-    code, favours ("could you have a look?"), questions without a subject ("Can you clarify?") and those that refer to
-    other prose ("Is this true?") do not count. Both halves of "when ... and where ...?" are questions.
+    code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do not count; nor do
+    those that refer to other prose ("Is this true?"), unless the query holds code. Both halves of "when ... and
+    where ...?" are questions.
     """
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
@@ -97,7 +98,7 @@ def questions_of(query: str) -> tuple[str, ...]:
 
 
 def words_around(query: str, questions: Iterable[str]) -> float:
-    """Words of a query outside its questions per word of these; 0 if they are nearly the whole query, or none."""
+    """Words of a query outside its questions, per word of its questions; 0 if these are none, or nearly all."""
     asking, words = sum(map(_count, questions)), _count(query)
     return (words - asking) / asking if 0 < asking <= WHOLE_SHARE * words else 0.0
 

@@ -103,8 +103,8 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
         with the query; ln(chunks) nats identify one chunk.
     uncovered: idf-weighted share of the query's terms that do not occur in the corpus.
     flat: the 10th score of the ranking divided by the best; 0 with fewer than 10 candidates.
-    disagreement: share of the arms' top 10 that they do not have in common.
-    pronoun: 1 where a pronoun precedes its noun in the query.
+    disagreement: share of the shorter of the arms' top 10 that the other lacks; 1 if one is empty.
+    pronoun: 1 if a pronoun precedes every content word of the query, else 0.
 
     Without the lexical arm, strength is (1 - flat) * (1 - 0.3 pronoun).
 
@@ -132,7 +132,7 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
 
 
 def pronoun_precedes_nouns(query: str) -> bool:
-    """Whether a pronoun precedes every noun of the query: "what did she say", not "did Ann keep her job"."""
+    """Whether a pronoun precedes every content word of a query: "what did she say", not "did Ann keep her job"."""
     for word in query_words(query):
         if word in PRONOUNS:
             return True

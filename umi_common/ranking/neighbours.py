@@ -202,7 +202,7 @@ def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) 
 
     Args:
         source_lexical, source: As in `source_evidence`; sources with the same BM25 count as one.
-        copies: `share_of_copies`, called only where it matters.
+        copies: `share_of_copies`, called only if the result depends on it.
     """
     known = source_lexical[source != NO_SOURCE]
     best = float(known.max(initial=0.0))
@@ -215,8 +215,8 @@ def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) 
 
 
 def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have `COPY_TERMS_MIN` terms and a copy among them: a cosine of at
-    least `COPY_FROM`. 0 for an empty pool.
+    """The share, 0..1, of the `BEST` best chunks that have at least `COPY_TERMS_MIN` terms and a copy among them: a
+    cosine of at least `COPY_FROM`. 0 for an empty pool.
 
     Args:
         order: The rows of the pool, best first.

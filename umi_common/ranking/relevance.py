@@ -9,7 +9,7 @@ Scores are divided by the best of their result, so they do not compare across qu
     lift       how far the best cosine is above the query's background: (cosine - mean) / (1 - mean)
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
     covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
-    evidence   the largest fused evidence of a chunk, before fusion divides by it
+    evidence   the largest fused evidence of any chunk, before fusion divides by it
     few        0.6 * ln(100 / chunks), and 0 from 100 chunks on: in a small store BM25 and deviations are smaller, and
                fewer wrong chunks can come first. chunks: number of those in the background; few is 0 without one
 

@@ -80,9 +80,9 @@ class CallQueue:
 
         async def arun() -> None:
             with self._ticket(arrival) as ticket:
-                told = asyncio.wrap_future(ticket)
+                admitted = asyncio.wrap_future(ticket)
                 while not ticket.done():
-                    await asyncio.wait({told}, timeout=self._seconds_to_wait(until))
+                    await asyncio.wait({admitted}, timeout=self._seconds_to_wait(until))
                     self._admit()
 
         return Call(run, arun)
@@ -120,7 +120,7 @@ class CallQueue:
 
     @contextmanager
     def _ticket(self, arrival: float) -> Iterator[Future[None]]:
-        """A future that ends when the caller is admitted; withdrawn if the `with` block raises."""
+        """A future that is done when the caller is admitted; withdrawn if the `with` block raises."""
         ticket: Future[None] = Future()
         with self._lock:
             heapq.heappush(self._waiting, (arrival, next(self._numbers), ticket))

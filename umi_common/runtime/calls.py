@@ -16,8 +16,8 @@ Every limit on the threads of a search:
     LIMITED_CALLS_MAX   calls with a time limit that have not returned    each reranker, rewriter and extra arm
     SLOT_COUNT          threads that compute at a time                    the process
 
-Further limits: `config.embedder` limits the calls of an embedder, whose retries and time limits take one thread for
-blocking searches; a commit of a ledger takes one thread, and a scan of codes takes
+Further limits: `config.embedder` limits the calls of an embedder at a time. For blocking searches, each store has one
+thread with an event loop, which waits for these calls. A commit of a ledger takes one thread, and a scan of codes takes
 `stores.dense.int8.SCAN_THREADS_MAX` threads.
 """
 
@@ -73,7 +73,7 @@ class Batch:
     run: Callable[[Sequence[Any]], Any]
     """From items to the result of one call for all of them."""
     part: Callable[[Any, slice], Any]
-    """From that result and a slice of the items to the result for these items, as if they were alone."""
+    """From that result and a slice of the items to the result of a call for these items alone."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
     """Awaited on an event loop before `run`. From items to the items for `run`, which then waits for no service. None:
     `run` never waits for a service."""

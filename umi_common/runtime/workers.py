@@ -37,7 +37,7 @@ from umi_common.runtime.forks import renew_in_child
 
 
 class Workers:
-    """The threads of a retriever and of its copies: started when needed, ended when the last of these is.
+    """The threads of a retriever and of its copies. They start when needed, and end with the last of these objects.
 
     A forked child starts its own threads and drops its parent's queue.
     """

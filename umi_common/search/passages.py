@@ -1,9 +1,9 @@
-"""Find the passage of a long text that answers a query, by the query's words: where a context cuts the text to fit, it
-keeps this passage.
+"""Find the passage of a long text that answers a query, by the query's words. A context that cuts the text keeps this
+passage.
 
     idf(t) = log(1 + passages / passages with t)
     own(p) = sum over the query's terms t in p of weight(t) * idf(t)
-    score(p) = own(p) + BESIDE * the same sum over the terms that only the passages beside p have
+    score(p) = own(p) + BESIDE * the same sum over the terms that the passages before and after p have and p lacks
 
 Function words of the query have weight 0, unless it has no others.
 """
@@ -20,19 +20,18 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk
 
 PASSAGE = re.compile(r"\S(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S)){0,200}[.!?…。！？।؟۔]*")
-"""A sentence or a line, or 200 characters of a longer one."""
+"""A sentence or a line; a longer one is divided after about 200 characters."""
 BESIDE = 0.5
-"""Weight of the terms beside a passage: an answer often stands next to the sentence, or below the heading, that names
-what it is about."""
+"""Weight of the terms beside a passage: the sentence or heading before an answer often names its subject."""
 
 
 def passage_finder(query: str, config: AnalyzerConfig) -> Callable[[Chunk], tuple[int, int] | None]:
     """A function from a chunk to the characters [start, end) of its passage with the best score, the first of equals.
 
-    It returns None for a chunk that holds no term of the query. It reads a chunk only when called, and once.
+    It returns None for a chunk that holds no term of the query. It caches the passage of each chunk.
 
     Args:
-        config: Of the analyzer of the chunk's store.
+        config: Settings of the analyzer of the chunk's store.
     """
     found: dict[tuple[str, int], tuple[int, int] | None] = {}
 
@@ -51,10 +50,10 @@ def _analyzer(config: AnalyzerConfig) -> Analyzer:
 
 
 def _best_passage(text: str, query: str, analyzer: Analyzer) -> tuple[int, int] | None:
-    own = analyzer.of_language(analyzer.language_of(text))
-    weights = own.weighted_terms(query, 0.0)
+    text_analyzer = analyzer.of_language(analyzer.language_of(text))
+    weights = text_analyzer.weighted_terms(query, 0.0)
     passages = [match.span() for match in PASSAGE.finditer(text)]
-    held = [weights.keys() & set(own.terms(text[start:end])) for start, end in passages]
+    held = [weights.keys() & set(text_analyzer.terms(text[start:end])) for start, end in passages]
     values = {
         term: weight * log(1 + len(passages) / count)
         for term, weight in weights.items()

@@ -32,7 +32,7 @@ class RankedPool:
     scores: Floats
     """(n,) final score by row."""
     stages: dict[str, Floats]
-    """(n,) score by row after each stage that ran."""
+    """By stage that ran, in order: (n,) score by row after it."""
     relevance: Floats | None = None
     """(n,) 0..1 by row; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
@@ -66,12 +66,12 @@ def rank(
     Args:
         pool: n candidates.
         config: All stages.
-        boost: The period that the query names; None: it names none.
+        boost: The boost of rows of the period that the query names; None: none is boosted.
         trace: Gets the time and facts of each stage.
         arm_weights: Weight of each extra arm by name; None: there are no extra arms.
     """
     with trace.stage("fuse") as facts:
-        # Of one term, per unit of its idf.
+        # The largest BM25 of one term, per unit of its idf.
         largest_gain = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
         evidence = arm_evidence(pool, largest_gain)
         scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)

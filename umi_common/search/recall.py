@@ -1,4 +1,4 @@
-"""The first half of a search: one pool of candidates, for the query, for the LLM's variations and of extra arms."""
+"""Recall: one pool of candidates for the query, for the LLM's variations, and from extra arms."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ NO_TIMES = (
     'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
 )
 CONTEXT_WORDS = 2.0
-"""Words around a question per word of it up to which they are its context and count as much as it does: "I just bought
-a flat. Can I deduct the interest?"."""
+"""Largest number of words around a question, per word of the question, that count as much as it does: they are its
+context ("I just bought a flat. Can I deduct the interest?")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,8 @@ def _recall_period(
 
 
 def _with_dates(period: TimeRange, now: datetime) -> TimeRange:
-    """The period from the midnight UTC of its first day on, which is the time of a chunk that has a date only."""
+    """The period, from midnight UTC of its first day if that is earlier than its start: a chunk with a date and no time
+    of day has that time."""
     offset = now.utcoffset() or timedelta()
     if period.start is None or offset >= timedelta():
         return period
@@ -255,8 +256,8 @@ def _probes(
 
     Args:
         variations: The LLM's.
-        vectors: (dim,) of each of the first of them; an entry None, or of length 0: not known.
-        ids: As in `Probe`, of the first.
+        vectors: (dim,) of each of the first probes; an entry None, or of length 0: not known.
+        ids: `Probe.ids` of the first probe.
     """
     known = [vector if vector is not None and len(vector) else None for vector in vectors] or [request.query_vector]
     refer = components.config.references.enabled

@@ -38,7 +38,7 @@ SAME_OPTION = (
     ("where", "filter", "filters"),
     ("min_relevance", "score_threshold", "similarity_cutoff"),
 )
-"""Names of one option in the core, in LangChain, in LlamaIndex and in their retrievers."""
+"""Names of one option in the core, in LangChain and in LlamaIndex."""
 OWN_DIRECTORY = "each store has its directory"
 DIRECTORY_OPTIONS = ("persist_directory", "persist_dir")
 NAMES_ELSEWHERE = {
@@ -58,7 +58,7 @@ NAMES_ELSEWHERE = {
     "vectorstore": "from_vectorstore takes it",
     "vector_store": "from_index takes an index over it; a UmiVectorStore has .retriever()",
 }
-"""Parameter of other retrievers -> how to say the same here."""
+"""By a parameter of other retrievers, what to write here in its place."""
 
 Window = TimeRange | tuple[datetime | None, datetime | None] | None
 """A time range, or its start and end."""
@@ -91,8 +91,8 @@ class SearchRequest:
 
     query: str
     searched: str
-    """The query without words that only ask for a text, and without what it excludes; one arm alone searches the query
-    as it is."""
+    """The query without words that only ask for a text, and without what it excludes, unless nothing else is left. If
+    one arm alone is searched: the query as it is."""
     asked: str
     """The part of `searched` that may name numbers, codes, titles and times: all of it, or, if it is mostly pasted
     text, the questions alone. The numbers of such text would take long and mean little."""
@@ -100,13 +100,15 @@ class SearchRequest:
     """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
     quotations beside a question are not sought."""
     questions: tuple[str, ...]
-    """What is searched as a variation, too: the questions of a longer query, see `questions_of`, or a follow-up
-    question with the messages before it, see `follow_up`; and the query with what it excludes, which a text may state.
-    () if the caller gave the query's vector: theirs would have to be embedded."""
+    """Texts that are searched as variations of the query: the questions of a longer query, see `questions_of`, or a
+    follow-up question with the messages before it, see `follow_up`; then the query with what it excludes, because a
+    text may state the exception. () if one arm alone is searched, or if the caller gave the query's vector, so that
+    nothing need be embedded."""
     exclusion: Exclusion | None
     """What the query asks for and what it excludes; None: it excludes nothing."""
     words_around: float
-    """Words of the query outside its questions per word of these; 0: it has no questions, or no other text."""
+    """Words of the query outside its questions, per word of its questions; 0: it has no questions, or hardly other
+    words."""
     limit: int
     deep_search: bool
     time_range: TimeRange | None
@@ -146,7 +148,7 @@ class SearchRequest:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
         if isinstance(deep_search, str):
             raise ConfigError(f"deep_search {deep_search!r:.40}: expected True or False")
-        turns = _checked_history(history)
+        messages = _checked_history(history)
         as_utc(now, "now")
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
@@ -155,24 +157,24 @@ class SearchRequest:
         exclusion = exclusion_in(whole) if strategy == "hybrid" else None
         searched = whole if exclusion is None else exclusion.kept or whole
         questions = questions_of(searched)
-        with_history = follow_up(searched, turns)
-        searched_apart = questions if questions or with_history is None else (with_history,)
-        searched_apart = searched_apart if strategy == "hybrid" and vector is None else ()
+        with_history = follow_up(searched, messages)
+        variations = questions if questions or with_history is None else (with_history,)
+        variations = variations if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
         return cls(
             query=text,
             searched=searched,
             asked=asked or " ".join(questions),
             verbatim=" ".join(questions) or asked,
-            questions=searched_apart if searched == whole or vector is not None else (*searched_apart, whole),
+            questions=variations if searched == whole or vector is not None else (*variations, whole),
             exclusion=exclusion,
-            words_around=words_around(searched, searched_apart),
+            words_around=words_around(searched, variations),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),
             where=parse_filter(where),
             now=now,
-            history=turns,
+            history=messages,
             strategy=strategy,
             query_vector=vector,
             min_relevance=checked_relevance(min_relevance),
@@ -268,10 +270,10 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
 
 
 def _checked_history(history: object) -> tuple[str, ...]:
-    turns = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
-    if isinstance(history, str) or not all(isinstance(turn, str) for turn in turns):
+    messages = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
+    if isinstance(history, str) or not all(isinstance(message, str) for message in messages):
         raise InputError("history: expected a list of strings, oldest first")
-    return turns
+    return messages
 
 
 def _checked_vector(vector: object) -> Vectors | None:

@@ -12,9 +12,9 @@ In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chun
     qdrant/            QdrantStore: the same over a Qdrant cluster
     batch_checks       chunks and vectors of a write, checked; invalid items raise or are reported
     document_embedder  the texts of a write, embedded
-    query_embedder     the embedder of queries, within a deadline
+    query_embedder     queries, embedded within a time limit
     corpus_stats       statistics of a corpus that ranking uses
-    text_search        one search of a store that keeps a lexical index: its arm, references, the pool
+    text_search        one search of a store that keeps a lexical index: the lexical arm, references, the pool
     references         from the best candidates to chunks that they refer to
     search_counts      counts of searches; a file of them in a store's directory
     arrays             distinct values; an array that grows at its end

@@ -85,7 +85,7 @@ class _Scan(NamedTuple):
     """The ids that a scan listed at its first page, for its next page."""
 
     content: object
-    """`_content` when they were listed."""
+    """The value of `_content()` when they were listed."""
     where: Filter | None
     last: str
     """The last id of the page before."""
@@ -99,7 +99,7 @@ class CollectionStore(BaseStore):
     _server: str
     """Name of the database, for messages."""
     _write_at_once: int
-    """Largest number of chunks in one call to the server."""
+    """Largest number of chunks in one call to the database."""
 
     def __init__(self, embedder: Embedder, config: UmiConfig) -> None:
         self._embedder = embedder
@@ -109,7 +109,7 @@ class CollectionStore(BaseStore):
         self.search_counter = SearchCounter()
         self._closed = False
         self._scan: _Scan | None = None
-        """The scan that may go on; None: the last one has ended, or chunks were added since."""
+        """The scan whose next page may be asked for; None: the last scan has ended, or chunks were added since."""
 
     @property
     def embedder(self) -> Embedder:
@@ -142,13 +142,14 @@ class CollectionStore(BaseStore):
     ) -> AddReport:
         """Insert chunks into the collection, or replace those with the same id; arguments as in `HybridStore.add`.
 
-        The server has acknowledged the writes when it returns. The whole batch is checked and embedded before the first
-        chunk is sent. A chunk that is stored already, the same in every field, is left alone and costs no embedding.
+        The database has acknowledged the writes when it returns. The whole batch is checked and embedded before the
+        first chunk is sent. A chunk that is stored already, the same in every field, is left alone and costs no
+        embedding.
 
         Raises:
             InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
             EmbedderError: The embedder failed. Nothing is written.
-            PartlyWritten: The server failed after some chunks were written. The same call completes the batch.
+            PartlyWritten: The database failed after some chunks were written. The same call completes the batch.
         """
         self._ready()
         dim = self._embedder.dim
@@ -197,7 +198,8 @@ class CollectionStore(BaseStore):
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
 
-        The first page of a scan lists all ids; the following pages use that list while `_content` is the same.
+        The first page of a scan lists all ids that pass; the following pages use that list while `_content()` is the
+        same.
         """
         self._ready()
         content, tree, scan = self._content(), parse_filter(where), self._scan
@@ -229,7 +231,7 @@ class CollectionStore(BaseStore):
 
     @abstractmethod
     def _ready(self) -> object:
-        """What the store searches, up to date.
+        """The object that the store searches, brought up to date.
 
         Raises:
             StoreClosed: After close().

@@ -128,7 +128,7 @@ def _as_chunk(index: int, item: object) -> Chunk:
     """The item if it is a chunk, else the chunk with the fields of a dict.
 
     Raises:
-        InvalidChunk: If it is neither; names the item by its index.
+        InvalidChunk: If it is neither, which names the item by its index; or if a field of the dict is invalid.
     """
     if isinstance(item, Chunk):
         return item
@@ -152,7 +152,7 @@ def _text(item: object, name: str) -> str | None:
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and whether each row was finite; a row that was not is arbitrary.
+    """(n, dim) unit rows, and whether each row was finite; the values of a row that was not have no meaning.
 
     Raises:
         InvalidVector: If the shape is wrong or the values are no numbers.
@@ -212,7 +212,7 @@ def checked_directory(path: object) -> Path:
     """A directory's absolute path with "~" replaced, because the program may change its working directory.
 
     Raises:
-        ConfigError: If `path` is "" or not a path, or "~name" of a user that there is not.
+        ConfigError: If `path` is "" or not a path, or "~name" of an unknown user.
     """
     if isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path):
         with suppress(RuntimeError):

@@ -241,15 +241,16 @@ class Calibration:
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
-        """Codes of the sources to measure, by (CRC-32 of the name, name), until they hold SAMPLE_CHUNKS_MAX chunks."""
+        """Codes of the sources to measure: those with several chunks, by (CRC-32 of the name, name), until they hold
+        SAMPLE_CHUNKS_MAX chunks."""
         if len(sizes) > len(self._order):
             new = range(len(self._order), len(sizes))
             self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
             self._order.sort()
             self._codes = np.array([code for _, _, code in self._order], dtype=np.int64)
         several = self._codes[sizes[self._codes] > 1]
-        looked_at = np.minimum(sizes[several], SOURCE_CHUNKS_MAX)
-        chosen: list[int] = several[np.cumsum(looked_at) - looked_at < SAMPLE_CHUNKS_MAX].tolist()
+        counted = np.minimum(sizes[several], SOURCE_CHUNKS_MAX)
+        chosen: list[int] = several[np.cumsum(counted) - counted < SAMPLE_CHUNKS_MAX].tolist()
         return chosen
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:

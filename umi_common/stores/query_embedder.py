@@ -31,7 +31,7 @@ from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
 
 FAILURES = 2
-"""The circuit breaker opens after so many successive calls without a reply in time; one such call may be chance."""
+"""The circuit breaker opens after this many successive `embed_each` without a reply in time; one may be chance."""
 PAUSE_SECONDS = 10.0
 """Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
@@ -104,7 +104,8 @@ class QueryEmbedder:
         """(n, dim) vectors of n texts.
 
         Raises:
-            EmbedderError: If there is no vector within `seconds`, or the circuit breaker is open.
+            EmbedderError: If a text has no vector in time, or the circuit breaker is open. `seconds` limits each round
+                of calls; there are several rounds if the texts need more calls than may run at a time.
             Exception: The embedder's own.
         """
         made = self.embed_each(texts, seconds, 0)
@@ -145,19 +146,19 @@ class QueryEmbedder:
     async def _embed_each(
         self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
     ) -> list[QueryVector]:
-        """`embed_each`; `in_threads`: without the model's async function, whose connections may be another loop's."""
+        """`embed_each`; `in_threads`: without the model's async function, whose connections may be of another loop."""
         known, jobs = self._jobs(texts, dim)
         if not jobs:
             return [known[text] for text in texts]
         if not self._breaker.enter():
             paused = EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
             return [known.get(text, paused) for text in texts]
-        rounds = math.ceil(len(jobs) / self._calls_max)  # each may take the seconds of one search
+        rounds = math.ceil(len(jobs) / self._calls_max)  # of calls; each may take the seconds of one search
         deadline = self._clock() + seconds * rounds
         try:
             await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs))
-            jobs += (apart := _apart(jobs))
-            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in apart))
+            jobs += (single := _jobs_of_one_text(jobs))
+            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in single))
         finally:
             self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim)
@@ -226,8 +227,8 @@ def _outcome_of(job: _Job, seconds: float) -> Any:
     return outcome
 
 
-def _apart(jobs: Sequence[_Job]) -> list[_Job]:
-    """A job for each text of the jobs that failed, if the model may have refused one of their texts alone."""
+def _jobs_of_one_text(jobs: Sequence[_Job]) -> list[_Job]:
+    """A job for each text of the jobs that failed, if the model may have failed because of one of their texts."""
     failed = [job for job in jobs if isinstance(job.outcome, Exception) and len(job.texts) > 1]
     texts = [text for job in failed if may_be_of_a_text(job.outcome) for text in job.texts]
     return [_Job([text], Attempts(failures=UNKNOWN_ATTEMPTS - 1)) for text in texts]  # retried only if temporary
@@ -326,7 +327,7 @@ def _check_vector(vector: QueryVector | None, dim: int) -> None:
 
 
 def _checked_rows(made: Any, count: int, dim: int) -> list[QueryVector]:
-    """The rows of a model's reply, with an error in place of each row of zeros, which is like no chunk.
+    """The rows of a model's reply, with an error in place of each row of zeros, which has no direction to compare.
 
     Raises:
         EmbedderError: If the reply has another shape, or a number that is not finite.

@@ -1,5 +1,6 @@
-"""One search of a store that keeps a `LexicalIndex`: its lexical arm, what the query and the best texts name, and the
-pool, in which both arms score every row.
+"""One search of a store that keeps a `LexicalIndex`: the lexical arm, references, and the pool, in which both arms
+score every row. References lead from the query, and from the best chunks, to chunks whose name or rare
+terms they hold.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class TextSearch:
                 weights=self.weights,
                 id_of=self.rows.ids.__getitem__,
             )
-        except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
+        except Exception as error:  # noqa: BLE001 the dense arm can answer, whatever the cause
             self.lost_lexical(error)
             return None
 
@@ -71,13 +72,13 @@ class TextSearch:
         *,
         rare: bool = True,
     ) -> tuple[Named, Links | None]:
-        """The rows that the referring probes name; and the references of these and of the best that each arm found for
-        each of those probes.
+        """The rows that the referring probes name, and the references of these rows and of the best rows that each arm
+        found for each such probe.
 
-        Empty and None if no probe asks for references, if there are none, or if looking for them fails.
+        Empty and None if no probe asks for references, if there are none, or if the search for them fails.
 
         Args:
-            lexical, dense: Both arms' rankings for each probe; None, and an empty one: the arm did not answer.
+            lexical, dense: Each arm's rankings, one for each probe; None (lexical) or empty (dense): it did not answer.
             terms_of: Returns the terms of each row's text, in order.
             rare: As in `References`.
         """
@@ -110,8 +111,8 @@ class TextSearch:
         return known[(self.rows.alive if self.allowed is None else self.allowed)[known]]
 
     def candidates(self, rankings: Sequence[Ints], named: Named, links: Links | None) -> Ints:
-        """The rows of the pool, sorted by id: those of the rankings and the neighbours of their best, those whose ids
-        the probes name, and those that the query or a good candidate names.
+        """The rows of the pool, sorted by id: those of the rankings, the neighbours of the best of these, those with
+        the ids of the probes, and those that the query or a good candidate names.
         """
         others = [self.known(self.request.probe_ids()), np.fromiter(named.rows, np.int64)]
         others += [] if links is None else [links.target]
@@ -137,7 +138,7 @@ class TextSearch:
         return {"length": self.index.lengths(len(self.rows))[rows].astype(np.int64)}
 
     def ranks(self, rankings: Sequence[Ints], rows: Ints) -> Ints:
-        """(V, n) rank of each row in each ranking of some of these rows, from FIRST_RANK; NOT_RANKED."""
+        """(V, n) rank of each row in each ranking, from FIRST_RANK; NOT_RANKED in one that lacks the row."""
         index_of = np.empty(len(self.rows), dtype=np.int64)  # not initialised: only entries written below are read
         index_of[rows] = np.arange(len(rows))
         ranks = np.full((len(rankings), len(rows)), NOT_RANKED, dtype=np.int64)

@@ -2,8 +2,8 @@
 
 A diary and a program's log, whose entries begin with a time and name no speaker, are read in the same way.
 
-The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day, or a year in
-front, as in the logs of Spark and Hadoop. If no date is decisive, the messages have no time, since a wrong time is
+The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day or, in front,
+a year, as in the logs of Spark and Hadoop. If no date is decisive, the messages have no time, since a wrong time is
 worse than none; their text then begins with the date as the log states it. Times without a zone are UTC.
 """
 
@@ -43,8 +43,7 @@ def message_pattern(text: str) -> re.Pattern[str] | None:
     """`DATED` or `UNDATED`, by the beginnings of the first lines; None: the text is no chat log.
 
     A text without times is a chat log only if it has two speakers or more, of whom one speaks twice. It is a list of
-    records, and no chat, if what stands before the colons follows in the same order again and again, and few lines are
-    sentences.
+    records, and no chat, if the words before the colons repeat in the same order and few lines are sentences.
     """
     lines = [line for line in text[:CHARACTERS_LOOKED_AT].splitlines() if line.strip()][:LINES_LOOKED_AT]
     if sum(1 for line in lines if DATED.match(line)) > DATED_SHARE * len(lines):
@@ -86,8 +85,9 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
 def _order(beginnings: Sequence[re.Match[str]]) -> str | None:
     """The order of the numbers in the dates with slashes or dashes: "dmy", "mdy" or, as in logs of Spark, "ymd".
 
-    None: the dates do not tell, or contradict each other. There are fewer years than days, so numbers above 12 of which
-    fewer occur than of the last ones are years. A log of one day does not tell; with levels ("INFO") it is as Spark's.
+    None: no date is decisive, or the dates contradict each other. First numbers above 12, with last ones of at
+    most 31, are years if fewer distinct ones occur than last numbers: a log has fewer years than days. In a log of one
+    day they are years if each message begins with a level ("INFO").
     """
     dates = [match["date"] for match in beginnings]
     triples = [[int(number) for number in re.split("[/-]", date)] for date in dates if re.match(r"\d\d?[/-]", date)]

@@ -45,7 +45,7 @@ _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-.])\d\d\1\d\d(?!\d)")
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
 """Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
-fields. They are read only if they are named, not in a folder; so is JSON."""
+fields. Such a file is read only if its own path is given, not in a folder; so is JSON."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,8 @@ class FileChunks:
     undated_passages: int = 0
     """Number of passages that are stored without their time, of a file that is not made of records."""
     notes: list[str] = field(default_factory=list)
-    """Lines about what the file has and its chunks lack, for the report; the next run does not read it again."""
+    """Lines for the report about content that the chunks lack, such as pages without text; the next run does not read
+    the file again for it."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""

@@ -143,7 +143,7 @@ class _OpenTable:
     rows: int = 0
     """Index in `text` of the last row read that may be the first row of data; 0: no row was read yet."""
     data_begun: bool = False
-    """Whether a row that is not of the head was read."""
+    """Whether a cell that is not of the head was read."""
     in_head: bool = False
     """Whether <thead> is open, whose cells may be <td>."""
     cells: int = 0
@@ -196,10 +196,10 @@ class _HiddenElements:
         return hidden
 
     def end(self, tag: str) -> bool:
-        """Read an end tag; returns whether it ends nothing that is visible."""
+        """Read an end tag; returns whether it is to be ignored, because it does not end a visible element."""
         if self._counts[tag]:
             self._end(tag)
-        elif self._open and tag in BLOCKS:  # of an element around the hidden ones
+        elif self._open and tag in BLOCKS:  # it ends a visible element around the hidden ones
             self._open.clear()
             self._counts.clear()
             return False
@@ -293,7 +293,7 @@ class HtmlText(HTMLParser):
         if tag == "table":
             self._open_tables.append(_OpenTable(self._length))
         elif self._open_tables:
-            self._read_cell(self._open_tables[-1], tag)
+            self._read_table_tag(self._open_tables[-1], tag)
 
     def handle_endtag(self, tag: str) -> None:
         self._in_title = False
@@ -315,8 +315,8 @@ class HtmlText(HTMLParser):
         elif tag == "thead" and self._open_tables:
             self._open_tables[-1].in_head = False
 
-    def _read_cell(self, table: _OpenTable, tag: str) -> None:
-        """Update where the head of the table ends: before the first row with a cell of data."""
+    def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
+        """Read a start tag inside a table; its head ends before the first row with a cell of data."""
         if tag in ("thead", "tbody"):
             table.in_head = tag == "thead"
         elif tag == "tr":

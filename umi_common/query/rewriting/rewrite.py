@@ -33,7 +33,7 @@ __all__ = ["Rewrites", "Rewriting", "as_rewriter"]
 
 CONSEQUENCE = "searched with the original query alone"
 HISTORY_CHARS_MAX = 8_000
-"""Largest number of characters of the history; older turns are left out."""
+"""Largest number of characters of the history; older messages are left out."""
 _PLACEHOLDER = re.compile(r"\{(query|history)\}")
 
 Variations = tuple[str, ...]
@@ -61,8 +61,8 @@ class Rewriting:
         clock: Returns monotonic seconds; for the breaker and the time limit.
         directory: Where the cache is kept between processes; None: memory only.
         writable: False: the cache in the directory is read and never written.
-        previous: Its cache and breaker are reused where their settings are the same, so that changing other settings
-            keeps both.
+        previous: Its cache, breaker and thread limit are reused if the settings of cache and breaker are the same, so
+            that changing other settings keeps them.
 
     Thread-safe.
     """
@@ -98,7 +98,7 @@ class Rewriting:
 
         Args:
             query: The original query.
-            history: Earlier turns of the conversation, oldest first.
+            history: Earlier messages of the conversation, oldest first.
 
         Returns:
             Variations, or none and the failure. Never raises for anything the LLM does.
@@ -199,25 +199,25 @@ def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
     Other braces in the template, and all in query and history, stay as they are. If the template has no {history}, a
     history that is not empty is put before it as a paragraph of its own.
     """
-    turns = _latest(history)
-    values = {"query": query, "history": turns}
+    messages = _latest(history)
+    values = {"query": query, "history": messages}
     prompt = _PLACEHOLDER.sub(lambda found: values[found[1]], template)
-    if turns and "{history}" not in template:
-        return f"Conversation so far:\n{turns}\n\n{prompt}"
+    if messages and "{history}" not in template:
+        return f"Conversation so far:\n{messages}\n\n{prompt}"
     return prompt
 
 
 def _latest(history: Sequence[str]) -> str:
-    """The last turns that fit into HISTORY_CHARS_MAX, one per line; of a longer last turn its end."""
+    """The last messages that fit into HISTORY_CHARS_MAX, one per line; of a longer last message its end."""
     kept: list[str] = []
     room = HISTORY_CHARS_MAX
-    for turn in reversed(history):
-        if len(turn) + 1 > room:
+    for message in reversed(history):
+        if len(message) + 1 > room:
             if not kept:
-                kept.append(turn[-room:])
+                kept.append(message[-room:])
             break
-        kept.append(turn)
-        room -= len(turn) + 1
+        kept.append(message)
+        room -= len(message) + 1
     return "\n".join(reversed(kept))
 
 

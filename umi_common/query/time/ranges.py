@@ -14,9 +14,9 @@ from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
 
 _WORD_IN_FRONT = time_pattern(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
-"""Matched against the text before a period: a word that ends it ("until the ")."""
+"""The end of the text before a period: a word that changes the period ("until the ")."""
 _FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
-"""Matched against a period's own text: such a word that begins it."""
+"""The beginning of a period's own words: such a word."""
 _JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
 """The words between the two periods that "between" or "from" begins."""
 _OFFSET = time_pattern(
@@ -37,8 +37,7 @@ class FoundPeriod:
     end: int
     period: CalendarPeriod
     bounds: tuple[datetime | None, datetime | None] | None = None
-    """Start and end of the time that words beside the period make of it, as (start, None) of "since May"; None: its
-    own."""
+    """Start and end as words beside the period change them, such as (start, None) for "since May"; None: unchanged."""
 
 
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:

@@ -1,7 +1,7 @@
 """Periods of the calendar relative to a time, in its time zone. Weeks start on Monday.
 
-Periods are half-open, [start, end), and most begin and end at midnight by the clock on the wall: a day on which clocks
-change has 23 or 25 hours.
+Periods are half-open, [start, end), and most begin and end at midnight, local time: a day on which clocks change
+has 23 or 25 hours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAP_YEARS_APART = 8
 
 @dataclass(frozen=True, slots=True)
 class CalendarPeriod:
-    """[start, end) on the wall clock."""
+    """[start, end) in local time."""
 
     start: datetime
     end: datetime
@@ -114,7 +114,7 @@ def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
 
 
 def in_year(period: CalendarPeriod, year: int) -> CalendarPeriod:
-    """The period moved to another year, in which it starts."""
+    """The period moved so that it starts in `year`. Raises ValueError for 29 February of another year."""
     start, end = period.start, period.end
     shift = year - start.year
     return CalendarPeriod(start.replace(year=year), end.replace(year=end.year + shift))
@@ -156,7 +156,7 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
 
 
 def _elapsed(moment: datetime, time: timedelta) -> datetime:
-    """The moment when `time` has passed, whatever the clocks on the wall do meanwhile."""
+    """The moment at which `time` has elapsed, also across a change of clocks."""
     return (moment.astimezone(timezone.utc) + time).astimezone(moment.tzinfo)
 
 

@@ -33,7 +33,8 @@ _MAY_STATE = re.compile(
     rf"\d?(?:([/.])\s?\d\d?\1\s?\d\d|(?:st|nd|rd|th|\.)?[\s/-]{{1,2}}(?:of\s)?{MONTH_START})"
     r"|(?:an|eb|[aä][iry]|pr|u[gln]|e[cpz]|[ck]t|ov)[a-z]{0,6}[.,]?[\s-]{1,2}['\u2019\d]))"
 )
-"""Searched first: on a text without a date it is three times as fast as `_STATED`; a set of characters begins it."""
+"""Searched first: on a text without a date it is three times as fast as `_STATED`,
+because it begins with a set of characters."""
 _STATED = re.compile(
     rf"(?<![\w.])(?:(?P<y1>{_YEAR})(?:[-/.](?P<m1>[01]?\d)[-/.](?P<d1>[0-3]?\d)|-(?P<m2>[01]\d))(?!\d)"
     rf"|(?P<y8>(?:19|20)\d\d)(?P<m8>[01]\d)(?P<d8>[0-3]\d){_ENDS}"
@@ -59,13 +60,13 @@ _YEARS = re.compile(
 )
 """Several years: "1994-2001", "2019/20", "1994 to 2001". "2010-12" is a month."""
 LABEL_CHARACTERS = 12
-"""Characters before such digits that are searched for the label."""
+"""Number of characters before digits that are searched for the label that `_NUMBER_OF` finds."""
 GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()  # noqa: SIM905
 
 
 def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: bool = False) -> bool:
     """Whether the text states a date, month, quarter or year that lies wholly in the period, or, if this is a year or
-    longer, a range of years around it.
+    longer, a range of years that holds it.
 
     A date without a year ("12 March") is taken to be of the period's year, if the period is at most a month long.
 
@@ -122,7 +123,7 @@ def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_yea
     if "a" in given:
         first, second = int(given["a"]), int(given["b"])
         days = [(second, first), (first, second)]
-        if given["mark"].startswith(".") and second <= 12:  # who writes points writes the day first
+        if given["mark"].startswith(".") and second <= 12:  # with full stops the day comes first
             days = days[:1]
     years = yearless if any_year or year is None else {year_number(year)}
     for each, (number, date) in product(years, days):

@@ -22,7 +22,7 @@ neighbours(i) is the set of pairs of words that follow each other in asked(i), a
 and also in the query if the words that the text lacks are left out of it. start(i) is the number of words at the
 beginning of the text that hold all of held(i): a text mostly names its subject first, and later what it refers to.
 
-The candidates then get the same scores, in falling order. Measured in docs/decisions.md.
+The scores of the candidates are then given to them anew, in falling order. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STAGE = "alike"
 COMPARED = 10
 """Best candidates that are compared; with 20 the results are the same."""
 SHARED = 0.58
-"""Two texts of prose rarely have so much in common."""
+"""Smallest sum of the two shares, 0 to 2; two texts of prose rarely reach it."""
 SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
 REACH = 3
@@ -53,7 +53,7 @@ BEGINNING = 8
 CHARACTERS_MAX = 20_000
 """A longer text is compared with no other: reading its words would take 1 ms."""
 PERIOD = " "
-"""Stands for the period that the query names, among words."""
+"""A member of `Words.held`, beside words: the text is of the period that the query names."""
 
 
 class Words(NamedTuple):
@@ -126,7 +126,7 @@ def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
 
 
 def _is_fuller(new: Words, other: Words) -> bool:
-    """Whether a text comes before another one, by the conditions at the top of this file but that of their scores."""
+    """Whether a text comes before another one, by the conditions at the top of this file except that of the scores."""
     more = new.held > other.held
     better_order = new.neighbours > other.neighbours and new.asked == other.asked
     earlier = new.neighbours >= other.neighbours and other.start >= max(2 * new.start, BEGINNING)

@@ -1,15 +1,15 @@
-"""Put the candidates that hold what the query excludes behind those that it asks for.
+"""Put candidates that hold excluded terms of the query behind those that hold only the terms that it asks for.
 
-"Projects but not on AWS" has most words in common with the projects on AWS, for both arms. Among the best `CANDIDATES`,
-a passes b before it if all of these are true:
+Of "projects but not on AWS" both arms rank the projects on AWS first, which have most words of it. Among the best
+`CANDIDATES`, a passes b, which stands directly before it, if all of these are true:
 
     lacks(a) contains lacks(b) and is larger
     held(a) contains held(b)
-    score(a) >= `SCORE` * score(b), unless the query asks for everything else
+    score(a) >= `SCORE` * score(b), or the query asks for everything but the excluded: "anything except tea"
 
-lacks(i) is the set of the terms that the query excludes and text i lacks, held(i) that of the terms that it asks for
-and text i holds, both without function words. If a text states an exception with an excluded word ("open daily except
-Mondays"), the query may be about it, and the order stays. Measured in docs/decisions.md.
+lacks(i) is the set of the excluded terms that text i lacks. held(i) is the set of the terms that the query asks for and
+text i holds. Neither has function words. If a candidate itself states an exception with an excluded term ("open daily
+except Mondays"), the query may ask for that text, and the order stays. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ STAGE = "excluded"
 CANDIDATES = 50
 """Best candidates whose texts are read; with 200 the results are the same."""
 SCORE = 0.4
-"""Smallest share of the other's score: a text on something else is no better than one that is excluded."""
+"""Smallest share of the other's score: below it a text is about another subject, and no better than an excluded one."""
 CHARACTERS_MAX = 20_000
-"""Characters at the beginning of a text that are read."""
+"""Number of characters at the beginning of a text that are read."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 

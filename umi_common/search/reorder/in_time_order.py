@@ -27,8 +27,8 @@ CANDIDATES = 50
 SCORE, BM25 = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of these candidates."""
 FUTURE_HOURS = -24.0
-"""Smallest age of what may be the latest: a meeting that is planned is not the last one. Local times may be read as
-UTC, which is up to 14 hours off."""
+"""Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. Not 0, because
+a local time may have been read as UTC, which is up to 14 hours off."""
 
 
 def reorder_by_time(

@@ -8,9 +8,9 @@
 
 Then all scores are divided so that the largest is as large as before.
 
-The stage of neighbours raises all turns around an answer; this step compares the words of each turn itself. It helps in
-corpora whose positions carry information, such as chats, so by default `share` depends on the corpus; it falls to 0 if
-the best candidates are copies of each other. Measured in docs/decisions.md.
+The stage `neighbours` raises all messages around an answer; this stage compares the words of each message itself. It
+helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus; it falls
+to 0 if the best candidates are copies of each other. Measured in docs/decisions.md.
 
 The token vectors are the embedded model's, whatever model embeds the chunks. Words are tokenized one by one and their
 tokens are cached: tokenizing fifty messages of a chat as whole texts would take 12 ms.

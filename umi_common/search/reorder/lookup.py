@@ -1,4 +1,4 @@
-"""Raise the candidates that hold what the query looks up: codes, names, phrases and keywords, as they stand.
+"""Raise the candidates that hold what the query looks up, verbatim: codes, names, phrases and keywords.
 
 Let p be something that the query looks up. Vectors place 502 near 501 and raise texts that lack a word, BM25 does not
 see the order of words, and the stage `neighbours` raises chunks beside the text that holds p. p is one of these:
@@ -59,7 +59,7 @@ OTHER_WORDS_MAX = 2
 PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole."""
 KEYWORDS_MAX = 6
-"""Largest number of words of a query of keywords, which has no function words unless it has a name."""
+"""Largest number of keywords of a query of keywords."""
 KEYWORDS_SHARE = 0.95
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
 but have low scores."""
@@ -135,7 +135,7 @@ def lookup_in_query(request: SearchRequest, period: tuple[int, int]) -> Lookup:
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None = None) -> Lookup:
-    """The phrases, codes and keywords of a query.
+    """What a query looks up.
 
     Args:
         period: Indices in `query` of the first character of the words that name a period, and of the first one after
@@ -292,7 +292,7 @@ def _words_if_any(text: str, lookup: Lookup) -> str:
     holds none of the phrases and not all keywords."""
     text = text[:PHRASE_CHARACTERS_MAX]
     wanted = [*(phrase.split() for phrase in lookup.phrases), lookup.keywords]
-    if text.isascii():  # mostly so, and faster than the words
+    if text.isascii():  # most texts are, and this test is faster than `_words`
         lower = text.lower()
         if not any(each and all(word in lower for word in each) for each in wanted):
             return ""

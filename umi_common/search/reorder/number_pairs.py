@@ -1,11 +1,11 @@
 """Raise the candidates that hold a number of the query beside the same word or sign.
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
-number pair is a number, which holds a digit and no letter, or a single letter ("Annex B"), together with the word or
-sign beside it, compared by its terms. A number may end in a letter ("clause 9.b"). A number or code of several parts
-("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. So are two numbers with
-labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5"): a text may write them as one ("5:10",
-"5 (10)"). Scores are `words.raised` with
+number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
+its terms. A number holds a digit and no letter, except that it may end in one ("clause 9.b"). A number or code of
+several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. So are two
+numbers with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5"): a text may write them as
+one ("5:10", "5 (10)"). Scores are `words.raised` with
 
     g(p, i) = 1 - offset of the number / length, for the first pair p in candidate i; 0 if i does not hold it
 
@@ -41,7 +41,7 @@ LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 """A number and its letter."""
 LABELLED = re.compile(r"([^\W\d_]+)\.? (\d{1,3})\b")
-"""A label and its number; longer numbers are years, amounts and the like."""
+"""A label and its number; longer numbers are mostly years and amounts."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Text before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
@@ -83,8 +83,8 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 
 
 def _labelled(query: str) -> list[tuple[str, str]]:
-    """Each two numbers with labels that follow each other, the wider one first. With function words between them it is
-    the second: "verse 10 of chapter 5"."""
+    """Pairs of numbers with labels that follow each other, that of the larger unit first. It is the first of the query
+    ("chapter 5, verse 10"), or the second if function words stand between them ("verse 10 of chapter 5")."""
     found = [match for match in LABELLED.finditer(query) if match[1].lower() not in all_function_words()]
     several: list[tuple[str, str]] = []
     for first, second in pairwise(found):
@@ -95,7 +95,7 @@ def _labelled(query: str) -> list[tuple[str, str]]:
 
 
 def _letters(query: str) -> list[str]:
-    """Patterns of the query's single letters that are no words, such as "I" and "a"; a capital finds capitals only."""
+    """Patterns of the query's single letters, without "I" and the function word "a"; a capital finds capitals only."""
     letters = [letter for letter in dict.fromkeys(LETTER.findall(query)) if letter != "I"]
     return [
         f"(?-i:{letter})" if letter.isupper() else letter
@@ -171,6 +171,6 @@ def with_number_pairs(
         held: n mappings, g of the pairs of each candidate.
         weight: >= 0.
     """
-    in_order = sorted(pairs)
-    g = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
+    sorted_pairs = sorted(pairs)
+    g = np.array([[own.get(pair, 0.0) for pair in sorted_pairs] for own in held])
     return raised(scores, g, weight)

@@ -1,4 +1,4 @@
-"""Let candidates pass those before them one by one, without new scores: shared by stages of `reorder`."""
+"""Move candidates forward past those before them, without new scores; shared by several stages of `reorder`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from umi_common.search.rank import RankedPool
 
 
 def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[int]:
-    """The indices 0 to count - 1 in their new order.
+    """The indices 0 to count - 1 in their new order: each in turn moves forward, up to the first that it does not pass.
 
     Args:
         passes: Whether the candidate of the first index passes that of the second, which stands directly before it.
@@ -26,7 +26,7 @@ def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[
 
 
 def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool:
-    """The ranking with its first k rows in a new order; they get the same scores, in falling order.
+    """The ranking with its first k rows in a new order; their scores are given to them anew, in falling order.
 
     Args:
         order: k indices of these rows, in their new order.

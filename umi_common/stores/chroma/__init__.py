@@ -1,4 +1,4 @@
-"""A user's Chroma collection.
+"""ChromaStore: a store over a user's Chroma collection.
 
 In: a collection, and searches as probes. Out: a `Pool`, and chunks read from the collection.
 
@@ -6,8 +6,8 @@ In: a collection, and searches as probes. Out: a `Pool`, and chunks read from th
     recall          one search
     vectors         the collection's vectors, cached
     side_index      terms, sources, positions and times, kept beside the collection
-    following       keeps them in step with the collection
-    records         a chunk as a record and back
+    following       updates them after writes to the collection
+    records         converts chunks to records and back
     collection      the calls to Chroma
     chroma_import   copy a collection into another store
 """

@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
 IDS_AT_ONCE = 200_000
-"""Ids listed in one call. Chroma walks over all ids before a page: 100,000 ids take 6 s in twenty pages, 1 s in two and
-0.7 s in one."""
+"""Ids listed in one call. For each page, Chroma reads all ids before it: 100,000 ids take 6 s in twenty pages, 1 s in
+two and 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
-
 
 SAMPLES = 3
 """Stored texts that are embedded to see whether the collection's vectors are the embedder's."""
@@ -45,7 +44,7 @@ def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, emb
         vectors: (n, dim) the stored vector of each chunk.
 
     Raises:
-        ReindexRequired: As described.
+        ReindexRequired: If the dimensions differ, or a cosine is below COSINE_MIN.
     """
     texts = [chunk.indexed_text for chunk in chunks]
     ours = embedded([chunk.id for chunk in chunks], texts, embedder, dim=None)
@@ -67,12 +66,12 @@ class Record(NamedTuple):
 
 
 class ChromaCollection:
-    """A collection that stays the caller's.
+    """The calls to a collection, which the caller owns.
 
     Args:
         collection: Of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The vector store is
-            asked for its collection at each call, so that one which it makes anew is followed. That of an
-            `AsyncHttpClient` is called on an event loop in a thread of its own, and may be used on others.
+            asked for its collection at each call, because it may create the collection again. A collection of an
+            `AsyncHttpClient` is called on an event loop in a thread of this object; the caller may use other loops.
 
     Raises:
         ConfigError: If it is no collection.
@@ -114,7 +113,7 @@ class ChromaCollection:
     def observe(self, follower: Follower) -> None:
         """Call `follower.written` after each write through this collection object, as long as both exist.
 
-        The object's own methods WRITES are wrapped once. If that is not possible, nothing is called.
+        The object's methods WRITES are wrapped once. If its attributes cannot be set, the follower is never called.
         """
         inner = self._inner
         followers: WeakSet[Follower] | None = getattr(inner, "_umi_followers", None)
@@ -216,7 +215,7 @@ class ChromaCollection:
             self.call("delete", ids=some)
 
     def _batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
-        ids = [id for id in ids if utf8_text(id) == id]  # no record has another id, and Chroma fails on it
+        ids = [id for id in ids if utf8_text(id) == id]  # Chroma fails on an id that UTF-8 cannot encode
         for start in range(0, len(ids), self.batch):
             yield list(ids[start : start + self.batch])
 

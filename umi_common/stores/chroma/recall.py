@@ -24,14 +24,15 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
 
 FEW = 1_000
-"""Largest number of allowed rows whose vectors are all read and compared; exact, and faster than asking Chroma."""
+"""If at most this many rows are allowed, or at most `depth`, all their vectors are read and compared; that is exact,
+and faster than asking Chroma."""
 NEAREST_MIN = 100
 """A hybrid search asks Chroma for half of `depth` rows, but at least for so many. Half is enough, because umi compares
 the rows of the lexical arm by their vectors, too; and Chroma's time grows with the number of rows."""
 WIDER = 4
-"""If filters leave too few rows, Chroma is asked again for this many times as many."""
+"""Factor by which the number of rows grows if Chroma has to be asked again."""
 DECAYED_MAX = 2_000
-"""Largest number of rows asked of Chroma because decay may change their order."""
+"""Decay may change the order of rows, so Chroma is asked for more of them, until it was asked for this many or more."""
 
 
 class IndexedCollection(NamedTuple):
@@ -102,7 +103,8 @@ def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, a
     """For each query with a vector its best rows by decayed cosine, which umi computes anew for the rows from Chroma.
 
     Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. Enough are `depth`,
-    in a hybrid search half of it: see NEAREST_MIN.
+    in a hybrid search half of it: see NEAREST_MIN. With decay, it is also asked for more until no further row can be
+    among the best: see DECAYED_MAX.
     """
     request, weights = search.request, search.weights
     depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
@@ -133,7 +135,7 @@ def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, a
 def _best(
     indexed: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
-    """Rank the `rows` of each of V queries that have a vector.
+    """For each of V queries, rank those of its `rows` that have a vector.
 
     Returns:
         For each query its best `depth` rows by decayed cosine; (V,) the smallest decayed cosine among these; (V,) the
@@ -146,7 +148,7 @@ def _best(
     present = np.asarray(vectors.any(axis=1))
     best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
     for v, own in enumerate(rows):
-        own = np.sort(by_row[together.searchsorted(own, sorter=by_row)])  # now rows of `scores`
+        own = np.sort(by_row[together.searchsorted(own, sorter=by_row)])  # now columns of `scores`
         own = own[present[own]]
         decayed = weighted(scores[v, own], None if weights is None else weights[together[own]])
         order = np.argsort(-decayed, kind="stable")[:depth]
@@ -170,7 +172,8 @@ def _vectors_for_ranking(indexed: IndexedCollection, rows: Ints, trace: RecallTr
 def statistics(
     indexed: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None, trace: RecallTrace
 ) -> dict[str, Any]:
-    """The fields of a pool about the collection, without queries only its calibration; none if Chroma fails."""
+    """The fields of a pool about the collection: background and calibration, or the calibration alone if there are no
+    queries. Empty if Chroma fails."""
     rows, lexical = snapshot.rows, snapshot.lexical
     vectors, calibration = indexed.vectors, indexed.side.calibration
     try:

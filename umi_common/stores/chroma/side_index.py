@@ -67,7 +67,7 @@ class SideIndex:
         self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view(), self.table.sources)
 
     def __len__(self) -> int:
-        """Records, the skipped ones included."""
+        """Number of records, the skipped ones included."""
         return self.snapshot.rows.living + len(self.skipped)
 
     def knows(self, id: str) -> bool:
@@ -80,7 +80,7 @@ class SideIndex:
         return [rows.ids[row] for row in np.flatnonzero(rows.alive).tolist()]
 
     def changed(self, records: Iterable[Record]) -> list[Record]:
-        """The records that are new, or differ from what was last read."""
+        """The records that are new, differ from what was last read, or were skipped and now have a text."""
         found = []
         for record in records:
             row = self.table.row_of(record.id)
@@ -125,7 +125,8 @@ class SideIndex:
             self._publish()
 
     def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
-        """The row's fields. A record with a source but no position gets its number among the records of the source."""
+        """The row's fields. A record with a source but no position gets the number of records of that source
+        that were read before."""
         position = chunk.position
         if chunk.source is not None:
             if position is None and KEY not in record.metadata:
@@ -136,7 +137,8 @@ class SideIndex:
         return Head(row, chunk.id, chunk.source, position, time)
 
     def _kept_position(self, chunk: Chunk) -> int | None:
-        """The position that a record with a source but no position got when it was first read; None: not yet read."""
+        """The position that a record with a source but no position got when it was first read; None: it
+        was not read before, or had no position or another source."""
         row = self.table.row_of(chunk.id)
         rows = self.snapshot.rows
         if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
@@ -203,10 +205,10 @@ class SideIndex:
         """Write the index to the directory, in place of an older one.
 
         Args:
-            made_of: What it belongs to: collection, embedder, dimension.
+            made_of: Identifies what the index was made from; `load` accepts the index only with an equal value.
 
         Raises:
-            OSError: If the disk refuses.
+            OSError: If a file cannot be written.
         """
         rows = self.snapshot.rows
         ids = [id if alive else "" for id, alive in zip(rows.ids[: len(rows)], rows.alive.tolist(), strict=True)]
@@ -219,7 +221,7 @@ class SideIndex:
         self._lexical.save(directory, Mark(len(rows)), rows.seq, self.table.sources, arrays, facts)
 
     def load(self, directory: Path, made_of: dict[str, str]) -> bool:
-        """Load a saved index; False: none of this collection, embedder and analyzer can be read."""
+        """Load a saved index; False: there is no readable one with this `made_of` and analyzer."""
         found = LexicalIndex.load(directory, self.analyzer, lambda mark: True)
         if found is None:
             return False

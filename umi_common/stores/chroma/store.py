@@ -42,8 +42,8 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
-"""More rows than any side index has. A version in `listing` is the row plus this for each time that the rows were
-numbered anew, because the collection was deleted and created again."""
+"""More rows than any side index has. A version in `listing` is the row plus this for each time that rows were numbered:
+at the opening, and whenever the collection was deleted and created again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class ChromaStatus:
 class ChromaStore(CollectionStore):
     """The chunks of a Chroma collection, searched by BM25 and by cosine. Thread-safe.
 
-    umi keeps a side index of terms, sources, positions and times, in memory or in a directory. It is updated when any
-    program writes to the collection: see docs/chroma.md. close() does not close the collection or its client.
+    umi keeps a side index of terms, sources, positions and times, in memory or in a directory. It is updated after any
+    program has written to the collection: see docs/chroma.md. close() does not close the collection or its client.
 
     Args:
         collection: Of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or any client with their interface, or the
@@ -134,7 +134,7 @@ class ChromaStore(CollectionStore):
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
         follower.open()
-        self._indexed = IndexedCollection(self._collection, side, vectors)  # last: nothing has failed
+        self._indexed = IndexedCollection(self._collection, side, vectors)  # last: an error above changes nothing
         self._made_of = made_of
         self._follower, self._model_checked = follower, checked
         if not saved and self._directory is not None:
@@ -142,7 +142,7 @@ class ChromaStore(CollectionStore):
             self.save()
 
     def _check_model(self) -> bool:
-        """Compare stored vectors with new ones of the same texts. Returns whether there was a record to compare.
+        """Compare stored vectors with new ones of the same texts. Returns whether the collection has a record.
 
         Raises:
             ReindexRequired: If another model made a stored vector.
@@ -172,12 +172,12 @@ class ChromaStore(CollectionStore):
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
-        if self._made_of["collection"] != self._collection.id:  # the vector store around it has deleted and created it
+        if self._made_of["collection"] != self._collection.id:  # the vector store has created its collection again
             with self._follower.lock:
                 if self._made_of["collection"] != self._collection.id:
                     self._begin()
         self._follower.follow(always=always)
-        if not self._model_checked and len(self._indexed.side):  # it was empty when it was opened
+        if not self._model_checked and len(self._indexed.side):  # the collection was empty until now
             self._model_checked = self._check_model()
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
@@ -187,7 +187,7 @@ class ChromaStore(CollectionStore):
 
         Raises:
             SearchUnavailable: If Chroma or the embedder fails and only the dense arm is asked.
-            InvalidVector: If a probe's vector has not the collection's dimension.
+            InvalidVector: If a probe's vector has another dimension than the collection.
         """
         self._check_open()
         traces = [RecallTrace() for _ in requests]
@@ -329,7 +329,7 @@ class ChromaStore(CollectionStore):
         )
 
     def save(self) -> None:
-        """Write the index to the directory, if there is one; if the disk refuses, warn and go on."""
+        """Write the index to the directory, if there is one; log a warning if it cannot be written."""
         if self._directory is None:
             return
         with self._follower.lock:

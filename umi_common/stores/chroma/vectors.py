@@ -13,10 +13,10 @@ from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.rows.rows import UNKNOWN
 
 CACHE_BYTES = 128_000_000
-"""Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
+"""A cache of more bytes is emptied before the next vectors are read: 83,000 vectors of 384 dimensions."""
 READ_AHEAD = 300
-"""If the collection's vectors fit into memory, so many further ones are read whenever one is missing. After some
-searches all are in memory, which takes less time than if each search read only its own."""
+"""Number of other vectors that are read whenever one is missing, if those of all rows fit into CACHE_BYTES.
+After some searches all are cached, which takes less time than if each search read only its own."""
 
 
 class CollectionVectors:
@@ -29,7 +29,7 @@ class CollectionVectors:
 
     def _clear(self) -> None:
         self._cached = (Growing(np.float32, self._dim), np.full(len(self._side.snapshot.rows) + 1, UNKNOWN, np.int64))
-        """Vectors, and for each row of the snapshot its slot, the row in these vectors."""
+        """Vectors, and for each row of the snapshot its slot: its index in these vectors, or UNKNOWN."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -43,19 +43,19 @@ class CollectionVectors:
             StoreUnavailable: If Chroma fails.
         """
         vectors, slots = self._cached
-        own = slots.take(rows, mode="clip")
-        if len(rows) and (own.min() == UNKNOWN or rows.max() >= len(slots)):
+        wanted = slots.take(rows, mode="clip")
+        if len(rows) and (wanted.min() == UNKNOWN or rows.max() >= len(slots)):
             with self._lock:
                 vectors, slots = self._with(distinct(rows))
-            own = slots.take(rows)
+            wanted = slots.take(rows)
         if not len(vectors.view):
-            return np.zeros((len(own), self._dim), dtype=np.float32)
-        taken = vectors.view.take(own, axis=0, mode="clip")
-        taken[own == UNKNOWN] = 0.0  # not cached: a record that is gone may come back
+            return np.zeros((len(wanted), self._dim), dtype=np.float32)
+        taken = vectors.view.take(wanted, axis=0, mode="clip")
+        taken[wanted == UNKNOWN] = 0.0  # not cached: a record that is gone may come back
         return taken
 
     def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
-        """The cache, after the rows that it lacked were read. `rows` rise."""
+        """The cache, after those of `rows` (distinct, rising) that it lacked were read."""
         if self._cached[0].view.nbytes > CACHE_BYTES:
             self._clear()
         vectors, slots = self._cached
@@ -69,9 +69,9 @@ class CollectionVectors:
             others = np.flatnonzero(alive[: len(slots)] & (slots[: len(alive)] == UNKNOWN))
             missing = distinct(np.concatenate([missing, others[:READ_AHEAD]]))
         ids = [self._side.snapshot.rows.ids[row] for row in missing.tolist()]
-        read, there = self._collection.vectors(ids, self._dim)
-        first, found = len(vectors.view), missing[there]
-        vectors.extend(unit_vectors(read[there]))
+        read, is_known = self._collection.vectors(ids, self._dim)
+        first, found = len(vectors.view), missing[is_known]
+        vectors.extend(unit_vectors(read[is_known]))
         slots[found] = np.arange(first, first + len(found))  # last: a reader that finds a slot also finds its vector
         self._cached = vectors, slots
         return self._cached

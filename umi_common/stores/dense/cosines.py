@@ -21,9 +21,9 @@ QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
 """Fewest rows for which the codes are read first: for one query, and for several, which share one pass over the floats.
 With fewer rows, the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
 EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
-"""Score of a row that may not be found, and a score below that of every other row."""
+"""Score of a row that may not be found, and a score below that of every row that may."""
 FEW = 8
-"""If at most one in this many rows is allowed, their vectors are copied first."""
+"""If at most one in this many rows is allowed, the vectors of these rows are copied and only they are compared."""
 GATHERED_AT_ONCE = 128
 """Vectors copied together; as many stay in a core's cache while all queries are compared with them."""
 

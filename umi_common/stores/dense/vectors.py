@@ -21,7 +21,11 @@ VECTORS = "vectors"
 
 
 class VectorRows:
-    """Unit rows, or rows of zeros, that start as the given (n, dim). One writer at a time; earlier views stay valid."""
+    """A growing array of rows of length 1, or of zeros. One writer at a time; earlier views stay valid.
+
+    Args:
+        vectors: (n, dim) the first rows.
+    """
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = Growing.holding(vectors)
@@ -38,12 +42,12 @@ class VectorRows:
             OSError, ValueError: If the files are missing or are not what was saved.
         """
         name, rows, dim = facts[VECTORS]
-        made = cls(np.zeros((0, dim), dtype=np.float32))
-        made._saved = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
-        made._vectors, codes = file.map_rows(directory, made._saved)
-        made.quantised = QuantisedRows.restored(codes, arrays["steps"], arrays["errors"])
-        made._present = Growing.copied(arrays["present"])
-        return made
+        restored = cls(np.zeros((0, dim), dtype=np.float32))
+        restored._saved = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
+        restored._vectors, codes = file.map_rows(directory, restored._saved)
+        restored.quantised = QuantisedRows.restored(codes, arrays["steps"], arrays["errors"])
+        restored._present = Growing.copied(arrays["present"])
+        return restored
 
     @property
     def view(self) -> Vectors:
@@ -65,7 +69,7 @@ class VectorRows:
         """Save the rows, and add to `facts` and `arrays` what `restored` reads; None: they are too few to be saved.
 
         Raises:
-            OSError: If the disk refuses; the rows of the last save stay valid.
+            OSError: If the files cannot be written; the rows of the last save stay valid.
         """
         vectors = self.view
         if len(vectors) < file.SAVED_FROM:
@@ -78,9 +82,9 @@ class VectorRows:
         return saved
 
     def use_saved(self, directory: Path, saved: SavedVectors | None) -> None:
-        """Continue with the files of a save whose facts and arrays were saved, too; older files are removed."""
+        """Map the files of a save after its facts and arrays were saved; remove older ones. None: nothing was saved."""
         if saved is not None:
             file.remove_others(directory, saved.name)
-            self._vectors, codes = file.map_rows(directory, saved, checked=False)  # with room for more
+            self._vectors, codes = file.map_rows(directory, saved, checked=False)  # the files have room for more rows
             self.quantised.continue_in(codes)
         self._saved = saved

@@ -1,4 +1,4 @@
-"""Status, verification and repair of an open store."""
+"""Status, verification, repair, rebuild and compaction of an open store."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Indexes:
         self.stale = False
         """A write was interrupted: the indexes may lack a commit, or hold a part of one."""
         self.building = False
-        """All indexes are being made again; meanwhile searches use the snapshot from before."""
+        """All indexes are being made again; until then searches use the previous snapshot."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
@@ -67,7 +67,7 @@ class Indexes:
         return self.snapshot.row_data.analyzer
 
     def load(self, *, fresh: bool = False) -> None:
-        """Read everything from the ledger; the lexical index from its file, unless `fresh` or the file is unusable."""
+        """Read the saved arrays, and later rows of the ledger; if `fresh` or they are unusable, all of the ledger."""
         with self.lock:
             made = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh)
             before: StoreSnapshot | None = getattr(self, "snapshot", None)
@@ -440,7 +440,7 @@ class Core:
         """Save the indexes, close the ledger and release the lock; a second call does nothing."""
         if self.closed or self.forked:
             return
-        # Each step is made even if one before it is interrupted: a lock that stays would keep all writers out.
+        # Each step runs even if an earlier one is interrupted: a lock that is not released would keep all writers out.
         with self.writing, ExitStack() as steps:
             self.closed = True
             if isinstance(self.embedder, CallableEmbedder):

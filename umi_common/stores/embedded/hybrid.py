@@ -123,7 +123,7 @@ class HybridStore(BaseStore):
         Raises:
             InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
             EmbedderError: The embedder failed. Nothing is written.
-            StoreFull: The disk refused the write. Nothing is written.
+            StoreFull: The disk is full, or cannot be written. Nothing is written.
         """
         return self._core.add(chunks, vectors, on_invalid=on_invalid, show_progress=show_progress)
 

@@ -1,7 +1,7 @@
 """One search of the store: the candidates of both arms as one pool; and search by BM25 alone.
 
-Each arm finds its best chunks. Their neighbours join them, and both arms then score all of them, so every row of the
-pool has a score from each arm.
+Each arm finds its best chunks. Their neighbours and the chunks that they refer to are added. Both arms then score all
+of these, so every row of the pool has a score from each arm.
 """
 
 from __future__ import annotations

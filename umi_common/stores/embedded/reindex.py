@@ -1,4 +1,4 @@
-"""Another embedder or analyzer for a closed store."""
+"""Change the embedder or the analyzer of a closed store."""
 
 from __future__ import annotations
 
@@ -68,4 +68,4 @@ def _embed_again(
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", embedder_settings(embedder).items())
-        ledger.record(connection, [b"embedder", embedder.name.encode()])  # as a commit, which other processes notice
+        ledger.record(connection, [b"embedder", embedder.name.encode()])  # a commit, so that other processes notice

@@ -62,7 +62,7 @@ class StoreSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one commit, or several in a row, changed in the ledger. The n appended chunks are aligned in all fields."""
+    """The changes of one commit, or of several successive ones. All fields about the n appended chunks are aligned."""
 
     mark: Mark
     """The last commit."""
@@ -268,7 +268,7 @@ class RowData:
     def save(self, *, always: bool) -> None:
         """Save all arrays if rows changed; unless `always`, only if a crash would cost a long rebuild.
 
-        If the disk refuses, a warning is logged.
+        If they cannot be saved, a warning is logged.
         """
         least = 1 if always else SAVE_EVERY + len(self.table) // 8
         if self._directory is None or self.lexical_fault is not None or self._unsaved < least:

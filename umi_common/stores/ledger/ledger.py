@@ -242,7 +242,7 @@ class Ledger:
         return log is not None and log.exists() and log.stat().st_size > 0
 
     def compact(self) -> None:
-        """Free the disk space of deleted rows, and clear the lists of deletions and commits."""
+        """Free the disk space of deleted rows, and forget the deletions and all commits but the last."""
         with self.transaction() as connection:
             connection.execute(HISTORY)
             connection.execute("DELETE FROM deletions")
@@ -377,7 +377,7 @@ class Ledger:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def count(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks, as the last write stored it."""
+        """Number of chunks that the last write stored in `meta`."""
         return self._number(connection, "count")
 
     def rows(self, connection: sqlite3.Connection) -> int:

@@ -158,8 +158,8 @@ class QueryTerms:
     weights: Sequence[float]
     """Weight of each, > 0: the sum over its occurrences in the query."""
     coverage: float
-    """Share of the idf of the query's distinct terms that the corpus knows, 0..1; 0 without terms. The idf of a term of
-    weight below 1 is multiplied by its weight."""
+    """Share of the idf of the query's distinct terms that belongs to the terms in the corpus, 0..1; 0 without terms.
+    The idf of a term of weight below 1 is multiplied by its weight."""
     floor: float
     """Added to the score of every matching document; 0 but for Plus."""
 

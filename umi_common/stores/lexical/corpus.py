@@ -31,7 +31,7 @@ SAMPLED = 4
 """To learn whether more than `most` living rows hold a term, its first SAMPLED * most postings are tested. Unless half
 of the rows are dead, that usually is enough, and its other postings need not be counted."""
 MERGE_RATIO = 4
-"""Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
+"""A larger segment is more than this many times the size of the next one, so their number grows logarithmically."""
 
 
 class RowArrays(NamedTuple):

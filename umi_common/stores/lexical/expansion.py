@@ -17,38 +17,39 @@ from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, word_forms
 from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
-"""A query of more terms is not sought in other spellings and forms: its other terms suffice."""
+"""Largest number of terms of a query that is also sought in other spellings, and of words of one sought in other forms.
+A longer query finds enough by its words as typed."""
 TYPO_LETTERS = range(5, 33)
-"""Numbers of letters of a word that may be mistyped."""
+"""Numbers of letters of the words that are taken as mistyped if no row holds them."""
 TYPO_TERMS_MAX = 5
-"""A word for which more terms may be meant is taken for none of them."""
+"""A word that is one edit away from more terms than this is not corrected."""
 TYPO_WEIGHT = 0.5
 """Factor on the weight of a term that may be meant by a mistyped word; below 1, because the word may be right."""
 FORM_WEIGHT = 0.5
-"""Factor on the weight of a word's other forms; below 1, so that a text that has it as it is typed comes first."""
+"""Factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryExpander:
-    """Expands queries to one corpus."""
+    """Expands queries for one corpus."""
 
     analyzer: Analyzer
-    """The index's."""
+    """Of the index."""
     analyzers: Sequence[Analyzer]
-    """Those of the living rows' languages, that of most rows first."""
+    """Of the languages of the living rows; that of most rows comes first."""
     corpus: Corpus
     spellings: Spellings
     idf: Callable[[int], float]
-    """The corpus's idf of a term that so many living rows hold."""
+    """From the number of living rows that hold a term to the idf of the term."""
 
     def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
         The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
         terms of one word in all languages and spellings count as one term: weight * idf of each is the word's weight
-        times the idf of the sum of their df. A word that no row holds also stands for the terms one edit away, times
-        `TYPO_WEIGHT`, and an English word for its other forms, times `FORM_WEIGHT`. Of a long query, the
-        `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in the other languages.
+        times the idf of the sum of their df. An English word that has other forms also stands for these, times
+        `FORM_WEIGHT`; any other word that no row holds for the terms one edit away, times `TYPO_WEIGHT`. Of a long
+        query, only the `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in the other languages.
         """
         first = self._first_analyzer(query)
         weights = first.weighted_terms(query, function_word_weight)
@@ -58,13 +59,13 @@ class QueryExpander:
             return weights
         words = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
         counts = self._counts(chain(*words.values(), forms))
-        unknown = [terms for term, terms in words.items() if term not in forms]
-        typed = self._add_spellings(query, unknown, counts) if len(weights) <= SPELLED_TERMS_MAX else set()
+        formless = [terms for term, terms in words.items() if term not in forms]
+        mistyped = self._add_spellings(query, formless, counts) if len(weights) <= SPELLED_TERMS_MAX else set()
         expanded = {term: weight for term, weight in weights.items() if term not in words}
         for term, terms in words.items():
-            for each, weight in self._weights_of_word(weights[term], terms, counts, typed).items():
+            for each, weight in self._weights_of_word(weights[term], terms, counts, mistyped).items():
                 expanded[each] = max(expanded.get(each, 0.0), weight)
-            if typed.issuperset(each for each in terms if counts[each]):
+            if mistyped.issuperset(each for each in terms if counts[each]):
                 expanded[term] = weights[term]  # no row holds the word as typed; its term lowers the coverage
         for term, others in forms.items():
             found = self._weights_of_forms(weights.get(term, 0.0), counts.get(term, 0), others)
@@ -98,23 +99,23 @@ class QueryExpander:
         return found
 
     def _weights_of_forms(self, weight: float, count: int, others: Sequence[str]) -> dict[str, float]:
-        """The weight of each other form of a word that a living row holds. Of a form rarer than the word as typed,
-        weight * idf is not larger than the word's, times `FORM_WEIGHT`.
+        """The weight of each other form of a word that a living row holds. If a row holds the word as typed, weight *
+        idf of a form is at most `FORM_WEIGHT` times that of the word.
 
         Args:
-            weight: Of the word.
-            count: Number of living rows that hold it.
+            weight: Of the word as typed.
+            count: Number of living rows that hold the word as typed.
         """
-        typed = self.idf(count) if count else np.inf
+        limit = self.idf(count) if count else np.inf
         alone = {each: self.idf(held) for each, held in self._counts(others).items() if held}
-        return {each: FORM_WEIGHT * weight * (min(1.0, typed / own) if own > 0 else 1.0) for each, own in alone.items()}
+        return {each: FORM_WEIGHT * weight * (min(1.0, limit / own) if own > 0 else 1.0) for each, own in alone.items()}
 
     def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:
         """Add to the terms of each word those that differ in accents alone; if no row holds any, those one edit away.
 
         Args:
-            words: The terms of each word; get the others.
-            counts: Number of living rows that hold each term; gets the numbers of the others.
+            words: The terms of each word; extended in place.
+            counts: Number of living rows that hold each term; extended in place.
 
         Returns:
             The terms one edit away that were added.
@@ -123,11 +124,11 @@ class QueryExpander:
         for terms in words:
             known = any(map(counts.__getitem__, terms))
             others: dict[str, int] = {}
-            if query.isascii() or not known:  # else a query with accents means them
+            if query.isascii() or not known:  # words of a query with accents are taken as they are, if a row holds them
                 others = self._counts(other for term in terms for other in self.spellings.others(term))
             if not known and not any(others.values()):
-                others |= (typed := self._one_edit_away(terms[0]))
-                mistyped.update(typed)
+                others |= (near := self._one_edit_away(terms[0]))
+                mistyped.update(near)
             terms += [other for other in others if other not in terms]
             counts |= others
         return mistyped

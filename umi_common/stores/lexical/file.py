@@ -1,4 +1,4 @@
-"""The lexical index on disk: `lexical/<number>`, one file behind checksums, opened by memory map.
+"""The lexical index on disk: `lexical/<number>`, one file that begins with its checksums, opened by memory map.
 
     prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, CRC-32 of these
     body     header (JSON: analyzer, mark of the ledger, names of sources, what the store keeps with the index, and each
@@ -86,7 +86,7 @@ def write(directory: Path, saved: Saved, fingerprint: str) -> None:
     """Write a file for the store in `directory`, then remove the older ones.
 
     Raises:
-        OSError: If the disk refuses; the older files stay.
+        OSError: If the file cannot be written; the older files stay.
     """
     assert len(saved.seqs) == saved.corpus.rows, "each row of an index has a sequence number"
     folder = directory / FOLDER
@@ -126,7 +126,7 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
         try:
             saved = read(folder / f"{number:08d}", fingerprint)
         except IndexUnavailable as error:
-            log.warning("%s; building the index anew", error)
+            log.warning("%s; an older file is used, or the index is built again", error)
             continue
         usable = saved is not None and saved.alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(saved.alive)
         if saved is not None and usable and belongs(saved.mark):

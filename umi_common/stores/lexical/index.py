@@ -112,7 +112,7 @@ class Snapshot:
 
 
 class LexicalIndex:
-    """BM25 over rows 0..n-1, n growing; a row once removed is never used again.
+    """BM25 over rows 0..n-1, n growing; the number of a removed row is never used again.
 
     Args:
         analyzer: Makes terms of texts and of queries.
@@ -182,7 +182,7 @@ class LexicalIndex:
             arrays, facts: What the store keeps with the index, see `file.Saved`.
 
         Raises:
-            OSError: If the disk refuses; an older file stays as it was.
+            OSError: If the file cannot be written; an older file stays as it was.
         """
         saved = file.Saved(self._snapshot.corpus, mark, seqs, sources, arrays, dict(facts))
         file.write(directory, saved, self.analyzer.fingerprint)

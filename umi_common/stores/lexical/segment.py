@@ -182,7 +182,7 @@ def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
 
 
 def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
-    """TermCounts >= 0 in the smallest unsigned type that holds them."""
+    """Counts >= 0 in the smallest unsigned type that holds them."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 
 

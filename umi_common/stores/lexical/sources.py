@@ -26,7 +26,8 @@ from umi_common.stores.lexical.bm25 import (
 )
 
 BINS = 4
-"""Bins, one for each pair of a term and a source, per posting: with more, sorting the postings is faster."""
+"""Largest number of bins (one for each pair of a term and a source) per posting; with more, sorting the postings is
+faster."""
 
 
 class SourceImpacts(NamedTuple):

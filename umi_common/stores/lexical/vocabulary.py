@@ -17,7 +17,7 @@ from umi_common.stores.lexical.languages import NOT_FOUND
 from umi_common.stores.lexical.spellings import Spellings
 
 LETTERS_KEPT = 200_000
-"""Characters of pieces whose terms are cached, for each language: some 20,000 pieces, 4 MB. A full cache is emptied."""
+"""Characters of pieces whose terms are cached, for each analyzer: some 20,000 pieces, 4 MB. A full cache is emptied."""
 TEXTS_A_STEP = 1_000
 """Texts cut into pieces in one step; so many fit into the processor's cache."""
 

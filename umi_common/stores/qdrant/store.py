@@ -226,7 +226,7 @@ class QdrantStore(CollectionStore):
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches; those that differ only in their probes share the round trips.
 
-        One round trip for up to 12 probes, and one for neighbours.
+        One round trip for up to 12 probes, and one for neighbours; more if an inexact filter leaves too few rows.
 
         Raises:
             SearchUnavailable: If the server fails, since it answers for both arms.

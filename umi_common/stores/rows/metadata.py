@@ -17,12 +17,12 @@ NO_VALUE = 0
 """Code of None: of a row that lacks the key, or holds None under it."""
 
 CACHED_MAX = 32
-"""Masks that are cached."""
+"""Largest number of masks that are cached."""
 
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that hold between values of one kind only."""
 KINDS_OF = 1_000
-"""Distinct values of a key whose kinds are looked at for a warning."""
+"""Largest number of distinct values of a key whose kinds a warning compares."""
 
 _PLAIN = frozenset({str, int, float})
 """Types that are their own `identity`; calling it would double the time of `add`."""
@@ -63,7 +63,7 @@ class MetadataColumns:
         self._rows = stop  # last: readers see rows only when all their codes are there
 
     def _encode(self, rows: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
-        """Rows and codes by key. Changes nothing that a reader or a failed call could see."""
+        """Rows and codes by key. New columns and new codes are not used by any row before `_Column.put`."""
         found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
         for row, metadata in zip(rows, metadatas, strict=True):
             for key, value in metadata.items():
@@ -170,7 +170,7 @@ class _Column:
 
 
 def _kinds(values: Iterable[MetadataValue]) -> set[str]:
-    """The kinds of values, and of the values in lists; None is of none."""
+    """The kinds of values, and of the values in lists; None has no kind."""
     kinds: set[str] = set()
     for value in values:
         if isinstance(value, (list, tuple)):
