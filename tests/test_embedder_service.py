@@ -247,7 +247,7 @@ def test_sixty_four_callers_share_a_rate_limit_and_every_query_gets_its_vector(r
 
 
 def test_sixty_four_threads_under_a_rate_limit_lose_no_vector():
-    model = RemoteModel(seconds=0.02, calls_per_second=100, failures=0.01, seed=3)
+    model = RemoteModel(seconds=0.02, calls_per_second=50, failures=0.01, seed=3)
     with store_of(model) as store, DualRetriever(store) as umi:
         modes = []
 

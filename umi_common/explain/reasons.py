@@ -15,7 +15,7 @@ LEFT_OUT = {
     "reranker": "dropped by the reranker",
     "total": "no tokens left in the budget",
     "source": "no tokens left for its source",
-    "chunk": "its beginning exceeds the limit per chunk",
+    "chunk": "no part of it fits the limit per chunk",
     "kind": "of a kind that the policy excludes",
 }
 """Reasons of `Suppressed` and `Dropped` in words; all others are words already."""
