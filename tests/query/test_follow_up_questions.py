@@ -23,6 +23,7 @@ TALK = ("Is the car insured?", "Yes, with Allianz.")
         "what did I tell them?",
         "how long is it valid if I\u2019m abroad?",
         "what\u2019s the price if it\u2019s new?",
+        "what does it say about 'best' effort?",
     ],
 )
 def test_a_question_about_what_was_said_before_is_searched_with_it(query):

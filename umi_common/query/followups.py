@@ -41,7 +41,7 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
     if not history or len(query) > FOLLOW_UP_CHARACTERS:
         return None
     words = [word.partition("'")[0] for word in _WORD.findall(query.replace("\u2019", "'"))]  # "it's": "it"
-    names = any(word[0].isupper() and word != "I" for word in words[1:])
+    names = any(word[:1].isupper() and word != "I" for word in words[1:])
     refers = not _REFERRING.isdisjoint(word.lower() for word in words[:_REFERRING_WITHIN])
     if names or not (refers or _LEADING.match(query.strip())):
         return None

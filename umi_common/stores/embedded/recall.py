@@ -138,15 +138,15 @@ def _search(
 
 
 def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
-    """Log once for each key of a filter that no chunk has, because it may be misspelt, and for each whose values are of
-    another kind than the filter compares, such as 2021 and "2021"."""
+    """Log once for each key of a filter that no chunk has, because it may be misspelt, and once for each pair of kinds
+    that the filter compares and no value under its key is of, such as "2021" and 2021."""
     columns = snapshot.row_data.columns()
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
         warn_once("filter", key, message, shown(key))
     for key, (asked, held) in columns.other_kinds(where).items():
         message = "a filter passes no chunk: it compares the key %s with %s, and the store holds %s under it"
-        warn_once("filter kind", key, message, shown(key), asked, held)
+        warn_once("filter", f"{asked}, not {held}", message, shown(key), asked, held)
 
 
 def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, search: TextSearch) -> list[DenseHits]:
