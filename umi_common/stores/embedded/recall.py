@@ -138,8 +138,8 @@ def _search(
 
 
 def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
-    """Log once for each key of a filter that no chunk has, because it may be misspelt. Log a key whose values are all of
-    another kind than the filter's, such as 2021 and "2021", once for each pair of kinds."""
+    """Log once for each key of a filter that no chunk has, because it may be misspelt. Log a key whose values are all
+    of another kind than the filter's, such as 2021 and "2021", once for each pair of kinds."""
     columns = snapshot.row_data.columns()
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
