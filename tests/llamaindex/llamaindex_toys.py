@@ -1,4 +1,4 @@
-"""Models that say what a test tells them, for engines and agents."""
+"""Models that say what a test tells them, for engines and agents; and the pages of a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LLMMetadata
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+
+
+def page_nodes(page: int) -> list[TextNode]:
+    """The two nodes of a page of a.pdf, which a reader gave as a document of its own."""
+    return [
+        TextNode(
+            id_=f"{page}/{start}",
+            text=f"Page {page} from {start}.",
+            metadata={"file_path": "a.pdf"},
+            start_char_idx=start,
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"page {page}")},
+        )
+        for start in (0, 400)
+    ]
 
 
 class AskingLLM(FunctionCallingLLM):

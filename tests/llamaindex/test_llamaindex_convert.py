@@ -18,6 +18,7 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
+from llamaindex_toys import page_nodes
 
 from umi_common.errors import InvalidChunk
 from umi_common.frameworks.records import PlaceKeys
@@ -79,17 +80,7 @@ def test_a_node_that_a_splitter_did_not_find_in_its_text_stands_behind_the_one_b
 
 
 def test_the_pages_of_one_file_follow_one_another_where_the_file_is_the_source():
-    pages = [
-        TextNode(
-            id_=f"{page}/{start}",
-            text=f"Page {page} from {start}.",
-            metadata={"file_path": "a.pdf"},
-            start_char_idx=start,
-            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"page {page}")},
-        )
-        for page in (1, 2, 3)
-        for start in (0, 400)
-    ]
+    pages = [node for page in (1, 2, 3) for node in page_nodes(page)]
     by_file = to_chunks(pages, PlaceKeys("file_path"), Counter())
     assert [chunk.position for chunk in by_file] == [0, 400, 401, 801, 802, 1202]
     assert [chunk.position for chunk in to_chunks(pages, KEYS, Counter())] == [0, 400] * 3  # each page is a source

@@ -15,6 +15,7 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
+from llamaindex_toys import page_nodes
 
 from umi_common.errors import (
     ConfigError,
@@ -543,16 +544,5 @@ def test_places_are_counted_anew_after_a_source_was_removed_and_go_on_in_another
 def test_pages_of_a_file_that_are_added_one_by_one_follow_one_another():
     with UmiVectorStore(source_key="file_path") as store:
         for page in (1, 2):
-            store.add(
-                [
-                    TextNode(
-                        id_=f"{page}/{start}",
-                        text=f"Page {page} from {start}.",
-                        metadata={"file_path": "a.pdf"},
-                        start_char_idx=start,
-                        relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"page {page}")},
-                    )
-                    for start in (0, 400)
-                ]
-            )
+            store.add(page_nodes(page))
         assert places(store) == {"1/0": 0, "1/400": 400, "2/0": 401, "2/400": 801}

@@ -270,10 +270,11 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
 
 
 def _checked_history(history: object) -> tuple[str, ...]:
-    messages = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
-    if isinstance(history, str) or not all(isinstance(message, str) for message in messages):
-        raise InputError("history: expected a list of strings, oldest first")
-    return messages
+    if isinstance(history, Iterable) and not isinstance(history, str):
+        messages = tuple(history)
+        if all(isinstance(message, str) for message in messages):
+            return messages
+    raise InputError("history: expected a list of strings, oldest first")
 
 
 def _checked_vector(vector: object) -> Vectors | None:

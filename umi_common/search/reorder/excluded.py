@@ -17,8 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import numpy as np
-
 from umi_common.pool import Pool
 from umi_common.query.questions import EXCEPT, Exclusion
 from umi_common.search.rank import RankedPool
@@ -68,7 +66,7 @@ def reorder_excluded(
         found = [frozenset(terms_of(text)) for text in texts]
         held, lacks = [wanted & own for own in found], [unwanted - own for own in found]
         scores = ranked.scores[rows]
-        least = SCORE * scores if exclusion.kept else np.zeros(len(rows))
+        least = scores * (SCORE if exclusion.kept else 0.0)
 
         def passes(one: int, other: int) -> bool:
             return lacks[one] > lacks[other] and held[one] >= held[other] and bool(scores[one] >= least[other])

@@ -283,7 +283,7 @@ def reorder_by_lookup(
             return ranked
         own = ranked.scores[rows]
         holding = identifiers > 0
-        identified = own.max() * (holding @ (1.0 - holding.mean(axis=0)))
+        identified = own.max(initial=0.0) * (holding @ (1.0 - holding.mean(axis=0)))
         return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
 
 
