@@ -83,6 +83,7 @@ def test_when_the_embedder_hangs_the_lexical_arm_answers_in_time_and_the_result_
             assert result.ids[0] == "c3"
             assert result.mode == "text"
             (loss,) = result.degraded
+            assert loss.reason == f"no reply within {SECONDS} s (recall.embedder_timeout_seconds)"
             assert loss.part == "embedder"
             assert loss.consequence == "searched with the lexical arm alone"
 

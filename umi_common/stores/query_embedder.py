@@ -220,8 +220,9 @@ def _outcome_of(job: _Job, seconds: float) -> Any:
     if isinstance(outcome, TooManyCalls):
         raise EmbedderError(str(outcome))
     if isinstance(outcome, DeadlineExceeded):
-        last = "" if job.state.last is None else f", {type(job.state.last).__name__} before"
-        raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){last}")
+        last = job.state.last
+        before = "" if last is None or last is outcome else f", {type(last).__name__} before"
+        raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){before}")
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
