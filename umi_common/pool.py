@@ -118,6 +118,8 @@ class Pool:
     mentioning: Floats
     """(n,) 0..1, for a chunk whose text holds the name of a chunk in `named`, and more of the query's terms than that
     one: the value of that one in `named`."""
+    unscored: Bools
+    """(n,) whether the store did not score the row: only extra arms found it."""
     background: Background | None = None
     """The cosines of the queries over the corpus or a sample of it; None: not known."""
     mode: str = "hybrid"
@@ -257,6 +259,7 @@ class Pool:
             for name, array in ((name, getattr(self, name)) for name in PER_ROW)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
+        wider["unscored"] = np.concatenate([self.unscored, np.ones(more, dtype=np.bool_)])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
         wider["extra"] = {name: np.pad(scores, (0, more)) for name, scores in self.extra.items()}
         all_ids = (*self.ids, *ids)
@@ -302,6 +305,7 @@ POOL_ARRAYS: Mapping[str, tuple[str, Any]] = {
     "version": ("n", 0),
     "named": ("n", 0.0),
     "mentioning": ("n", 0.0),
+    "unscored": ("n", False),
 }
 """Every array: its shape, where "Vn" is (V, n), "n0" is (n, 0) or (n, dim) and "V0" the same for V; and the value that
 `Pool.of` fills it with if it is left out, None: computed from others."""

@@ -37,8 +37,8 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
         finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which is returned unchanged.
         name: The arm's name in reasons and in `degraded`; None: the name of its class.
         weight: >= 0, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). With
-            `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm. A finder over other
-            documents than the store's needs 1.0, else they come behind the store's own.
+            `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm. It counts double, up
+            to the sum of both, for a document that the store does not hold.
         keys: Metadata keys of source, position and time, for documents that umi's store does not hold.
 
     Raises:

@@ -42,8 +42,8 @@ def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float =
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
         name: Name of the arm in signals and in `degraded`; None: the name of its class.
-        weight: >= 0; weight in the fusion, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). An
-            arm over other texts than the store's needs 1.0, else they come behind the store's own.
+        weight: >= 0; weight in the fusion, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). It
+            counts double, up to the sum of both, for a node that the store does not hold.
         keys: Metadata keys of source, position and time, for nodes that umi's store does not hold.
 
     Raises:

@@ -106,6 +106,20 @@ async def test_a_chunk_that_the_store_lacks_is_carried_along(store):
     assert signals_of(result, "web-1")["web"] == (1, 1.0)
 
 
+@pytest.mark.parametrize("method", ["convex", "rrf"])
+async def test_an_arm_of_default_weight_brings_its_best_among_the_first_though_the_store_lacks_it(store, method):
+    stranger = Chunk("web-1", "ripe pears for sale")
+    result = await both(made(store, arm((stranger, 1.0)), fusion={"method": method}), "red apples")
+    assert "web-1" in result.ids[:2] and "apple" in result.ids[:2]
+
+
+@pytest.mark.parametrize(("weight", "expected"), [(0.1, 0.2), (0.4, 0.8), (0.5, 1.0), (0.9, 1.0), (1.0, 1.0)])
+async def test_what_the_store_lacks_gets_double_the_arms_weight_up_to_the_stores(store, weight, expected):
+    stranger = Chunk("web-1", "ripe pears for sale")
+    result = await both(made(store, arm((stranger, 1.0), weight=weight)), "red apples")
+    assert {hit.chunk.id: hit.stages["fused"] for hit in result}["web-1"] == pytest.approx(expected, abs=0.02)
+
+
 async def test_carried_chunks_are_found_even_where_the_store_is_empty():
     with HybridStore.open(embedder=HashEmbedder(64)) as empty:
         result = await both(made(empty, arm((Chunk("web-1", "red apples on sale"), 1.0))), "red apples")

@@ -257,15 +257,22 @@ def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) ->
 def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], config: FusionConfig) -> Floats:
     """Add the pool's extra arms to the fused scores of the store's arms. An arm adds 0 to a row that it did not find.
 
-    rrf: score(row) = fused(row) + sum_a w[a] / (k + rank_a(row))
-    convex: score(row) = m(row) / max m, where m(row) = o * fused(row) / max fused + sum_a w[a] * arm_a(row) / max arm_a
-    and o is the sum of the weights of those of the store's arms that answered.
+    rrf: score(row) = fused(row) + sum_a w[a, row] / (k + rank_a(row))
+    convex: score(row) = m(row) / max m,
+        where m(row) = o * fused(row) / max fused + sum_a w[a, row] * arm_a(row) / max arm_a
+
+    o is the sum of the weights of those of the store's arms that answered. w[a, row] is the arm's weight w; or, for a
+    row that the store did not score, so that only an extra arm adds to it, 2 w up to o, and at least w.
     """
     if missing := pool.extra.keys() - weights.keys():
         raise ConfigError(f"no weight for the extra arms {sorted(missing)}; give one for each in arm_weights")
-    each = [weights[name] for name in pool.extra]
+    store_weight, found = sum(_store_arm_weights(pool, config)), np.stack(list(pool.extra.values()))
+    _shares([store_weight, *(weights[name] for name in pool.extra)], len(found) + 1)
+    given = np.array([[weights[name]] for name in pool.extra])
+    alone = np.maximum(given, np.minimum(2.0 * given, store_weight))
+    each = np.where(pool.unscored, alone, given)
     if config.method == "rrf":
-        found = np.stack(list(pool.extra.values()))
-        return scores + rrf(ranked(found, found > 0), each, k=config.rrf_k)
-    store_weight = sum(_store_arm_weights(pool, config))
-    return by_best(mix([by_best(arm) for arm in (scores, *pool.extra.values())], [store_weight, *each]))
+        ranks = ranked(found, found > 0)
+        added: Floats = np.sum(each * (ranks != NOT_RANKED) / (config.rrf_k + ranks), axis=0)
+        return scores + added
+    return by_best(store_weight * by_best(scores) + np.sum(each * by_best(found), axis=0))

@@ -42,8 +42,8 @@ class Arm:
     Args:
         name: The arm's name in signals and degradations; neither "lexical" nor "dense".
         search: May block; called from many threads at once.
-        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. An arm over chunks that the
-            store does not hold needs the sum of both, 1.0, else they come behind the store's own.
+        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. It counts double, up to the sum
+            of both, for a chunk that the store does not hold: no arm of the store can add to its score.
         asearch: `search` for event loops; None: `search` runs in a thread.
 
     Raises:
