@@ -18,10 +18,7 @@ def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[
     """
     order: list[int] = []
     for new in range(count):
-        at = len(order)
-        while at and passes(new, order[at - 1]):
-            at -= 1
-        order.insert(at, new)
+        order.insert(next((at for at, other in enumerate(order) if passes(new, other)), len(order)), new)
     return order
 
 
