@@ -67,11 +67,11 @@ def test_a_quotation_with_one_wrong_word_finds_its_text():
         ("the cat sat on the mat", "on the mat the cat sat", 0.0),
         ("why has the old grey cat of my aunt sat on the mat", "a cat sat on the mat", 0.0),
         ("what is it that we had", "what is it that we had", 0.0),
-        ("Le café était fermé", "LE CAFE\u0301 E\u0301TAIT FERME\u0301 hier", 1.0),
+        ("Le café était fermé hier", "LE CAFE\u0301 E\u0301TAIT FERME\u0301 hier", 1.0),
         ("one two", "one two", 0.0),
         ("flow in the old attic", "Load in the old attic: 283", 0.0),
         ("sugar in red wine vinegar", "red wine vinegar", 0.0),
-        ("red wine vinegar", "red wine vinegar", 1.0),
+        ("red wine vinegar", "red wine vinegar", 0.0),  # `lookup` raises it
     ],
 )
 def test_the_share_of_a_query_that_a_text_holds_in_runs_of_three_words(query, text, share):

@@ -1,7 +1,7 @@
 """Raise the candidates that hold runs of the query's words as they stand there: a quotation, an error message.
 
     r(i) = words in the runs of the query's words that candidate i holds, in the query's order / words of the query;
-           0 if these are fewer than `HELD_MIN` words and not all, or less than `SHARE_MIN`
+           0 if these are fewer than `HELD_MIN` words, or less than `SHARE_MIN`
     s = the share of candidates with r(i) = 0
     final(i) = score(i) * (1 + weight * s * r(i)) if s > `OTHERS_MIN`, else score(i)
 
@@ -111,7 +111,7 @@ class WordRuns:
         self._matcher.set_seq1(words)
         held = sum(size for _, at, size in self._matcher.get_matching_blocks() if self._counts(at, size))
         share = held / len(self.words)
-        return share if share >= SHARE_MIN and (held >= HELD_MIN or share == 1) else 0.0
+        return share if share >= SHARE_MIN and held >= HELD_MIN else 0.0
 
     def _counts(self, at: int, size: int) -> bool:
         return size >= RUN_WORDS_MIN and _tells(self.words[at : at + size])
