@@ -19,7 +19,7 @@ from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import MEASURES, Step, decided, in_words, steps
-from umi_common.explain.texts import escaped, place
+from umi_common.explain.texts import escaped, hit_count, place
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 
@@ -61,7 +61,7 @@ def to_page(
 
 def _body(result: SearchResult, context: AssembledContext | None) -> str:
     words = QueryWords.of(result)
-    facts = ["1 hit" if len(result) == 1 else f"{len(result)} hits", escaped(result.mode), _times(result)]
+    facts = [hit_count(result), escaped(result.mode), _times(result)]
     facts.append("deep search" if result.deep_search_used else "no deep search")
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
