@@ -17,7 +17,6 @@ Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
     comparison    the results: rows, significance, failures, tables
     metrics       metrics of a ranked list: relevance, diversity, duplication; latency
     significance  confidence intervals and paired tests
-    answering     how well a number separates answerable questions from others; calibration
     tune          searches for the best settings; splits into training and held-out groups
     plots         figures; _figure imports matplotlib
 """
