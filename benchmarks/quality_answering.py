@@ -1,4 +1,4 @@
-"""How well a number, such as the relevance of the first hit, separates answerable questions from others; its calibration."""
+"""How well a number, such as the relevance of the best hit, separates answerable questions from others; calibration."""
 
 from __future__ import annotations
 

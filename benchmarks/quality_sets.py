@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import random
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from umi_common import Chunk
 from umi_common.embedders import default_embedder
 from umi_common.evaluation import Dataset, load_beir, load_conversations, load_haystacks, load_vectors
 from umi_common.protocols import Embedder
-from umi_common.sim import CassetteLLM
+from umi_common.sim import ScriptedLLM
 
 MINILM = "minilm"
 DEFAULT = "default"
@@ -74,17 +77,57 @@ def load_collection(data: Path, name: str, encoder: str) -> Collection | None:
 
 def shuffled(collection: Collection, *, across_sources: bool = False) -> Collection:
     """The same set with positions, and across sources also sources, that carry nothing."""
-    dealt = [dataset.with_shuffled_positions(1, across_sources=across_sources) for dataset in collection.datasets]
+    dealt = [with_shuffled_positions(dataset, 1, across_sources=across_sources) for dataset in collection.datasets]
     return replace(collection, datasets=dealt).called("shuffled across" if across_sources else "shuffled")
 
 
-def recorded_rewriter(data: Path, name: str) -> CassetteLLM | None:
+def with_shuffled_positions(dataset: Dataset, seed: int = 0, *, across_sources: bool = False) -> Dataset:
+    """The same documents with shuffled positions, so that their order holds no information.
+
+    Args:
+        seed: Same seed, same order.
+        across_sources: Shuffle the sources too; their number and lengths stay. False: shuffle within each source.
+    """
+    rng, positioned = random.Random(seed), [chunk for chunk in dataset.chunks if chunk.position is not None]
+    free: dict[str | None, list[tuple[str | None, int | None]]] = defaultdict(list)
+    for chunk in positioned:
+        free[None if across_sources else chunk.source].append((chunk.source, chunk.position))
+    for places in free.values():
+        rng.shuffle(places)
+    moved: dict[str, Chunk] = {}
+    for chunk in positioned:
+        source, position = free[None if across_sources else chunk.source].pop()
+        moved[chunk.id] = replace(chunk, source=source, position=position)
+    return replace(dataset, chunks=tuple(moved.get(chunk.id, chunk) for chunk in dataset.chunks))
+
+
+def recorded_rewriter(data: Path, name: str) -> ScriptedLLM | None:
     """An LLM that answers from the recorded rewrites of a set; None where there are none."""
     path = data / "rewrites" / f"{name}.jsonl"
     if not path.exists():
         return None
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return CassetteLLM.from_pairs({record["q"]: record["v"] for record in records})
+    return ScriptedLLM(by_query({record["q"]: record["v"] for record in records}))
+
+
+def by_query(variations: Mapping[str, Sequence[str]]) -> Callable[[str], Sequence[str]]:
+    """A function from a prompt to the variations of its query.
+
+    The query is a whole line of the prompt, or follows a label ("Query: ..."). The last line that is a key of
+    `variations` counts, because earlier lines are messages of the conversation.
+
+    Raises:
+        LookupError: If no line is a key.
+    """
+
+    def reply(prompt: str) -> Sequence[str]:
+        for line in reversed(prompt.splitlines()):
+            for part in (line.strip(), line.partition(": ")[2].strip()):
+                if part in variations:
+                    return variations[part]
+        raise LookupError("no line of the prompt is a recorded query")
+
+    return reply
 
 
 def _without_history(dataset: Dataset) -> Dataset:

@@ -12,6 +12,7 @@ from langchain_core.retrievers import BaseRetriever as LangChainRetriever
 from llama_index.core.retrievers import BaseRetriever as LlamaIndexRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from benchmarks.quality_sets import with_shuffled_positions
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation import Answer, compare
@@ -219,7 +220,7 @@ def test_a_line_torn_by_a_kill_is_run_again(run, tmp_path):
 def test_a_changed_dataset_name_or_depth_is_run_again(run, tmp_path):
     path, flaky = tmp_path / "runs.jsonl", Flaky(break_at=0)
     run({"mine": flaky}, resume=path)
-    run({"mine": flaky}, toy().with_shuffled_positions(1), resume=path)
+    run({"mine": flaky}, with_shuffled_positions(toy(), 1), resume=path)
     run({"other name": flaky}, resume=path)
     run({"mine": flaky}, resume=path, depth=50)
     assert flaky.asked == 8

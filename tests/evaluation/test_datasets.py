@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from evaluation_toys import DATA, toy, write_lines
 
+from benchmarks.quality_sets import with_shuffled_positions
 from umi_common import Chunk
 from umi_common.errors import DatasetError, EmbedderError, InputError, InvalidVector
 from umi_common.evaluation import (
@@ -181,22 +182,22 @@ def test_a_byte_order_mark_is_no_part_of_the_data(beir):
 
 def test_shuffled_positions_keep_every_source_its_own_positions():
     dataset = toy()
-    shuffled = dataset.with_shuffled_positions(seed=3)
+    shuffled = with_shuffled_positions(dataset, seed=3)
     assert sorted(c.position for c in shuffled.chunks) == [0, 1, 2, 3, 4]
     assert [c.position for c in shuffled.chunks] != [0, 1, 2, 3, 4]
     assert [c.text for c in shuffled.chunks] == [c.text for c in dataset.chunks]
-    assert shuffled.chunks == dataset.with_shuffled_positions(seed=3).chunks
+    assert shuffled.chunks == with_shuffled_positions(dataset, seed=3).chunks
 
 
 def test_positions_shuffled_inside_sources_leave_every_document_in_its_own():
-    dataset = two_sources().with_shuffled_positions(seed=1)
+    dataset = with_shuffled_positions(two_sources(), seed=1)
     assert [c.source for c in dataset.chunks] == [c.source for c in two_sources().chunks]
     for source in ("left", "right"):
         assert sorted(c.position for c in dataset.chunks if c.source == source) == list(range(6))
 
 
 def test_positions_shuffled_across_sources_mix_them_and_keep_their_sizes():
-    dataset = two_sources().with_shuffled_positions(seed=1, across_sources=True)
+    dataset = with_shuffled_positions(two_sources(), seed=1, across_sources=True)
     assert [c.source for c in dataset.chunks] != [c.source for c in two_sources().chunks]
     assert sorted((c.source, c.position) for c in dataset.chunks) == [
         (s, p) for s in ("left", "right") for p in range(6)
@@ -205,7 +206,7 @@ def test_positions_shuffled_across_sources_mix_them_and_keep_their_sizes():
 
 def test_shuffling_leaves_documents_without_a_position_alone():
     dataset = Dataset("s", "g", (Chunk("a", "x"), Chunk("b", "y", source="z")), (), {})
-    assert dataset.with_shuffled_positions().chunks == dataset.chunks
+    assert with_shuffled_positions(dataset).chunks == dataset.chunks
 
 
 def two_sources() -> Dataset:

@@ -8,18 +8,16 @@ All are deterministic and need no network.
     clock = VirtualClock()                                      # DualRetriever(store, clock=clock)
     clock.run(umi.asearch("..."))                               # sleeps and timeouts take virtual time only
     embedder = FaultyEmbedder(HashEmbedder(), fail_on="poison")
-    encoder = SimSparseFunction({"pet": {"cat": 2.0}})          # texts -> [{term: weight}], for a SparseArm
     model = RemoteModel(seconds=0.2, calls_per_second=20, failures=0.01)   # a paid embedding service
 """
 
 from __future__ import annotations
 
 from umi_common.sim.clock import VirtualClock
-from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder, TranslatingEmbedder
+from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.sim.faults import FAULTS, FaultyLLM, SimulatedFault
 from umi_common.sim.llms import CassetteLLM, CassetteMiss, ScriptedLLM, SimLLM
 from umi_common.sim.remote import RateLimited, RemoteModel, ServiceDown
-from umi_common.sim.sparse import SimSparseEncoder, SimSparseFunction, SimSparseTextEmbedding
 
 __all__ = [
     "FAULTS",
@@ -34,10 +32,6 @@ __all__ = [
     "ScriptedLLM",
     "ServiceDown",
     "SimLLM",
-    "SimSparseEncoder",
-    "SimSparseFunction",
-    "SimSparseTextEmbedding",
     "SimulatedFault",
-    "TranslatingEmbedder",
     "VirtualClock",
 ]

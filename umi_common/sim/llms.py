@@ -89,16 +89,6 @@ class CassetteLLM:
         self._lock = threading.Lock()
         self.name = f"cassette/{getattr(llm, 'name', 'replay')}"
         self._replies = {} if self._path is None else _read_cassette(self._path)
-        self._by_query = False
-
-    @classmethod
-    def from_pairs(cls, pairs: Mapping[str, Sequence[str]] | Iterable[tuple[str, Sequence[str]]]) -> CassetteLLM:
-        """A cassette of (query, variations) pairs: answers any prompt that contains one of the queries."""
-        cassette = cls(None)
-        cassette.name = "cassette/pairs"
-        cassette._replies = {query: json.dumps(list(variations)) for query, variations in dict(pairs).items()}
-        cassette._by_query = True
-        return cassette
 
     def __len__(self) -> int:
         return len(self._replies)
@@ -109,7 +99,7 @@ class CassetteLLM:
         Raises:
             CassetteMiss: If there is no recorded reply and no LLM.
         """
-        recorded = self._recorded(prompt)
+        recorded = self._replies.get(prompt)
         if recorded is not None:
             return recorded
         if self._llm is None:
@@ -120,27 +110,13 @@ class CassetteLLM:
         """`complete` on an event loop; an LLM without `acomplete` is called in a thread."""
         if self._llm is None:
             return self.complete(prompt)
-        recorded = self._recorded(prompt)
+        recorded = self._replies.get(prompt)
         if recorded is not None:
             return recorded
         acomplete = getattr(self._llm, "acomplete", None)
         if acomplete is None:
             return self._record(prompt, await asyncio.to_thread(self._llm.complete, prompt))
         return self._record(prompt, await acomplete(prompt))
-
-    def _recorded(self, prompt: str) -> str | None:
-        if not self._by_query:
-            return self._replies.get(prompt)
-        # A query is a whole line, or follows a label ("Query: ..."). The last line that is a recorded query counts,
-        # because earlier lines are messages of the conversation.
-        for line in reversed(prompt.splitlines()):
-            for part in (line.strip(), line.partition(": ")[2].strip()):
-                if part in self._replies:
-                    return self._replies[part]
-        try:
-            return self._replies[_longest_key(prompt, self._replies)]
-        except LookupError:
-            return None
 
     def _record(self, prompt: str, reply: str) -> str:
         with self._lock:
