@@ -45,38 +45,29 @@ PLAIN = Keys(source=None, event_time=None)
 
 
 def load_beir(
-    folder: str | Path,
-    *,
-    name: str | None = None,
-    keys: Keys = PLAIN,
-    default_source: str | None = None,
-    queries: str = QUERIES,
-    qrels: str | None = None,
+    folder: str | Path, *, name: str | None = None, keys: Keys = PLAIN, default_source: str | None = None
 ) -> Dataset:
     """A BEIR folder as one dataset; a document's text is `title + ". " + text` if it has a title.
 
     Documents without text are left out; if they are judged relevant, they count as missed.
 
     Args:
-        folder: Holds `corpus.jsonl` and, by default, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
+        folder: Holds `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
         name: The collection's name; None: the folder's. The group is always the folder's name.
         keys: Metadata keys of source, position and times; by default documents have none of these.
         default_source: Source of documents whose metadata names none.
-        queries: File name of the questions, relative to the folder; for another split e.g. "dev/queries.jsonl".
-        qrels: File name of the judgements; None: `qrels.tsv`, else `qrels/test.tsv`.
 
     Raises:
         DatasetError: If a file is missing or malformed; names file and line.
     """
     home = Path(folder)
-    if qrels is None:
-        qrels = QRELS if (home / QRELS).exists() or not (home / QRELS_OF_BEIR).exists() else QRELS_OF_BEIR
+    qrels = QRELS_OF_BEIR if not (home / QRELS).exists() and (home / QRELS_OF_BEIR).exists() else QRELS
     documents = list(read_records(home / CORPUS))
     if not documents:
         raise DatasetError(f"{home / CORPUS} holds no document")
     chunks = chunks_from([document for document in documents if not document.is_blank], keys, default_source)
     blank = tuple(row for row, document in enumerate(documents) if document.is_blank)
-    asked = tuple(record.query(keys) for record in read_records(home / queries))
+    asked = tuple(record.query(keys) for record in read_records(home / QUERIES))
     judgements = _read_judgements(home / qrels, {query.id for query in asked}, {each.text("_id") for each in documents})
     group = home.resolve().name
     return Dataset(group if name is None else name, group, chunks, asked, judgements, blank)
