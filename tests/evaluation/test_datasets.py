@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 from evaluation_toys import DATA, toy, write_lines
 
-from benchmarks.quality_sets import with_shuffled_positions
+from benchmarks.quality_sets import PrecomputedEmbedder, load_vectors, with_shuffled_positions
 from umi_common import Chunk
 from umi_common.errors import DatasetError, EmbedderError, InputError, InvalidVector
 from umi_common.evaluation import (
     Dataset,
     Keys,
-    PrecomputedEmbedder,
     Query,
     load_beir,
     load_conversations,
     load_folder,
     load_haystacks,
-    load_vectors,
 )
 
 UTC = timezone.utc
