@@ -51,7 +51,7 @@ def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", nam
     for record in read_records(home / QUERIES):
         if record.metadata.get("abstention"):
             continue
-        dataset = _question(home, set_name, record.query(Keys()), granularity)
+        dataset = _question(home, set_name, record.query(), granularity)
         if dataset.judged:
             datasets.append(dataset)
     return datasets
