@@ -77,8 +77,8 @@ class ThreadLimiter(Executor):
         If it is cancelled on an event loop, the function continues in its thread and its outcome is dropped.
 
         Args:
-            afunction: Awaited on an event loop in place of `function`. None, or if it raises NotImplementedError, as
-                subclasses of a framework's base class without async code do: `function` is called.
+            afunction: Awaited on an event loop in place of `function`. `function` is called if it is None, or if it
+                raises NotImplementedError, as frameworks' base classes do for a subclass without async code.
         """
 
         async def arun() -> T:

@@ -182,9 +182,9 @@ def _strings_of(reply: str) -> list[str] | None:
 
 
 def _elements(answer: str) -> list[str]:
-    """The texts of `<query>...</query>` and the like, of the name that is there most often; [] if other text is there.
+    """The texts of XML elements, such as `<query>...</query>`, of the most frequent name.
 
-    Lines that end with a colon are no other text.
+    [] if there is text outside of elements, other than lines that end with a colon.
     """
     others = _TAG.sub("", _ELEMENT.sub("", answer)).splitlines()
     if any(line.strip() and not line.rstrip().endswith(":") for line in others):
