@@ -16,7 +16,7 @@ from pathlib import Path
 from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.errors import InputError
 from umi_common.explain import bars
-from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
+from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import MEASURES, Step, decided, in_words, steps
 from umi_common.explain.texts import escaped, hit_count, place
@@ -152,13 +152,12 @@ def _table(caption: str, rows: str) -> str:
 
 
 def _flow_section(result: SearchResult) -> str:
-    """The picture of ranks and its table."""
+    """The picture of ranks."""
     picture = flow_picture(result)
     if not picture:
         return ""
-    some = f"<p class='why'>The first {HITS_SHOWN}; the table holds all.</p>" if len(result) > HITS_SHOWN else ""
-    table = f"<details><summary>The ranks as a table</summary>{_scroll('Ranks', flow_table(result))}</details>"
-    return _section("flow", "How each hit got its rank", some + _scroll("Rank flow", picture) + table)
+    some = f"<p class='why'>The first {HITS_SHOWN} hits.</p>" if len(result) > HITS_SHOWN else ""
+    return _section("flow", "How each hit got its rank", some + _scroll("Rank flow", picture))
 
 
 def _searched_section(result: SearchResult) -> str:
