@@ -73,7 +73,7 @@ class Failure:
     arms: Mapping[str, int | None]
     """Rank in each arm of the system, where known; None: not in that arm's list."""
     elsewhere: Mapping[str, int | None]
-    """By each other system in the comparison, the rank in its list; None: not within the depth."""
+    """Rank in the list of each other system of the comparison, by system; None: not within the depth."""
 
 
 class SystemComparison:
