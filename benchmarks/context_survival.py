@@ -25,7 +25,8 @@ EVERY = 12
 
 def survival(data: Path, *, totals: Sequence[int], limit: int = 100) -> dict[str, Any]:
     """Mean share of a question's gold turns that is in the context, over LoCoMo dev."""
-    from umi_common.evaluation import load_conversations, load_vectors
+    from benchmarks.quality_sets import load_vectors
+    from umi_common.evaluation import load_conversations
 
     if not (data / "locomo").is_dir():
         print(f"locomo: the evaluation data is not there ({data}); nothing measured")

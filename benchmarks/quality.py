@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from quality_answering import plot_reliability
 from quality_bars import DENSE, LEXICAL, NO_ADAPTIVE, NO_NEIGHBOURS, NO_WHEN, UMI, all_bars
 from quality_peers import PACKAGES, importable_peers
 from quality_relevance import measure
@@ -34,7 +35,7 @@ from quality_sets import (
 
 from umi_common import UmiConfig
 from umi_common.evaluation import SystemComparison, UmiSystem, arm, compare, holm, paired_randomisation
-from umi_common.evaluation.plots import plot_llm_calls, plot_reliability
+from umi_common.evaluation.plots import plot_llm_calls
 from umi_common.evaluation.systems import System
 
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"

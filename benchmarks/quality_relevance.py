@@ -14,12 +14,12 @@ from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
+from quality_answering import auroc, coverage_at, reliability
 from quality_sets import Collection
 
 from umi_common import DualRetriever, HybridStore
 from umi_common.config import RecallConfig
 from umi_common.evaluation import Dataset, Query
-from umi_common.evaluation.answering import auroc, coverage_at, reliability
 from umi_common.protocols import Embedder, Probe
 from umi_common.ranking.evidence import arm_evidence, min_max
 

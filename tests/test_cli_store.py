@@ -202,6 +202,8 @@ def test_search_says_when_no_hit_is_likely_to_answer(store):
 def test_explain_writes_a_page_with_the_packed_context(store, tmp_path):
     shown = run("explain", "--html", tmp_path / "why.html", "boiler", "--store", store)
     assert shown.output == f"4 hits; open {tmp_path / 'why.html'} in a browser\n"
+    one = run("explain", "--html", tmp_path / "why.html", "boiler", "--store", store, "--limit", "1")
+    assert one.output.startswith("1 hit; open ")
     page = (tmp_path / "why.html").read_text()
     assert page.startswith("<!doctype html>")
     assert "of 2000 tokens" in page

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.quality_sets import load_vectors
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.cli import app
 from umi_common.embedders import as_embedder
 from umi_common.embedders.minilm import RUN_TOKENS, _batches
 from umi_common.errors import ConfigError, EmbedderError, MissingExtra, ReindexRequired, StoreLocked
-from umi_common.evaluation import load_beir, load_conversations, load_vectors
+from umi_common.evaluation import load_beir, load_conversations
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 NAME = "minilm/all-MiniLM-L6-v2-int8"

@@ -51,7 +51,7 @@ class AnalyzerConfig(Frozen):
 
     language: str = "auto"
     """A Snowball language ("english", "german", ...), "none" for no stemming, or "auto": the language of each text, by
-    its function words, or English if they do not show it. Words in another script have the stemmer of that script."""
+    its function words, or English if it has too few. Words in another script have the stemmer of that script."""
     stop_words: frozenset[str] = frozenset()
     """Lower-case words that are dropped before stemming. Empty by default: in short chats such words carry meaning."""
 
@@ -224,7 +224,8 @@ class FeedbackConfig(Frozen):
 
 
 class ReferencesConfig(Frozen):
-    """A chunk gains if the query names it, or if a good candidate refers to it and lacks query terms that it holds."""
+    """A chunk gains if the query names it, or if a good candidate refers to it and it holds terms of the query that the
+    candidate lacks."""
 
     enabled: bool = True
     share: Share = 0.7

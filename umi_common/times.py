@@ -55,7 +55,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d?):?(\d\d)?(?: ?[\[(].*)?", re.IGN
 
 
 def read_time(value: object, what: str = "time") -> datetime | None:
-    """`value` as a moment in UTC; None if it is not the time of exactly one moment.
+    """`value` as a moment in UTC; None if it does not state exactly one moment.
 
     A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970. A text may be ISO 8601,
     also in its compact form and with week numbers; "18.11.2026"; "2026/11/18"; "11/18/2026" or "18/11/2026", if one of

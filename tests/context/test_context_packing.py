@@ -63,8 +63,9 @@ def test_the_evidence_survives_the_budget(total):
     vectors = DATA / "vectors" / "minilm" / "locomo" / "conv-30.npz"
     if not (folder.is_dir() and vectors.exists()):
         pytest.skip("needs the shared evaluation data (locomo and its vectors)")
+    from benchmarks.quality_sets import load_vectors
     from umi_common import DualRetriever, HybridStore
-    from umi_common.evaluation import load_conversations, load_vectors
+    from umi_common.evaluation import load_conversations
 
     (dataset,) = (part for part in load_conversations(folder.parent) if part.group == "conv-30")
     in_context, in_top = [], []

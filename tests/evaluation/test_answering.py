@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
+from benchmarks.quality_answering import auroc, coverage_at, plot_reliability, reliability
 from umi_common.errors import ConfigError, InputError
-from umi_common.evaluation.answering import auroc, coverage_at, reliability
-from umi_common.evaluation.plots import plot_reliability
 
 NUMBERS = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 

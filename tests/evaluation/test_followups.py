@@ -7,10 +7,11 @@ import json
 import pytest
 from evaluation_toys import DATA
 
+from benchmarks.quality_sets import by_query
 from umi_common import DualRetriever, HybridStore
 from umi_common.config import UmiConfig
 from umi_common.evaluation import UmiSystem, compare, load_beir
-from umi_common.sim import CassetteLLM
+from umi_common.sim import ScriptedLLM
 
 GAIN_LEAST = 0.03
 
@@ -23,7 +24,7 @@ def test_rewriting_with_the_history_beats_the_last_turn_alone():
     human = {text: [rewrite] for text, rewrite in rewrites.items() if rewrite}
     asked = dataset.with_queries([query.id for query in dataset.queries if query.text in human])
     config = UmiConfig().replaced(routing={"mode": "always"})
-    systems = {"last turn": config, "rewritten": UmiSystem(config, rewriter=CassetteLLM.from_pairs(human))}
+    systems = {"last turn": config, "rewritten": UmiSystem(config, rewriter=ScriptedLLM(by_query(human)))}
     comparison = compare(systems, [asked], show_progress=False)
     for metric in ("ndcg@10", "recall@10"):
         assert comparison.value("rewritten", metric) >= comparison.value("last turn", metric) + GAIN_LEAST

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from evaluation_toys import write_lines
 
+from benchmarks.quality_sets import by_query
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -31,6 +33,14 @@ def data(tmp_path: Path) -> Path:
     write_lines(folder / "queries.jsonl", {"_id": "a", "text": "slipstream"}, {"_id": "b", "text": "shock"})
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\na\t0\t1\nb\t2\t3\n")
     return tmp_path
+
+
+def test_recorded_rewrites_are_found_by_the_whole_query_and_by_the_last_that_the_prompt_holds():
+    reply = by_query({"Acme": ["short"], "Acme in May": ["long"]})
+    assert reply("Rewrite.\n\nQuery: Acme\n\nAcme in May is an example") == ["short"]
+    assert reply("Conversation so far:\nAcme\n\nQuery: Acme in May\n") == ["long"]
+    with pytest.raises(LookupError, match="no line of the prompt"):
+        reply("find Acme!")
 
 
 def test_absent_data_is_reported_and_is_no_failure(quality, tmp_path, capsys):

@@ -30,6 +30,11 @@ def test_the_reply_of_adr_009_gives_its_three_variations():
     assert parse_reply(ADR_REPLY, query=QUERY) == ADR_VARIATIONS
 
 
+def test_a_variation_may_name_the_tag_of_thinking():
+    asked = ["what does <think> do", "tag <think> of a model"]
+    assert parse_reply(json.dumps(asked), query="the think tag") == tuple(asked)
+
+
 UNDERSTOOD = [
     f"```json\n{ADR_REPLY}\n```",
     f"```\n{ADR_REPLY}\n```",

@@ -15,7 +15,7 @@ import pytest
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
 from umi_common.errors import ConfigError
 from umi_common.query.rewriting.rewrite import HISTORY_CHARS_MAX, Rewrites, Rewriting, as_rewriter, build_prompt
-from umi_common.sim import FAULTS, CassetteLLM, FaultyLLM, ScriptedLLM, SimLLM, VirtualClock
+from umi_common.sim import FAULTS, FaultyLLM, ScriptedLLM, SimLLM, VirtualClock
 
 QUERY = "Who do I know at Acme?"
 GOOD = ["Acme", "works at Acme"]
@@ -418,11 +418,6 @@ def test_wrapping_twice_changes_nothing():
 
 def test_two_models_have_two_names():
     assert getattr(as_rewriter(LangChainLike()), "name", "") != getattr(as_rewriter(LlamaIndexLike()), "name", "")
-
-
-def test_recorded_variations_come_back_through_the_prompt(ask: Ask):
-    cassette = CassetteLLM.from_pairs({QUERY: GOOD, "Who": ["wrong"]})
-    assert ask(Rewriting(cassette)).variations == tuple(GOOD)
 
 
 def test_an_llm_with_async_code_only_is_called_on_one_event_loop():

@@ -102,12 +102,6 @@ def broken_from_the_second_call():
     return lambda *_: next(calls) if operator.length_hint(calls) else broken()
 
 
-@pytest.fixture
-def new_process(monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})
-
-
-@pytest.mark.usefixtures("new_process")
 @pytest.mark.parametrize("break_store", [
     lambda patch: patch.setattr("umi_common.stores.lexical.index.LexicalIndex.search", broken),
     lambda patch: patch.setattr("umi_common.stores.references.References.links_of", broken),
@@ -123,7 +117,6 @@ def test_a_bug_in_a_part_is_logged_once_with_the_place_where_it_was_raised(break
     assert "4711" not in caplog.text
 
 
-@pytest.mark.usefixtures("new_process")
 @pytest.mark.parametrize("make", [
     lambda function: umi_by_words(rewriter=function).with_config(routing={"mode": "always"}, rewrite={"retries": 0}),
     lambda function: umi_by_words(reranker=function),
@@ -137,7 +130,6 @@ def test_a_mistake_in_a_given_function_is_logged_with_its_place_and_so_is_the_ne
     assert "4711" not in caplog.text and "QUERY" not in caplog.text
 
 
-@pytest.mark.usefixtures("new_process")
 def test_a_store_that_fails_to_score_what_an_arm_found_is_told(monkeypatch, caplog):
     umi = umi_by_words(arms=[Arm("mine", lambda *_: [(Chunk("x", "Acme pays late."), 1.0)])])
     monkeypatch.setattr("umi_common.stores.text_search.TextSearch.known", broken_from_the_second_call())
@@ -198,8 +190,7 @@ def test_a_damaged_file_is_told_by_the_same_logger(tmp_path, caplog):
     assert {record.name for record in caplog.records} == {"umi"} and "searches.json" in caplog.text
 
 
-def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog):
     store = HybridStore.open()
     store.add([Chunk("a", "Ann signed the contract.", metadata={"user": "ann"})])
     umi = DualRetriever(store)
@@ -220,10 +211,7 @@ def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog, 
         ({"signed": "true"}, "text", "true or false"),
     ],
 )
-def test_a_filter_that_compares_a_number_with_text_is_said_once_without_its_value(
-    caplog, monkeypatch, where, asked, held
-):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_a_filter_that_compares_a_number_with_text_is_said_once_without_its_value(caplog, where, asked, held):
     metadata = {"user": "ann", "year": 2021, "code": "17", "signed": True}
     store = HybridStore.open()
     store.add([Chunk("a", "Ann signed the contract.", metadata=metadata)])
@@ -237,7 +225,6 @@ def test_a_filter_that_compares_a_number_with_text_is_said_once_without_its_valu
 
 
 def test_a_time_range_where_no_chunk_has_a_time_is_said_once_with_what_to_do(caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
     store = HybridStore.open()
     store.add([Chunk("a", "Ann signed the contract.", metadata={"date": "2024-05-01"})])
     umi = DualRetriever(store)

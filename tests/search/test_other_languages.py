@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.embedders import default_embedder
-from umi_common.sim import TranslatingEmbedder
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
 
 XQUAD = Path(__file__).parents[2] / ".." / "shared" / "data" / "xquad"
 GERMAN = {
@@ -24,6 +26,20 @@ ENGLISH = [
     "The office is closed on public holidays and between the years.",
     "New laptops are ordered by the IT department.",
 ]
+
+
+class TranslatingEmbedder:
+    """A multilingual model: a text and its translation, if `translations` has one, have the same vector."""
+
+    def __init__(self, embedder: Embedder, translations: Mapping[str, str]) -> None:
+        self.name, self.dim = f"translating {embedder.name}", embedder.dim
+        self._embedder, self._translations = embedder, translations
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return self._embedder.embed_documents([self._translations.get(text, text) for text in texts])
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self._embedder.embed_queries([self._translations.get(text, text) for text in texts])
 
 
 def test_a_german_question_finds_the_english_answer_before_german_texts_on_other_subjects():

@@ -10,13 +10,14 @@ import pytest
 from langchain_chroma import Chroma
 from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient
+from sparse_toys import SimSparseEncoder, SimSparseFunction, SimSparseTextEmbedding
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, EmbedderError
 from umi_common.filters import parse_filter
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import SparseArm
-from umi_common.sim import HashEmbedder, SimSparseEncoder, SimSparseFunction, SimSparseTextEmbedding
+from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.qdrant import QdrantStore

@@ -8,7 +8,6 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,6 @@ from umi_common.errors import ConfigError, EmbedderError
 from umi_common.protocols import Embedder, Rewriter
 from umi_common.sim import (
     FAULTS,
-    CassetteLLM,
-    CassetteMiss,
     CountingEmbedder,
     FaultyEmbedder,
     FaultyLLM,
@@ -30,14 +27,12 @@ from umi_common.sim import (
     VirtualClock,
 )
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
-
 
 def test_the_faulty_model_of_the_first_page_is_one_that_there_is():
     assert set(re.findall(r'FaultyLLM\("(.+?)"\)', sim.__doc__)) <= set(FAULTS)
 
 
-@pytest.mark.parametrize("llm", [ScriptedLLM([]), CassetteLLM.from_pairs({}), FaultyLLM("empty"), SimLLM()])
+@pytest.mark.parametrize("llm", [ScriptedLLM([]), FaultyLLM("empty"), SimLLM()])
 def test_every_llm_of_the_kit_is_a_rewriter(llm: object):
     assert isinstance(llm, Rewriter)
 
@@ -73,42 +68,6 @@ def test_a_delay_passes_on_the_virtual_clock():
     assert clock.monotonic() == 2.5
     assert clock.run(llm.acomplete("y")) == "y"
     assert clock.monotonic() == 5.0
-
-
-# Cassette
-
-
-def test_a_cassette_records_once_and_replays_without_the_llm(tmp_path: Path):
-    path = tmp_path / "deep" / "replies.jsonl"
-    llm = ScriptedLLM(["first ‹é›", "second"])
-    recording = CassetteLLM(path, llm)
-    assert recording.complete("a") == "first ‹é›"
-    assert asyncio.run(recording.acomplete("b")) == "second"
-    assert recording.complete("a") == "first ‹é›"
-    assert len(llm.prompts) == 2
-
-    replay = CassetteLLM(path)
-    assert (replay.complete("a"), asyncio.run(replay.acomplete("b")), len(replay)) == ("first ‹é›", "second", 2)
-    with pytest.raises(CassetteMiss):
-        replay.complete("c")
-    with pytest.raises(CassetteMiss):
-        asyncio.run(replay.acomplete("c"))
-
-
-def test_a_cassette_of_pairs_finds_the_whole_query_not_a_part():
-    cassette = CassetteLLM.from_pairs([("Acme", ["short"]), ("Acme in May", ["long"])])
-    assert json.loads(cassette.complete("Rewrite.\n\nQuery: Acme\n\nAcme in May is an example")) == ["short"]
-    assert json.loads(cassette.complete("find Acme in May!")) == ["long"]
-
-
-def test_the_recorded_rewrites_of_locomo_all_come_back():
-    path = DATA / "rewrites" / "locomo.jsonl"
-    if not path.exists():
-        pytest.skip("the shared data is not on this machine")
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    cassette = CassetteLLM.from_pairs({record["q"]: record["v"] for record in records})
-    for record in records[::10]:
-        assert json.loads(cassette.complete(f"Rewrite.\n\nQuery: {record['q']}\n\nReturn JSON.")) == record["v"]
 
 
 # Faults

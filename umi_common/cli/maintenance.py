@@ -48,7 +48,7 @@ def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
     if counted is None:
         yield "searches", "unknown: searches.json cannot be read; the next process that writes counts from 0"
     elif not counted.searches + counted.failures:
-        yield "searches", "none counted"
+        yield "searches", "none counted; umi search opens a store for reading, which counts none"
     else:
         times = counted.milliseconds
         bound = times.quantile(0.95)

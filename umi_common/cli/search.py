@@ -21,7 +21,7 @@ from umi_common.cli.options import (
     where_of,
 )
 from umi_common.context.budget import AssembledContext
-from umi_common.explain import one_line, to_text, visible
+from umi_common.explain import hit_count, one_line, to_text, visible
 from umi_common.filters.tree import shown
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.retriever import DualRetriever
@@ -83,7 +83,7 @@ def explain(
     if json:
         print_json({**as_data(result), **_packed(packed), "html": None if html is None else str(html)})
     elif html is not None:
-        typer.echo(f"{len(result)} hits; open {html} in a browser")
+        typer.echo(f"{hit_count(result)}; open {html} in a browser")
     else:
         typer.echo(to_text(result, emphasis=BOLD, full=True))
         typer.echo(f"  context: {packed.stats.tokens} of {tokens} tokens in {len(packed)} parts; --html FILE shows it")

@@ -11,13 +11,12 @@ Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
     datasets      documents, queries, and which documents answer which query
     beir          BEIR folders as datasets
     haystacks     LongMemEval's layout as datasets; a folder of any known layout
-    stores        the store and the vectors of each dataset, made once; vectors from a file
+    stores        the store and the vectors of each dataset, made once
     systems       umi and other retrievers as functions from a query to ids
     compare       runs every system on every dataset; keeps finished runs in a file
     comparison    the results: rows, significance, failures, tables
     metrics       metrics of a ranked list: relevance, diversity, duplication; latency
     significance  confidence intervals and paired tests
-    answering     how well a number separates answerable questions from others; calibration
     tune          searches for the best settings; splits into training and held-out groups
     plots         figures; _figure imports matplotlib
 """
@@ -29,7 +28,6 @@ from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.haystacks import load_folder, load_haystacks
 from umi_common.evaluation.metrics import diversity, duplication, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
-from umi_common.evaluation.stores import PrecomputedEmbedder, load_vectors
 from umi_common.evaluation.systems import Answer, UmiSystem, arm
 from umi_common.evaluation.tune import Between, Trial, Tuning, tune
 
@@ -41,7 +39,6 @@ __all__ = [
     "Estimate",
     "Failure",
     "Keys",
-    "PrecomputedEmbedder",
     "Query",
     "Row",
     "SystemComparison",
@@ -58,7 +55,6 @@ __all__ = [
     "load_conversations",
     "load_folder",
     "load_haystacks",
-    "load_vectors",
     "paired_randomisation",
     "score_rankings",
     "tune",

@@ -24,20 +24,20 @@ QRELS_OF_BEIR = "qrels/test.tsv"
 """The judgements in BEIR's own downloads."""
 QRELS_COLUMNS = ("query-id", "corpus-id", "score")
 FIRST_LINE = 1
+NOW_KEYS = ("question_date", "conversation_end")
+"""Metadata keys of a query's time; the first one that is present is used."""
+HISTORY_KEY = "history"
+"""Metadata key of a query's history: a list of strings or of {"role", "content"}."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The metadata keys that hold the fields of a chunk or a query. None: no key holds the field."""
+    """The metadata keys that hold the fields of a chunk. None: no key holds the field."""
 
     source: str | None = "session"
     position: str | None = None
     """None: the position is the order in the file, within the source."""
     event_time: str | None = "timestamp"
-    now: tuple[str, ...] = ("question_date", "conversation_end")
-    """Keys of the query's time; the first one that is present is used."""
-    history: str | None = "history"
-    """Key of the query's history: a list of strings or of {"role", "content"}."""
 
 
 PLAIN = Keys(source=None, event_time=None)
@@ -45,38 +45,29 @@ PLAIN = Keys(source=None, event_time=None)
 
 
 def load_beir(
-    folder: str | Path,
-    *,
-    name: str | None = None,
-    keys: Keys = PLAIN,
-    default_source: str | None = None,
-    queries: str = QUERIES,
-    qrels: str | None = None,
+    folder: str | Path, *, name: str | None = None, keys: Keys = PLAIN, default_source: str | None = None
 ) -> Dataset:
     """A BEIR folder as one dataset; a document's text is `title + ". " + text` if it has a title.
 
     Documents without text are left out; if they are judged relevant, they count as missed.
 
     Args:
-        folder: Holds `corpus.jsonl` and, by default, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
+        folder: Holds `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
         name: The collection's name; None: the folder's. The group is always the folder's name.
         keys: Metadata keys of source, position and times; by default documents have none of these.
         default_source: Source of documents whose metadata names none.
-        queries: File name of the questions, relative to the folder; for another split e.g. "dev/queries.jsonl".
-        qrels: File name of the judgements; None: `qrels.tsv`, else `qrels/test.tsv`.
 
     Raises:
         DatasetError: If a file is missing or malformed; names file and line.
     """
     home = Path(folder)
-    if qrels is None:
-        qrels = QRELS if (home / QRELS).exists() or not (home / QRELS_OF_BEIR).exists() else QRELS_OF_BEIR
+    qrels = QRELS_OF_BEIR if not (home / QRELS).exists() and (home / QRELS_OF_BEIR).exists() else QRELS
     documents = list(read_records(home / CORPUS))
     if not documents:
         raise DatasetError(f"{home / CORPUS} holds no document")
     chunks = chunks_from([document for document in documents if not document.is_blank], keys, default_source)
     blank = tuple(row for row, document in enumerate(documents) if document.is_blank)
-    asked = tuple(record.query(keys) for record in read_records(home / queries))
+    asked = tuple(record.query() for record in read_records(home / QUERIES))
     judgements = _read_judgements(home / qrels, {query.id for query in asked}, {each.text("_id") for each in documents})
     group = home.resolve().name
     return Dataset(group if name is None else name, group, chunks, asked, judgements, blank)
@@ -152,21 +143,21 @@ class FileRecord:
         except InputError as error:
             raise self.error(str(error)) from error
 
-    def query(self, keys: Keys) -> Query:
+    def query(self) -> Query:
         """A record of the queries as a `Query`."""
         text, metadata = self.text("text"), self.metadata
         if not text.strip():
             raise self.error("the question is blank; drop it, and its lines of the judgements")
-        stated = next((metadata[key] for key in keys.now if metadata.get(key) is not None), None)
-        turns = [] if keys.history is None else metadata.get(keys.history, [])
+        stated = next((metadata[key] for key in NOW_KEYS if metadata.get(key) is not None), None)
+        turns = metadata.get(HISTORY_KEY, [])
         if not isinstance(turns, list):
-            raise self.error(f"metadata[{keys.history!r}] is {type(turns).__name__}; expected a list of turns")
+            raise self.error(f"metadata[{HISTORY_KEY!r}] is {type(turns).__name__}; expected a list of turns")
         return Query(
             self.text("_id"),
             text,
             self._time(stated, "the time of the question"),
             tuple(_turn(turn) for turn in turns),
-            ReadOnlyDict({key: value for key, value in metadata.items() if key != keys.history}),
+            ReadOnlyDict({key: value for key, value in metadata.items() if key != HISTORY_KEY}),
         )
 
     def _time(self, value: Any, name: str) -> datetime | None:

@@ -73,7 +73,7 @@ class Failure:
     arms: Mapping[str, int | None]
     """Rank in each arm of the system, where known; None: not in that arm's list."""
     elsewhere: Mapping[str, int | None]
-    """By each other system in the comparison, the rank in its list; None: not within the depth."""
+    """Rank in the list of each other system of the comparison, by system; None: not within the depth."""
 
 
 class SystemComparison:
@@ -161,11 +161,10 @@ class SystemComparison:
                     missed.append(Failure(run.set, run.group, query, document, text, rank, arms, elsewhere))
         return missed
 
-    def table(self, format: Literal["text", "markdown", "rich"] = "text", metrics: Sequence[str] = ()) -> Any:
+    def table(self, format: Literal["text", "markdown"] = "text", metrics: Sequence[str] = ()) -> str:
         """One table per set: each metric's mean, latency p50 and LLM calls, a row per system.
 
         Args:
-            format: "text" or "markdown" for a string, "rich" for a renderable of rich.
             metrics: The columns, in order; (): the relevance metrics.
 
         Raises:
@@ -224,7 +223,7 @@ class SystemComparison:
         return plot_metric(self, f"ndcg@{max(self.ks)}" if metric is None else metric, path)
 
     def __str__(self) -> str:
-        return str(self.table("text"))
+        return self.table()
 
     def _runs(self, system: str, set: str | None) -> list[Run]:
         """The runs of a system on one set; None: on all. Raises ConfigError if there are none."""
@@ -291,19 +290,4 @@ def _markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join(blocks)
 
 
-def _rich(tables: Sequence[Table]) -> Any:
-    from rich.console import Group
-    from rich.table import Table as RichTable
-
-    drawn = []
-    for title, header, rows in tables:
-        table = RichTable(title=title)
-        for column, name in enumerate(header):
-            table.add_column(name, justify="right" if column else "left")
-        for row in rows:
-            table.add_row(*row)
-        drawn.append(table)
-    return Group(*drawn)
-
-
-_RENDERERS = {"text": _text, "markdown": _markdown, "rich": _rich}
+_RENDERERS = {"text": _text, "markdown": _markdown}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -85,25 +84,6 @@ class Dataset:
         """The same documents with only these queries."""
         wanted = set(ids)
         return replace(self, queries=tuple(query for query in self.queries if query.id in wanted))
-
-    def with_shuffled_positions(self, seed: int = 0, *, across_sources: bool = False) -> Dataset:
-        """The same documents with shuffled positions, so that their order holds no information.
-
-        Args:
-            seed: Same seed, same order.
-            across_sources: Shuffle the sources too; their number and lengths stay. False: shuffle within each source.
-        """
-        rng, positioned = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
-        free: dict[str | None, list[tuple[str | None, int | None]]] = defaultdict(list)
-        for chunk in positioned:
-            free[None if across_sources else chunk.source].append((chunk.source, chunk.position))
-        for places in free.values():
-            rng.shuffle(places)
-        moved: dict[str, Chunk] = {}
-        for chunk in positioned:
-            source, position = free[None if across_sources else chunk.source].pop()
-            moved[chunk.id] = replace(chunk, source=source, position=position)
-        return replace(self, chunks=tuple(moved.get(chunk.id, chunk) for chunk in self.chunks))
 
 
 def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:

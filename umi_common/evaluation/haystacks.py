@@ -28,28 +28,20 @@ from umi_common.evaluation.beir import (
 from umi_common.evaluation.datasets import Dataset, Query
 
 HAYSTACKS = "haystacks"
-Granularity = Literal["turn", "round", "session"]
+Granularity = Literal["turn", "session"]
 
 
-def load_haystacks(
-    folder: str | Path,
-    *,
-    granularity: Granularity = "turn",
-    name: str | None = None,
-    abstention: bool = False,
-    limit: int | None = None,
-) -> list[Dataset]:
+def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", name: str | None = None) -> list[Dataset]:
     """One dataset per question, in file order; its group is the question's id and `now` its question_date.
 
     A document's source is its session, its position the order in it, its event_time the session's date (UTC if that
-    has no zone). Questions whose haystack holds no evidence at this granularity are left out.
+    has no zone). Questions that the haystack does not answer are left out, as in the official metrics, and so are those
+    without evidence at this granularity.
 
     Args:
         folder: Holds `queries.jsonl` and `haystacks/`.
-        granularity: A document is a turn, a round (a user's message and the reply to it), or a session.
+        granularity: A document is a turn, or a session.
         name: The collection's name; None: the folder's.
-        abstention: Whether to include questions that the haystack does not answer; the official metrics leave them out.
-        limit: Largest number of questions; None: all.
 
     Raises:
         DatasetError: If a file is missing or malformed; names file and line.
@@ -57,11 +49,9 @@ def load_haystacks(
     home, datasets = Path(folder), list[Dataset]()
     set_name = home.resolve().name if name is None else name
     for record in read_records(home / QUERIES):
-        if limit is not None and len(datasets) >= limit:
-            break
-        if record.metadata.get("abstention") and not abstention:
+        if record.metadata.get("abstention"):
             continue
-        dataset = _question(home, set_name, record.query(Keys()), granularity)
+        dataset = _question(home, set_name, record.query(), granularity)
         if dataset.judged:
             datasets.append(dataset)
     return datasets
@@ -87,14 +77,8 @@ def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list
             lines = "\n".join(_line(turn) for turn in turns)
             found.append(_document(session, lines, session, date, session in evidence))
             continue
-        start = len(found)
         for number, turn in enumerate(turns):
-            if not turn["content"].strip():
-                continue
-            if granularity == "round" and turn["role"] == "assistant" and len(found) > start:
-                found[-1]["text"] += "\n" + _line(turn)
-                found[-1]["answers"] |= bool(turn.get("has_answer"))
-            else:
+            if turn["content"].strip():
                 document = _document(f"{session}_t{number}", _line(turn), session, date, bool(turn.get("has_answer")))
                 document["metadata"]["speaker"] = turn["role"]
                 found.append(document)

@@ -12,14 +12,14 @@ from umi_common.errors import ConfigError
 RESAMPLES = 2_000
 """Default number of resamples of a bootstrap."""
 FLIPS = 10_000
-"""Default number of random sign vectors of a randomisation test."""
+"""Number of random sign vectors of a randomisation test."""
 FLIP_BATCH = 1_000
 """Number of sign vectors drawn at once: limits memory, and does not change the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over queries and its confidence interval (95 % by default)."""
+    """A mean over queries and its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -33,14 +33,9 @@ class Estimate:
 
 
 def bootstrap_mean(
-    values: Sequence[float],
-    groups: Sequence[str],
-    *,
-    confidence: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values: Sequence[float], groups: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """Mean of all values, with a percentile bootstrap interval over whole groups.
+    """Mean of all values, with a 95 % percentile bootstrap interval over whole groups.
 
     Queries of one conversation are not independent, so whole groups are drawn with replacement. The mean of a
     resample is the sum of the values of the drawn groups / the number of these values. With a single group the queries
@@ -49,17 +44,14 @@ def bootstrap_mean(
     Args:
         values: One per query; NaN is left out.
         groups: The group of each, aligned.
-        confidence: Share of resampled means inside the interval, between 0 and 1.
         resamples: Bootstrap draws.
         seed: Same seed and values, same interval.
 
     Raises:
-        ConfigError: If the lengths differ, no value is left or `confidence` is out of range.
+        ConfigError: If the lengths differ or no value is left.
 
     Source: Efron, 1979; Field and Welsh, 2007, for clusters.
     """
-    if not 0 < confidence < 1:
-        raise ConfigError(f"confidence is {confidence}; expected a share between 0 and 1, for example 0.95")
     if len(values) != len(groups):
         raise ConfigError(f"{len(values)} values and {len(groups)} groups; expected one group for each value")
     kept = [(float(value), group) for value, group in zip(values, groups, strict=True) if not np.isnan(value)]
@@ -72,8 +64,7 @@ def bootstrap_mean(
     sums, counts = np.bincount(codes, weights=numbers), np.bincount(codes)
     drawn = np.random.default_rng(seed).integers(len(sums), size=(resamples, len(sums)))
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail])
+    low, high = np.quantile(means, [0.025, 0.975])
     return Estimate(float(numbers.mean()), float(low), float(high), len(numbers), len(sums))
 
 
@@ -92,17 +83,14 @@ class Difference:
     queries: int
 
 
-def paired_randomisation(
-    ours: Mapping[str, float], theirs: Mapping[str, float], *, flips: int = FLIPS, seed: int = 0
-) -> Difference:
+def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float], *, seed: int = 0) -> Difference:
     """Fisher's paired randomisation test: if the systems are equal, each query's difference has a random sign.
 
-    p = (1 + number of random sign vectors whose |mean| >= the observed |mean|) / (1 + flips)
+    p = (1 + number of random sign vectors whose |mean| >= the observed |mean|) / (1 + FLIPS)
 
     Args:
         ours: Value by query.
         theirs: Value by query, over the same queries. A query with NaN in one of them is left out.
-        flips: Random sign vectors.
         seed: Same seed and values, same p.
 
     Raises:
@@ -119,12 +107,12 @@ def paired_randomisation(
     observed = abs(differences.sum())
     changed = differences[differences != 0.0]
     rng, as_large = np.random.default_rng(seed), 0
-    for start in range(0, flips, FLIP_BATCH):
-        signs = rng.integers(0, 2, size=(min(FLIP_BATCH, flips - start), len(changed))) * 2 - 1
+    for _ in range(FLIPS // FLIP_BATCH):
+        signs = rng.integers(0, 2, size=(FLIP_BATCH, len(changed))) * 2 - 1
         as_large += int((np.abs(signs @ changed) >= observed - 1e-12).sum())
     return Difference(
         float(differences.mean()),
-        (1 + as_large) / (1 + flips),
+        (1 + as_large) / (1 + FLIPS),
         int((differences > 0).sum()),
         int((differences < 0).sum()),
         len(differences),

@@ -71,8 +71,6 @@ class Tuning:
     """Score of the best on the held-out part."""
     baseline_test_score: float
     """Score of the base configuration on the held-out part; if it is higher, keep that configuration."""
-    stopped_early: bool = False
-    """Whether `patience` ended the search before all trials were made."""
     space: Space = field(default_factory=dict, repr=False)
 
     def save(self, path: str | Path) -> None:
@@ -152,8 +150,7 @@ def tune(
                 if patience is not None and without_gain >= patience:
                     break
         test, before = (trial({}, config, held_out).score for config in (chosen, base))
-    stopped = len(history) - 1 < len(candidates)  # the first is the base configuration
-    return Tuning(chosen, best.settings, metric, tuple(history), test, before, stopped, space)
+    return Tuning(chosen, best.settings, metric, tuple(history), test, before, space)
 
 
 def _trial(

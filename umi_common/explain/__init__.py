@@ -16,10 +16,11 @@ from umi_common.explain.notebook import context_to_html, tables_to_html, to_fram
 from umi_common.explain.page import to_page
 from umi_common.explain.reasons import reasons
 from umi_common.explain.terminal import to_text
-from umi_common.explain.texts import one_line, snippet, visible
+from umi_common.explain.texts import hit_count, one_line, snippet, visible
 
 __all__ = [
     "context_to_html",
+    "hit_count",
     "one_line",
     "reasons",
     "snippet",

@@ -10,13 +10,12 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from umi_common.explain.bars import table
 from umi_common.explain.reasons import Step, steps
 from umi_common.explain.texts import escaped, snippet
 from umi_common.types import Hit, SearchResult
 
 HITS_SHOWN = 20
-"""Number of hits in the picture, so that lines can be distinguished; the table holds all hits."""
+"""Number of hits in the picture, so that lines can be distinguished."""
 COLUMN, ROW = 92, 26
 """Distance of two columns and of two rows, in px."""
 LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12
@@ -42,24 +41,9 @@ def flow_picture(result: SearchResult) -> str:
     return (
         f"<svg class='flow' role='img' aria-labelledby='flow-title flow-about' viewBox='0 0 {width} {height}' "
         f"width='{width}' height='{height}'><title id='flow-title'>Rank of each hit at each stage</title>"
-        f"<desc id='flow-about'>The table below holds the same ranks.</desc>{heads}{_rule(len(hits), deepest, width)}"
+        f"<desc id='flow-about'>Each hit above states its ranks.</desc>{heads}{_rule(len(hits), deepest, width)}"
         f"{lines}</svg>"
     )
-
-
-def flow_table(result: SearchResult) -> str:
-    """The same ranks as a table, which screen readers can read, too."""
-    paths = steps(result)
-    if not paths:
-        return ""
-    heads = ["chunk", *(escaped(step.name) for step in paths[0])]
-    rows = "".join(
-        f"<tr><th scope='row'>{escaped(hit.chunk.id)}</th>"
-        + "".join(f"<td>{'–' if step.rank is None else step.rank}</td>" for step in path)
-        + "</tr>"
-        for hit, path in zip(result, paths, strict=True)
-    )
-    return table(heads, rows, "<caption>Rank of each hit at each stage; – is not in that arm's list</caption>")
 
 
 def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:

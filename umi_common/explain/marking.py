@@ -58,7 +58,8 @@ class QueryWords:
                 yield token.start() + start, token.start() + end
 
     def _spans_in_token(self, token: str) -> list[CharRange]:
-        """Ranges in a token (text between white space): its words; if only the whole has a term, all of them as one."""
+        """Ranges in a token, a text without white space: its words to mark. If only the token as a whole has a term of
+        the query, one range from its first word to its last."""
         found = self.terms.intersection(self.terms_of(token))
         words = list(_pieces(_WORD, token))
         spans = [
@@ -69,7 +70,7 @@ class QueryWords:
         return spans
 
     def _spans_in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
-        """Ranges in a word: all of it, or the parts of it whose terms are in `found`, as in `wait_for`."""
+        """Ranges in a word: the whole word, or its parts whose terms are in `found`, such as "wait" in "wait_for"."""
         whole = [(0, len(word))]
         if word.lower() in self.typed:
             return whole

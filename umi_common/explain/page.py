@@ -16,10 +16,10 @@ from pathlib import Path
 from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.errors import InputError
 from umi_common.explain import bars
-from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
+from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import MEASURES, Step, decided, in_words, steps
-from umi_common.explain.texts import escaped, place
+from umi_common.explain.texts import escaped, hit_count, place
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 
@@ -61,7 +61,7 @@ def to_page(
 
 def _body(result: SearchResult, context: AssembledContext | None) -> str:
     words = QueryWords.of(result)
-    facts = ["1 hit" if len(result) == 1 else f"{len(result)} hits", escaped(result.mode), _times(result)]
+    facts = [hit_count(result), escaped(result.mode), _times(result)]
     facts.append("deep search" if result.deep_search_used else "no deep search")
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
@@ -152,13 +152,12 @@ def _table(caption: str, rows: str) -> str:
 
 
 def _flow_section(result: SearchResult) -> str:
-    """The picture of ranks and its table."""
+    """The picture of ranks."""
     picture = flow_picture(result)
     if not picture:
         return ""
-    some = f"<p class='why'>The first {HITS_SHOWN}; the table holds all.</p>" if len(result) > HITS_SHOWN else ""
-    table = f"<details><summary>The ranks as a table</summary>{_scroll('Ranks', flow_table(result))}</details>"
-    return _section("flow", "How each hit got its rank", some + _scroll("Rank flow", picture) + table)
+    some = f"<p class='why'>The first {HITS_SHOWN} hits.</p>" if len(result) > HITS_SHOWN else ""
+    return _section("flow", "How each hit got its rank", some + _scroll("Rank flow", picture))
 
 
 def _searched_section(result: SearchResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import decided, in_words, reasons, steps
-from umi_common.explain.texts import one_line, place
+from umi_common.explain.texts import hit_count, one_line, place
 from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
 TEXT_CHARACTERS = 160
@@ -21,8 +21,7 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, fu
         full: Also each hit's ranks after each stage, the chunks left out and why, and what each stage decided.
     """
     words = QueryWords.of(result)
-    count = "1 hit" if len(result) == 1 else f"{len(result)} hits"
-    lines = [f"{count}, {result.mode}, {result.trace.milliseconds:.1f} ms"]
+    lines = [f"{hit_count(result)}, {result.mode}, {result.trace.milliseconds:.1f} ms"]
     if result.hits and result.answerable is False:
         best = max(hit.relevance or 0.0 for hit in result)
         lines.append(f"  none is likely to answer the query: the best relevance is {best:.2f}, of 0 to 1")

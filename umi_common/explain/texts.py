@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from umi_common.types import Chunk
+from umi_common.types import Chunk, SearchResult
 
 SNIPPET_CHARACTERS = 160
 SECTION_CHARACTERS = 60
@@ -35,6 +35,11 @@ def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
         return line
     cut = line[:characters]
     return (cut.rsplit(" ", 1)[0] if " " in cut[characters // 2 :] else cut) + " …"
+
+
+def hit_count(result: SearchResult) -> str:
+    """The number of hits in words: "1 hit", "3 hits"."""
+    return "1 hit" if len(result) == 1 else f"{len(result)} hits"
 
 
 def place(chunk: Chunk) -> list[str]:

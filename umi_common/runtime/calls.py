@@ -44,20 +44,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALL_THREADS_MAX = 8
-"""Threads. Their calls wait, for example for an LLM, and use no processor time; further calls are queued."""
+"""Largest number of threads. They wait, for example for an LLM, and use no processor time. Further calls are queued."""
 SEARCH_THREADS_MAX = max(2, (os.cpu_count() or 1) // 2)
-"""Threads. More would wait for each other at the interpreter lock."""
+"""Largest number of threads; more would wait for each other at the interpreter lock."""
 GROUP_MAX = 8
-"""Searches. The first that ends waits for the last of its group; a larger group waits longer and is no faster."""
+"""Largest number of searches. The first that ends waits for the last; a larger group waits longer and is no faster."""
 AWAITED_MAX = 8
-"""Calls. Protects the service from the many calls of one `asearch_many`; further calls are queued."""
+"""Largest number of calls. One `asearch_many` makes many, which a service may refuse; further calls are queued."""
 LIMITED_CALLS_MAX = 16
-"""Calls. A call past its time limit keeps its thread until it returns, so a service that hangs holds 16 threads."""
+"""Largest number of calls. A call past its time limit keeps its thread until it returns, so a service that hangs holds
+16 threads."""
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
-"""Threads. If more compute at a time, each takes longer, and no more searches end per second."""
+"""Largest number of threads. If more compute at a time, each takes longer, and no more searches end per second."""
 SLOT_WAIT_SECONDS = 0.25
-"""Seconds. A slot that is held for longer was probably lost, for example by an interrupted notebook cell, so all slots
-are then replaced. Slots affect speed only."""
+"""Longest wait for a slot, in seconds. A slot that is held for longer was probably lost, for example by an interrupted
+notebook cell, so all slots are then replaced. Slots affect speed only."""
 HEAD_START = 0.0002
 """Seconds by which the first call of a tuple starts after the others. The first is a recall, which keeps the
 interpreter busy; if it started at once, the others, such as a request to an LLM, would start 1 to 2 ms later."""
@@ -142,7 +143,7 @@ def outcome_of(run: Callable[[], Any]) -> CallOutcome:
 
 
 def value_of(outcome: CallOutcome) -> Any:
-    """The outcome of a call of the store; raises the error of a failure, an OSError as cause of a StoreUnavailable."""
+    """The result of a call of the store. A failure raises its error; an OSError becomes a StoreUnavailable."""
     if isinstance(outcome, CallFailure):
         if isinstance(outcome.error, OSError):
             raise StoreUnavailable(
@@ -155,7 +156,7 @@ def value_of(outcome: CallOutcome) -> Any:
 def merged_calls(
     calls: Sequence[Call],
 ) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
-    """The calls after those of one kind are merged, and a function from their outcomes to the outcomes of `calls`.
+    """The calls, those of one kind merged into one; and a function from their outcomes to the outcomes of `calls`.
 
     If a merged call raises, each of its calls is made alone, so that one failure does not affect the others.
     """
@@ -177,7 +178,7 @@ def merged_calls(
 
 
 def _merged(calls: Sequence[Call]) -> Call:
-    """A single call unchanged; several calls of one kind as one, whose result is the list of their outcomes."""
+    """One call for several of one kind; its result is the list of their outcomes. A single call is unchanged."""
     if len(calls) == 1:
         return calls[0]
     batches = [call.batch for call in calls if call.batch is not None]
@@ -257,7 +258,7 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
     """The body's result, without blocking the event loop.
 
     At its first blocking call, which is prepared on the loop, the body moves to a worker thread. It returns to the loop
-    when it yields a call that does not block or has to be prepared, or several.
+    when it yields several calls, or one that does not block or must be prepared.
 
     Args:
         body: Runs on the loop or in a worker, never in both at once.
@@ -313,8 +314,8 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
 
 
 def free_slots(count: int) -> SimpleQueue[None]:
-    """A queue with one item for each free slot. A semaphore is no choice: it is written in Python, and if Ctrl-C
-    interrupts it, its lock is never released."""
+    """A queue with one item for each free slot. Not a semaphore: Python's own is written in Python, and if
+    Ctrl-C interrupts it, its lock is never released."""
     free: SimpleQueue[None] = SimpleQueue()
     for _ in range(count):
         free.put(None)

@@ -69,30 +69,25 @@ class ThreadLimiter(Executor):
                 raise
             raise DeadlineExceeded from None
 
-    async def acall(self, function: Callable[[], T], seconds: float) -> T:
-        """`call` for an event loop; raises as `call`.
-
-        If it is cancelled, the function continues in its thread and its outcome is dropped.
-        """
-        # With `run_in_executor` and not `submit`, because the virtual clock of tests counts the calls of the former.
-        running = asyncio.get_running_loop().run_in_executor(self, function)
-        return await awaited(running, seconds)
-
     def limited(
         self, function: Callable[[], T], seconds: float, afunction: Callable[[], Awaitable[T]] | None = None
     ) -> Call:
         """A `Call` of `function` with a time limit; raises as `call`.
 
+        If it is cancelled on an event loop, the function continues in its thread and its outcome is dropped.
+
         Args:
-            afunction: Awaited on an event loop in place of `function`. None, or if it raises NotImplementedError, as
-                subclasses of a framework's base class without async code do: `function` is called.
+            afunction: Awaited on an event loop in place of `function`. `function` is called if it is None, or if it
+                raises NotImplementedError, as frameworks' base classes do for a subclass without async code.
         """
 
         async def arun() -> T:
             if afunction is not None:
                 with suppress(NotImplementedError):
                     return await awaited(afunction(), seconds)
-            return await self.acall(function, seconds)
+            # Not `submit`: the virtual clock of tests counts the calls of `run_in_executor`.
+            running = asyncio.get_running_loop().run_in_executor(self, function)
+            return await awaited(running, seconds)
 
         return Call(lambda: self.call(function, seconds), arun)
 

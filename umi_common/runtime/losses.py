@@ -37,7 +37,7 @@ BUGS = (
     TypeError,
     ValueError,
 )
-"""Errors that a mistake in a program raises; services and disks mostly fail with others. A UmiError is no such error,
+"""Errors that a mistake in a program raises; services and disks mostly raise others. A UmiError does not count,
 although some are also ValueErrors."""
 FRAMES_MAX = 20
 """Number of calls in a logged traceback: the last ones."""
@@ -85,6 +85,6 @@ def warn_once(part: str, reason: str, message: str, *values: object) -> None:
 
 
 def with_losses(text: str, losses: Iterable[Degradation]) -> str:
-    """The text; if parts failed, followed by a line that names them for the reader or the LLM."""
+    """The text and, if parts failed, a line after it that names them for the reader or the LLM."""
     stated = "; ".join(f"{loss.part} failed, {loss.consequence}" for loss in losses if loss.part != "when")
     return f"{text}\nNote: some texts may be missing ({stated})." if stated else text

@@ -3,28 +3,23 @@
 All are deterministic and need no network.
 
     llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt holds "who" -> a JSON array of these strings
-    llm = CassetteLLM("replies.jsonl", llm=real_model)          # records each reply once, then replays it
     llm = FaultyLLM("hangs")                                    # a model that fails; FAULTS lists the ways
     clock = VirtualClock()                                      # DualRetriever(store, clock=clock)
     clock.run(umi.asearch("..."))                               # sleeps and timeouts take virtual time only
     embedder = FaultyEmbedder(HashEmbedder(), fail_on="poison")
-    encoder = SimSparseFunction({"pet": {"cat": 2.0}})          # texts -> [{term: weight}], for a SparseArm
     model = RemoteModel(seconds=0.2, calls_per_second=20, failures=0.01)   # a paid embedding service
 """
 
 from __future__ import annotations
 
 from umi_common.sim.clock import VirtualClock
-from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder, TranslatingEmbedder
+from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.sim.faults import FAULTS, FaultyLLM, SimulatedFault
-from umi_common.sim.llms import CassetteLLM, CassetteMiss, ScriptedLLM, SimLLM
+from umi_common.sim.llms import ScriptedLLM, SimLLM
 from umi_common.sim.remote import RateLimited, RemoteModel, ServiceDown
-from umi_common.sim.sparse import SimSparseEncoder, SimSparseFunction, SimSparseTextEmbedding
 
 __all__ = [
     "FAULTS",
-    "CassetteLLM",
-    "CassetteMiss",
     "CountingEmbedder",
     "FaultyEmbedder",
     "FaultyLLM",
@@ -34,10 +29,6 @@ __all__ = [
     "ScriptedLLM",
     "ServiceDown",
     "SimLLM",
-    "SimSparseEncoder",
-    "SimSparseFunction",
-    "SimSparseTextEmbedding",
     "SimulatedFault",
-    "TranslatingEmbedder",
     "VirtualClock",
 ]

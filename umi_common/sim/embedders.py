@@ -1,10 +1,10 @@
-"""Embedders for tests: one without a model, one that counts calls, a multilingual one, and one that fails."""
+"""Embedders for tests: one without a model, one that counts calls, and one that fails."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -74,27 +74,6 @@ class CountingEmbedder:
         self.query_calls += 1
         self.texts.extend(texts)
         return self._embedder.embed_queries(texts)
-
-
-class TranslatingEmbedder:
-    """A multilingual model: a text and its translation have the same vector.
-
-    Args:
-        embedder: Embeds texts of one language.
-        translations: The translation by text. A text without a translation is embedded as it is.
-    """
-
-    def __init__(self, embedder: Embedder, translations: Mapping[str, str]) -> None:
-        self.name, self.dim = f"translating {embedder.name}", embedder.dim
-        self._embedder, self._translations = embedder, translations
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """The wrapped embedder's vectors of the translations."""
-        return self._embedder.embed_documents([self._translations.get(text, text) for text in texts])
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The wrapped embedder's vectors of the translations."""
-        return self._embedder.embed_queries([self._translations.get(text, text) for text in texts])
 
 
 class FaultyEmbedder:

@@ -166,14 +166,12 @@ def _without_echo(text: str, template: str) -> str:
 def _strings_of(reply: str) -> list[str] | None:
     """The strings of the list in a reply, in order; None if it holds no list.
 
-    Tried in turn: the whole reply as a JSON array of strings; the answer without thinking and code fences, its first
-    JSON value that holds one list of strings; quoted items after a bracket (single or smart quotes, a trailing comma,
-    a list cut short); the texts of XML elements; lines with bullets or numbers; two to ten short plain lines.
+    Tried in turn, in the reply without thinking before it and without code fences: the first JSON value that holds one
+    list of strings; quoted items after a bracket (single or smart quotes, a trailing comma, a list cut short); the
+    texts of XML elements; lines with bullets or numbers; two to ten short plain lines.
     """
-    strict = _json_strings(_json(reply.strip()))
-    if strict is not None:
-        return strict
-    answer = _FENCE.sub("", _without_thinking(reply)).strip()
+    answer = reply if reply.lstrip()[:1] in ("[", "{") else _without_thinking(reply)  # a string may hold "<think>"
+    answer = _FENCE.sub("", answer).strip()
     for text in dict.fromkeys((answer, answer.translate(_SMART_QUOTES))):
         found = _first_json_list(text)
         if found is None:
@@ -184,9 +182,9 @@ def _strings_of(reply: str) -> list[str] | None:
 
 
 def _elements(answer: str) -> list[str]:
-    """The texts of `<query>...</query>` and the like, of the name that is there most often; [] if other text is there.
+    """The texts of XML elements, such as `<query>...</query>`, of the most frequent name.
 
-    Lines that end with a colon are no other text.
+    [] if there is text outside of elements, other than lines that end with a colon.
     """
     others = _TAG.sub("", _ELEMENT.sub("", answer)).splitlines()
     if any(line.strip() and not line.rstrip().endswith(":") for line in others):
@@ -260,16 +258,6 @@ def _first_json_list(text: str) -> list[str] | None:
         if strings is not None:
             return strings
     return None
-
-
-def _json(text: str) -> object:
-    if _depth(text) > DEPTH_MAX:
-        return None
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value
 
 
 def _json_strings(value: object) -> list[str] | None:

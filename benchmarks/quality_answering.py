@@ -1,11 +1,16 @@
-"""How well a number, such as the relevance of the first hit, separates answerable questions from others. Pure."""
+"""How well a number, such as the relevance of the best hit, separates answerable questions from others; calibration."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InputError
+from umi_common.evaluation.plots import colour, label_axes, marker, new_axes
 from umi_common.evaluation.significance import RESAMPLES, Estimate
 from umi_common.pool import Floats
 
@@ -76,3 +81,25 @@ def reliability(relevance: npt.ArrayLike, relevant: npt.ArrayLike, *, bins: int 
     which = np.minimum((stated * bins).astype(np.int64), bins - 1)
     inside = ((which == index) for index in range(bins))
     return [(float(stated[hits].mean()), float(true[hits].mean()), int(hits.sum())) for hits in inside if hits.any()]
+
+
+def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path: str | Path | None = None) -> Any:
+    """Calibration: the mean `hit.relevance` of each of ten bins against the share of its hits that are relevant.
+
+    On the diagonal both are equal. The number beside a point is the number of hits in the bin.
+
+    Args:
+        relevance: One per hit, 0..1.
+        relevant: For each hit, in the same order, 1 if it is relevant, else 0.
+    """
+    bins = reliability(relevance, relevant)
+    if not bins:
+        raise InputError("no hits to plot; give a relevance and a judgement of at least one")
+    stated, measured, counts = zip(*bins, strict=True)
+    chart, axes = new_axes(4.5, 4.2)
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="stated = measured")
+    axes.plot(stated, measured, marker=marker(0), color=colour(0), label="measured")
+    for index, count in enumerate(counts):
+        axes.annotate(f"{count:,}", (stated[index], measured[index]), (0, 6), textcoords="offset points", fontsize=7)
+    label_axes(axes, "Calibration of the relevance", "stated relevance (0..1)", "share that is relevant (0..1)")
+    return chart.saved(path)
