@@ -56,6 +56,7 @@ from umi_langchain._convert import (
     warn_of_unknown_keys,
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
+from umi_langchain._positions import SourcePlaces
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import astages, calls_below, report_losses, stages
 
@@ -143,6 +144,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _skipped: list[SkippedChunk] = PrivateAttr(default_factory=list)
     _on_invalid: OnInvalid = PrivateAttr(default="raise")
     _search_text: SearchText = PrivateAttr(default=None)
+    _places: SourcePlaces = PrivateAttr()
 
     def __init__(self, **fields: Any) -> None:
         unknown = sorted(set(fields) - set(type(self).model_fields))
@@ -155,6 +157,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         checked_limit(self.k, "k")
         asked_filter(self.filter)
         self.filter = copy.deepcopy(self.filter)  # the caller may change the dict for the next user's retriever
+        self._places = SourcePlaces(self.umi.store, self.keys)
 
     @classmethod
     def from_documents(
@@ -316,7 +319,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
         how = self._search_text if search_text is None else search_text
         skipped = None if self._on_invalid == "raise" else self._skipped
-        return add_documents(self.umi.store, documents, self.keys, ids, how, skipped=skipped)
+        return add_documents(self.umi.store, documents, self.keys, ids, how, places=self._places, skipped=skipped)
 
     aadd_documents = in_thread("add_documents")
     """`add_documents` for an event loop."""
@@ -325,6 +328,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids are ignored."""
         within = None if ids is None and where is None else self._where(parse_filter(where))
         self.umi.store.delete(ids, where=within)
+        self._places.forget()
         return True
 
     adelete = in_thread("delete")

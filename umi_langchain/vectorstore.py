@@ -34,6 +34,7 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._parts import reranker_of
+from umi_langchain._positions import SourcePlaces
 from umi_langchain.retriever import CallOptions, UmiRetriever
 
 log = logging.getLogger("umi")
@@ -95,6 +96,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         parts = {"rewriter": llm, "reranker": reranker_of(reranker)}
         self.umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
         self.store: HybridStore = self.umi.store  # type: ignore[assignment]
+        self._places = SourcePlaces(self.store, self._keys)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let a subclass's own synchronous searches answer asynchronous calls, too, as LangChain's base class does."""
@@ -205,7 +207,15 @@ class UmiVectorStore(OwnsStore, VectorStore):
         refuse_unknown_options(options, WRITE_OPTIONS, TypeError)
         how = self._search_text if search_text is None else search_text
         return add_documents(
-            self.store, documents, self._keys, ids, how, skipped=self._skipped, show_progress=show_progress
+            self.store,
+            documents,
+            self._keys,
+            ids,
+            how,
+            places=self._places,
+            replaces="batch_size" in options,  # `index()` adds the new text of a document, then removes the old one
+            skipped=self._skipped,
+            show_progress=show_progress,
         )
 
     def add_texts(
@@ -227,6 +237,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         """
         refuse_unknown_options(options, ("ids", "where"), TypeError)
         self.store.delete(ids, where=where)
+        self._places.forget()
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
