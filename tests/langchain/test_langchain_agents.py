@@ -137,6 +137,24 @@ async def ask(agent, user: str, thread: str, text: str, use_async: bool) -> dict
     return agent.invoke(messages, config(user, thread))
 
 
+async def test_a_model_whose_filter_finds_nothing_is_told_which_keys_there_are(notes):
+    tool = create_umi_tool(notes)
+    for wrong in ({"owner": "ann"}, {"user": 7}):
+        request = {**CALL, "args": {"query": "met", "filter": wrong}}
+        for answer in (tool.invoke(request), await tool.ainvoke(request)):
+            assert answer.content.startswith("Nothing found") and answer.status == "success"
+            assert "'timestamp' ('2024-05-01T00:00:00+00:00'), 'user' ('ann')" in answer.content
+    assert "user" not in call(tool, query="met", start="2030-01-01").content
+
+
+def test_keys_of_texts_that_the_tool_may_not_see_are_not_told():
+    texts = ["Ann met Bob in Paris.", "Bob met Carl in Rome."]
+    with UmiRetriever.from_texts(texts, [{"user": "ann"}, {"user": "bob", "salary": 7}]) as everyones:
+        tool = create_umi_tool(UmiRetriever.from_store(everyones.umi.store, filter={"user": "ann"}))
+        said = call(tool, query="met", filter={"salary": 7}).content
+        assert "'user' ('ann')" in said and "salary" not in said and "bob" not in said
+
+
 async def test_what_was_said_is_recalled_and_nothing_is_left_in_state():
     with HybridStore.open() as store:
         for use_async in (False, True):
