@@ -300,8 +300,8 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
     pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
-    found = (chunk for page in pages for chunk in page if chunk is not None)
-    replaced = {chunk.id: chunk.indexed_text for chunk in found if replaces(chunk)}
+    gone = [chunk for page in pages for chunk in page if chunk is not None and replaces(chunk)]
+    replaced = {chunk.id: chunk.indexed_text for chunk in gone}
     by_text = {text: id for id, text in replaced.items()}
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
@@ -312,7 +312,8 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
         store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
     if replaced:
         store.delete(replaced)
-    return 0 if stored or embedded else len(replaced)
+    texts = {chunk.text for chunk in chunks}
+    return 0 if stored or any(chunk.text in texts for chunk in gone) else len(gone)
 
 
 class CheckedFields:
