@@ -127,7 +127,6 @@ class UmiVectorStore(OwnsStore, VectorStore):
         texts: list[str],
         embedding: Embeddings | str | None = None,
         metadatas: list[dict[str, Any]] | None = None,
-        *,
         ids: list[str] | None = None,
         **options: Any,
     ) -> Self:
@@ -222,7 +221,6 @@ class UmiVectorStore(OwnsStore, VectorStore):
         self,
         texts: Iterable[str],
         metadatas: list[dict[str, Any]] | None = None,
-        *,
         ids: list[str] | None = None,
         **options: Any,
     ) -> list[str]:
