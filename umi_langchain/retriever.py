@@ -260,10 +260,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         Its stored vectors are used. Three of its texts are embedded once, to check that the embedding made the vectors.
 
         Args:
-            vectorstore: Changed only by writes through the retriever's store.
+            vectorstore: Only `add_documents` and `delete` of the retriever, and writes to its store, change it.
             embedding: The model that made its vectors; None: the vector store's own.
             persist_directory: Directory of umi's index of the texts, or of the copy; None: in memory.
-            copy: Copy it into a store of umi's own; later writes to it are not found.
+            copy: Copy it into a store of umi's own; later writes to the vector store are not found.
             llm, k, options: As in `from_documents`.
 
         Raises:

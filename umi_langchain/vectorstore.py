@@ -230,7 +230,10 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
         """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids are ignored.
 
+        Returns True: an error is raised where a document cannot be removed.
+
         Raises:
+            InputError: If neither ids nor a filter is given; `delete(store.store.ids())` removes all documents.
             TypeError: If an option is unknown; it may be meant to narrow what is removed.
         """
         refuse_unknown_options(options, ("ids", "where"), TypeError)
@@ -303,7 +306,16 @@ class UmiVectorStore(OwnsStore, VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """Documents by maximal marginal relevance, relevant and unlike each other, in the order of choice; for a blank
-        query as `similarity_search`."""
+        query as `similarity_search`.
+
+        Args:
+            query: As in `similarity_search`.
+            k: Largest number of documents, 1..100.
+            fetch_k: Number of the best documents from which MMR chooses, but at least `k`.
+            lambda_mult: 0..1: with 1 only relevance counts, with 0 only diversity.
+            filter: Metadata filter.
+            **options: As in `similarity_search`.
+        """
         found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
         return [document for document, _ in found]
 
@@ -391,7 +403,7 @@ class StoreEmbeddings(Embeddings):
 
     def __init__(self, umi_embedder: Embedder) -> None:
         self.umi_embedder = umi_embedder
-        """Given back to umi, it is this embedder, with its own name."""
+        """The store's embedder; a store that is opened with this view uses it, and knows it by its name."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vectors of texts that are stored."""
