@@ -121,13 +121,15 @@ class SourcePlaces:
     """Positions of chunks whose source is stored already, so that sections that are added in several calls follow one
     another: the start index of each counts from 0.
 
-    A source is read from the store when the first chunk of it is added, and forgotten when chunks are deleted.
+    A source is read from the store when the first chunk of it is added, and again if the number of the store's chunks
+    has changed otherwise than by `note`.
     """
 
     def __init__(self, store: Any, keys: PlaceKeys) -> None:
         self._store = store
         self._keys = keys
         self._sources: dict[str, _Source] = {}
+        self._count = 0
 
     def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> list[Chunk]:
         """The chunks, with other positions where those of `stated_positions` are held by stored chunks of the source.
@@ -143,6 +145,8 @@ class SourcePlaces:
         for chunk in chunks:
             if chunk.source is not None and chunk.position is not None and self._counts(chunk.metadata):
                 counted.setdefault(chunk.source, []).append(chunk)
+        if len(self._store) != self._count:
+            self._sources.clear()
         self._read({source: group[0] for source, group in counted.items() if source not in self._sources})
         moved: dict[str, int] = {}
         for source, group in counted.items():
@@ -155,10 +159,7 @@ class SourcePlaces:
         for chunk in chunks:
             if chunk.source in self._sources:
                 self._sources[chunk.source].note(chunk)
-
-    def forget(self) -> None:
-        """Read each source anew: chunks were deleted."""
-        self._sources.clear()
+        self._count = len(self._store)
 
     def __deepcopy__(self, memo: object) -> SourcePlaces:
         return self  # the store is shared, as by a copy of a retriever

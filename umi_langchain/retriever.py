@@ -328,7 +328,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids are ignored."""
         within = None if ids is None and where is None else self._where(parse_filter(where))
         self.umi.store.delete(ids, where=within)
-        self._places.forget()
         return True
 
     adelete = in_thread("delete")

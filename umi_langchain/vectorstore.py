@@ -192,9 +192,10 @@ class UmiVectorStore(OwnsStore, VectorStore):
             ids: Ids in place of the documents' own, aligned; None keeps them.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
-            **options: `batch_size`, which LangChain's `index()` sends, and `current_time`, which its
-                `TimeWeightedVectorStoreRetriever` sends, have no effect: a store makes its own batches, and the time
-                stands in the metadata.
+            **options: `batch_size`, which LangChain's `index()` sends, makes no batches, as a store makes its own. It
+                says that replaced documents are removed later, so that a new text takes the position of the old one.
+                `current_time`, which `TimeWeightedVectorStoreRetriever` sends, has no effect: the time stands in the
+                metadata.
 
         Returns:
             The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.
@@ -212,7 +213,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
             ids,
             how,
             places=self._places,
-            replaces="batch_size" in options,  # `index()` adds the new text of a document, then removes the old one
+            replaces="batch_size" in options,
             skipped=self._skipped,
             show_progress=show_progress,
         )
@@ -238,7 +239,6 @@ class UmiVectorStore(OwnsStore, VectorStore):
         """
         refuse_unknown_options(options, ("ids", "where"), TypeError)
         self.store.delete(ids, where=where)
-        self._places.forget()
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:

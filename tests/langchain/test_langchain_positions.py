@@ -97,6 +97,14 @@ def test_a_section_that_follows_a_removed_one_takes_no_position_of_another():
         assert reading_order(retriever.umi.store) == "A one. A two. C one. C two. D one. D two."
 
 
+def test_sections_that_are_added_by_turns_through_two_objects_over_one_store_follow_one_another():
+    with UmiVectorStore() as store:
+        adding = [store, store.retriever()]
+        for turn, name in enumerate("ABCD"):
+            adding[turn % 2].add_documents(with_headings(name))
+        assert reading_order(store.store) == "A one. A two. B one. B two. C one. C two. D one. D two."
+
+
 def test_a_position_that_the_metadata_states_is_kept():
     with UmiVectorStore() as store:
         for place in (5, 3):
