@@ -10,13 +10,14 @@ import numpy as np
 
 from umi_common.errors import EmbedderError
 from umi_common.filters import And, Comparison, Filter
-from umi_common.protocols import pages
 from umi_common.runtime.losses import warn_once
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 UNEMBEDDED_KEY = "unembedded"
 """Metadata key of messages without a vector, which came while the embedder failed."""
+PAGE = 1_000
+"""Number of chunks embedded in one call."""
 STORED_UNEMBEDDED = (
     "the embedder failed (%s), so messages of a chat are stored without vectors: found by their words alone, and "
     "embedded with later messages. Logged once."
@@ -50,8 +51,11 @@ def embed_unembedded(store: Any, where: Filter | None = None) -> None:
     """
     if isinstance(store, HybridStore):
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
-        for page in pages(store, where=marked if where is None else And((marked, where))):
-            store.add([replace(chunk, metadata=_without_mark(chunk)) for chunk in page])
+        listing = store.listing(where=marked if where is None else And((marked, where)))
+        ids = [listing.ids[row] for row in np.flatnonzero(listing.passing).tolist()]
+        for start in range(0, len(ids), PAGE):
+            found = store.get(ids[start : start + PAGE])
+            store.add([replace(chunk, metadata=_without_mark(chunk)) for chunk in found if chunk is not None])
 
 
 def _without_mark(chunk: Chunk) -> dict[str, Any]:
