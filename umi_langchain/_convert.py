@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
+from umi_common.filters import Filter, matches
 from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
@@ -191,6 +192,7 @@ def add_documents(
     *,
     places: SourcePlaces,
     replaces: bool = False,
+    within: Filter | None = None,
     skipped: list[SkippedChunk] | None = None,
     show_progress: bool = False,
 ) -> list[str]:
@@ -198,6 +200,7 @@ def add_documents(
 
     Args:
         places: Of this store. Positions are as in `SourcePlaces.placed`, which also describes `replaces`.
+        within: The retriever's own filter, for `warn_of_hidden`.
 
     Documents that cannot be stored are appended to `skipped`, and their ids are left out; None: they raise. If the
     store holds an older document with such an id, that one stays, and a warning of the logger `umi` names it.
@@ -208,6 +211,7 @@ def add_documents(
     chunks = places.placed(chunks, replaces=replaces)
     store.add(chunks, show_progress=show_progress)
     places.note(chunks)
+    warn_of_hidden(chunks, within)
     left_out = {gone.id for gone in (skipped or ())[before:] if gone.id is not None} - set(found)
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
     if stale:
@@ -218,6 +222,16 @@ def add_documents(
             ", ".join(stale[:IDS_NAMED]),
         )
     return found
+
+
+def warn_of_hidden(chunks: Sequence[Chunk], within: Filter | None) -> None:
+    """Log a warning if chunks are stored and none of them passes the retriever's own filter."""
+    if chunks and not any(matches(within, chunk.metadata) for chunk in chunks):
+        log.warning(
+            "of the %d documents stored now, none passes the retriever's own filter, so it does not find them; "
+            "give them the metadata that the filter asks for",
+            len(chunks),
+        )
 
 
 def checked_chroma(vectorstore: Any) -> Any:

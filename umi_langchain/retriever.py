@@ -53,6 +53,7 @@ from umi_langchain._convert import (
     document_origin,
     to_chunks,
     to_scored_documents,
+    warn_of_hidden,
     warn_of_unknown_keys,
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
@@ -214,6 +215,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             gone = [(each.id, each.source) for each in skipped]
             within = asked_filter(retriever.filter)
             add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, within=within, everything=mirror)
+            warn_of_hidden(chunks, within)
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
@@ -319,7 +321,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
         how = self._search_text if search_text is None else search_text
         skipped = None if self._on_invalid == "raise" else self._skipped
-        return add_documents(self.umi.store, documents, self.keys, ids, how, places=self._places, skipped=skipped)
+        within = asked_filter(self.filter)
+        return add_documents(
+            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=skipped
+        )
 
     aadd_documents = in_thread("add_documents")
     """`add_documents` for an event loop."""

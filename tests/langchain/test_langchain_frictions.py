@@ -754,3 +754,16 @@ async def test_searches_that_wait_while_their_retriever_is_closed_are_told_and_n
 def test_a_chain_that_hands_on_a_dict_or_a_message_is_told_to_take_its_text(retriever, given):
     with pytest.raises(InputError, match=r"expected str; from a dict or message take the text: inputs\['question'\]"):
         retriever.invoke(given)
+
+
+def test_documents_that_the_retrievers_own_filter_hides_are_told(caplog):
+    anns = Document(page_content="The cat eats fish.", metadata={"user": "ann"})
+    bobs = Document(page_content="The cow eats grass.", metadata={"user": "bob"})
+    with UmiRetriever.from_documents([anns, bobs], filter={"user": "ann"}) as retriever:
+        retriever.add_documents([anns])
+        assert not caplog.records
+        retriever.add_documents([Document(page_content="The dog eats bones.")])
+        assert "of the 1 documents stored now, none passes" in caplog.text and "ann" not in caplog.text
+    caplog.clear()
+    UmiRetriever.from_documents([bobs], filter={"user": "ann"}).close()
+    assert "of the 1 documents stored now, none passes" in caplog.text
