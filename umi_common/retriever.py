@@ -90,8 +90,8 @@ class DualRetriever(Closing):
     ) -> None:
         if not hasattr(store, "recall"):
             raise ConfigError(
-                f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; the vector "
-                "stores of umi's adapters have .retriever()"
+                f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; a "
+                "UmiVectorStore has .retriever(), a UmiRetriever holds its store as .umi.store"
             )
         if clock is not None and not callable(clock):
             raise ConfigError(f"clock is {type(clock).__name__}; expected a function without arguments: lambda: now")

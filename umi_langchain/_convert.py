@@ -13,19 +13,14 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
+from umi_common.filters import Filter, matches
 from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.types import Chunk, Hit, utf8_text
+from umi_langchain._positions import SourcePlaces, document_source, stated_positions
 
 log = logging.getLogger("umi")
-START_INDEX = "start_index"
-"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it with
-add_start_index=True."""
-PAGE = "page"
-"""Metadata key of the page, from 0; LangChain's PDF loaders set it."""
-CHARACTERS_PER_PAGE = 2**32
-"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset rises with page and offset."""
 SearchText = str | Sequence[str] | None
 """Which text of a document is searched; see `searched_text`."""
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -195,10 +190,17 @@ def add_documents(
     ids: Sequence[str | None] | None = None,
     search_text: SearchText = None,
     *,
+    places: SourcePlaces,
+    replaces: bool = False,
+    within: Filter | None = None,
     skipped: list[SkippedChunk] | None = None,
     show_progress: bool = False,
 ) -> list[str]:
     """Insert documents into a store, or replace those with the same id; returns the ids, aligned.
+
+    Args:
+        places: Of this store. Positions are as in `SourcePlaces.placed`, which also describes `replaces`.
+        within: The retriever's own filter, for `warn_of_hidden`.
 
     Documents that cannot be stored are appended to `skipped`, and their ids are left out; None: they raise. If the
     store holds an older document with such an id, that one stays, and a warning of the logger `umi` names it.
@@ -206,7 +208,10 @@ def add_documents(
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
     found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped, advice=SKIP_ADVICE)
+    chunks = places.placed(chunks, replaces=replaces)
     store.add(chunks, show_progress=show_progress)
+    places.note(chunks)
+    warn_of_hidden(chunks, within)
     left_out = {gone.id for gone in (skipped or ())[before:] if gone.id is not None} - set(found)
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
     if stale:
@@ -217,6 +222,16 @@ def add_documents(
             ", ".join(stale[:IDS_NAMED]),
         )
     return found
+
+
+def warn_of_hidden(chunks: Sequence[Chunk], within: Filter | None) -> None:
+    """Log a warning if chunks are stored and none of them passes the retriever's own filter."""
+    if chunks and not any(matches(within, chunk.metadata) for chunk in chunks):
+        log.warning(
+            "of the %d documents stored now, none passes the retriever's own filter, so it does not find them; "
+            "give them the metadata that the filter asks for",
+            len(chunks),
+        )
 
 
 def checked_chroma(vectorstore: Any) -> Any:
@@ -320,52 +335,3 @@ def _checked(documents: Iterable[Document]) -> list[Document]:
                 "from_texts takes strings"
             )
     return documents
-
-
-def stated_positions(documents: Sequence[Document], source_key: str | None) -> list[int | None]:
-    """The position that the splitter's start index gives each document; None: it has none.
-
-    Start indexes rise with the page. Of a source that `sources_in_parts` names, they count within a part: a document
-    begins a part if it is on another page than the one before it in the list, or starts no later.
-    """
-    in_parts = sources_in_parts(documents, source_key)
-    parts: dict[str, tuple[int, object, int]] = {}
-    positions: list[int | None] = []
-    for document in documents:
-        source, page, start = document_source(document, source_key), document.metadata.get(PAGE), _start(document)
-        if start is None or source not in in_parts:
-            positions.append(None if start is None else start + CHARACTERS_PER_PAGE * _number(page))
-            continue
-        part, last_page, last_start = parts.get(source, (0, page, -1))
-        part += page != last_page or start <= last_start
-        parts[source] = (part, page, start)
-        positions.append(start + CHARACTERS_PER_PAGE * part)
-    return positions
-
-
-def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> set[str]:
-    """The sources in which two texts of one page have the same start index: it counts within a part of the page, such
-    as the section that an earlier splitter made, or the row of a CSV file."""
-    first: dict[tuple[str, int, int], str] = {}
-    found = set()
-    for document in documents:
-        source, start = document_source(document, source_key), _start(document)
-        if start is not None:
-            place = (source, _number(document.metadata.get(PAGE)), start)
-            if first.setdefault(place, document.page_content) != document.page_content:
-                found.add(source)
-    return found
-
-
-def document_source(document: Document, key: str | None) -> str:
-    """The source of a document under a metadata key; "" without a key, "None" if the document has none."""
-    return "" if key is None else str(document.metadata.get(key))
-
-
-def _start(document: Document) -> int | None:
-    start = document.metadata.get(START_INDEX)
-    return start if isinstance(start, int) and start >= 0 else None  # -1: the splitter did not find the text
-
-
-def _number(page: object) -> int:
-    return page if isinstance(page, int) else 0

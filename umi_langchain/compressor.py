@@ -19,7 +19,8 @@ from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
 from umi_common.search.passages import passage_finder
 from umi_common.types import Hit, utf8_text
-from umi_langchain._convert import PAGE, SCORE_KEY, START_INDEX, document_source, sources_in_parts, to_chunks
+from umi_langchain._convert import SCORE_KEY, to_chunks
+from umi_langchain._positions import PAGE, START_INDEX, document_source, sources_in_parts
 from umi_langchain._sections import IDS_KEY
 
 

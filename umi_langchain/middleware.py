@@ -8,15 +8,16 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
-from umi_common.errors import ConfigError, MissingExtra, UmiError
+from umi_common.errors import ConfigError, EmbedderError, MissingExtra, UmiError
 from umi_common.filters import And, Comparison, Not, scope
+from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
 from umi_common.protocols import Clock, Store
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
@@ -41,6 +42,9 @@ LIMIT = 50
 """Number of hits that are candidates for the context."""
 BUDGET = 1_000
 """Default tokens of the context."""
+PAUSE = timedelta(minutes=5)
+"""Time after a failure of the embedder in which messages are stored without vectors at once: each attempt to embed them
+is repeated for a minute (`embedder.retry_seconds`), and the user waits for it."""
 
 
 class Who(NamedTuple):
@@ -57,7 +61,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
     Messages are stored by user and thread. A stored message is known by its id: after an edit, its text is replaced.
     The user is `user_id` of the runtime's context or of the config's `configurable`; the thread is the config's
     `thread_id`. A call without them raises ConfigError. If searching or storing fails, the agent continues without it,
-    and a warning that holds no message text is logged.
+    and a warning that holds no message text is logged. While the embedder fails, a `HybridStore` takes messages without
+    vectors; they are embedded with later messages.
 
     Args:
         memory: A store, or a `DualRetriever` over one.
@@ -90,6 +95,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         self._preface = preface
         self._who = _user_and_thread if who is None else who
         self._clock = utc_now if clock is None else clock
+        self._unembedded = True  # the store may hold messages without vectors, perhaps of an earlier process
+        self._failure: tuple[EmbedderError, datetime] | None = None  # the embedder's last, and its time
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -135,10 +142,9 @@ class UmiMemoryMiddleware(AgentMiddleware):
         if seen:
             here = And((Comparison("session", "$eq", who.thread), Comparison(MESSAGE_KEY, "$in", seen)))
             conditions.append(Not(here))  # another thread may have other messages with the same ids
-        said = [message_text(message) for message in request.messages if isinstance(message, HumanMessage)]
+        query, history = _query_and_history(request.messages)
         options = {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "now": self._clock()}
-        options["history"] = tuple(said[:-1])
-        return (end_of(said[-1]) if said else ""), {**options, "where": And(tuple(conditions))}
+        return end_of(query), {**options, "history": history, "where": And(tuple(conditions))}
 
     def _with_context(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
         if not context:
@@ -166,9 +172,39 @@ class UmiMemoryMiddleware(AgentMiddleware):
                 if found is None or found.text != chunk.text
             ]
             if new:
-                self.umi.store.add(new)
+                self._store(new, now)
         except UmiError as error:
             _warn("remembering", error)
+
+    def _store(self, chunks: list[Chunk], now: datetime) -> None:
+        """Store chunks, without vectors while the embedder fails; once it works, embed those stored so before.
+
+        Raises:
+            EmbedderError, StoreError: If they are not stored.
+        """
+        store = self.umi.store
+        if self._failure is not None and now - self._failure[1] < PAUSE:
+            add_unembedded(store, chunks, self._failure[0])
+            return
+        try:
+            store.add(chunks)
+        except EmbedderError as error:
+            add_unembedded(store, chunks, error)  # raises it if the store takes no chunk without a vector
+            self._failure, self._unembedded = (error, now), True
+            return
+        if self._unembedded:
+            self._unembedded = False  # before the search: another call may store some meanwhile
+            embed_unembedded(store)
+
+
+def _query_and_history(messages: Sequence[AnyMessage]) -> tuple[str, tuple[str, ...]]:
+    """The text of the user's last message, "" if there is none, and the texts of user and model before it."""
+    spoken = [message for message in messages if isinstance(message, (HumanMessage, AIMessage))]
+    asked = [index for index, message in enumerate(spoken) if isinstance(message, HumanMessage)]
+    if not asked:
+        return "", ()
+    before = map(message_text, spoken[: asked[-1]])
+    return message_text(spoken[asked[-1]]), tuple(text for text in before if text)
 
 
 def _chunk(message: AnyMessage, who: Who, now: datetime, index: int) -> Chunk:

@@ -53,9 +53,11 @@ from umi_langchain._convert import (
     document_origin,
     to_chunks,
     to_scored_documents,
+    warn_of_hidden,
     warn_of_unknown_keys,
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
+from umi_langchain._positions import SourcePlaces
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import astages, calls_below, report_losses, stages
 
@@ -143,6 +145,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _skipped: list[SkippedChunk] = PrivateAttr(default_factory=list)
     _on_invalid: OnInvalid = PrivateAttr(default="raise")
     _search_text: SearchText = PrivateAttr(default=None)
+    _places: SourcePlaces = PrivateAttr()
 
     def __init__(self, **fields: Any) -> None:
         unknown = sorted(set(fields) - set(type(self).model_fields))
@@ -155,6 +158,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         checked_limit(self.k, "k")
         asked_filter(self.filter)
         self.filter = copy.deepcopy(self.filter)  # the caller may change the dict for the next user's retriever
+        self._places = SourcePlaces(self.umi.store, self.keys)
 
     @classmethod
     def from_documents(
@@ -211,6 +215,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             gone = [(each.id, each.source) for each in skipped]
             within = asked_filter(retriever.filter)
             add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, within=within, everything=mirror)
+            warn_of_hidden(chunks, within)
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
@@ -257,10 +262,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         Its stored vectors are used. Three of its texts are embedded once, to check that the embedding made the vectors.
 
         Args:
-            vectorstore: Changed only by writes through the retriever's store.
+            vectorstore: Only `add_documents` and `delete` of the retriever, and writes to its store, change it.
             embedding: The model that made its vectors; None: the vector store's own.
             persist_directory: Directory of umi's index of the texts, or of the copy; None: in memory.
-            copy: Copy it into a store of umi's own; later writes to it are not found.
+            copy: Copy it into a store of umi's own; later writes to the vector store are not found.
             llm, k, options: As in `from_documents`.
 
         Raises:
@@ -316,7 +321,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
         how = self._search_text if search_text is None else search_text
         skipped = None if self._on_invalid == "raise" else self._skipped
-        return add_documents(self.umi.store, documents, self.keys, ids, how, skipped=skipped)
+        within = asked_filter(self.filter)
+        return add_documents(
+            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=skipped
+        )
 
     aadd_documents = in_thread("add_documents")
     """`add_documents` for an event loop."""

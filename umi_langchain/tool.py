@@ -1,9 +1,9 @@
-"""umi as a tool for agents: the model gives a query, and may narrow the retriever's filter and time range."""
+"""umi as a tool for agents; the model's filter and time range narrow the retriever's filter and time range."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
@@ -14,8 +14,8 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
 from umi_common.frameworks.records import (
-    NOTHING_FOUND,
     TOOL_DESCRIPTION,
+    nothing_found,
     refuse_other_retriever,
     tool_schema,
     tool_window,
@@ -29,6 +29,7 @@ from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
 Reply = tuple[str, list[Document]]
+"""Content and artifact of a tool's message."""
 
 
 def create_umi_tool(
@@ -43,8 +44,8 @@ def create_umi_tool(
     """A tool with query, k, filter and time range; its content is a context with sources, its artifact the documents.
 
     Documents must pass the filter and time range of the model and those of the retriever. For wrong arguments the model
-    gets an error message. If a part of the search failed, a line after the context says so; it is not counted in the
-    budget.
+    gets an error message; if nothing passes its filter, it is told which metadata keys there are. If a part of the
+    search failed, a line after the context says so; it is not counted in the budget.
 
     Args:
         retriever: Searches; its `k`, but at most `k_max`, is the number of documents if the model names none.
@@ -57,54 +58,78 @@ def create_umi_tool(
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
-    k_default = min(retriever.k, checked_limit(k_max, "k_max"))
-
-    def reply(found: SearchResult, options: dict[str, Any]) -> Reply:
-        limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
-        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds its neighbours
-        around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
-        result = retriever.sections(found, options)
-        content = NOTHING_FOUND
-        if result.hits:
-            passage_of = passages_found(found, retriever.umi.config.analyzer)
-            content = assemble(result.hits, budget=limits, policy=layout, around=around, passage_of=passage_of).text
-        return with_losses(content, (*result.degraded, *lost)), retriever.documents(result)
-
-    def search(query: str, callbacks: CallbackManager | None = None, k: int = k_default, **more: Any) -> Reply:
-        on_stage = stages(callbacks)
-        try:
-            options = retriever.core_options(_options(k, **more))
-            result = retriever.umi.search(end_of(query), on_stage=on_stage, **options)
-        except InputError as error:
-            raise ToolException(str(error)) from error
-        report_losses(on_stage, result.degraded)
-        return reply(result, options)
-
-    async def asearch(
-        query: str, callbacks: AsyncCallbackManager | None = None, k: int = k_default, **more: Any
-    ) -> Reply:
-        async with astages(callbacks) as on_stage:
-            try:
-                options = retriever.core_options(_options(k, **more))
-                result = await retriever.umi.asearch(end_of(query), on_stage=on_stage, **options)
-            except InputError as error:
-                raise ToolException(str(error)) from error
-            report_losses(on_stage, result.degraded)
-        return await asyncio.to_thread(reply, result, options)  # counting tokens takes milliseconds
-
+    k = min(retriever.k, checked_limit(k_max, "k_max"))
+    calls = _Calls(retriever, k, budget, policy)
     return StructuredTool.from_function(
-        search,
-        asearch,
+        calls.search,
+        calls.asearch,
         name=name,
         description=description,
-        args_schema=tool_schema("k", k_default, k_max),
+        args_schema=tool_schema("k", k, k_max),
         response_format="content_and_artifact",
         handle_tool_error=True,
         handle_validation_error=str,
     )
 
 
-def _options(
-    k: int, filter: dict[str, Any] | None = None, start: str | None = None, end: str | None = None
-) -> dict[str, Any]:
-    return {"k": k, "filter": filter if filter else None, "time_range": tool_window(start, end)}
+@dataclass(frozen=True)
+class _Calls:
+    """The synchronous and the asynchronous call of one tool; its arguments are described at `create_umi_tool`."""
+
+    retriever: UmiRetriever
+    k: int
+    budget: TokenBudget | int | None
+    policy: AssemblyPolicy | None
+
+    def search(self, query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
+        """Search, and write the reply."""
+        on_stage = stages(callbacks)
+        try:
+            options = self._options(**asked)
+            result = self.retriever.umi.search(end_of(query), on_stage=on_stage, **options)
+        except InputError as error:
+            raise ToolException(str(error)) from error
+        report_losses(on_stage, result.degraded)
+        return self._reply(result, options, asked)
+
+    async def asearch(self, query: str, callbacks: AsyncCallbackManager | None = None, **asked: Any) -> Reply:
+        """`search` for an event loop."""
+        async with astages(callbacks) as on_stage:
+            try:
+                options = self._options(**asked)
+                result = await self.retriever.umi.asearch(end_of(query), on_stage=on_stage, **options)
+            except InputError as error:
+                raise ToolException(str(error)) from error
+            report_losses(on_stage, result.degraded)
+        return await asyncio.to_thread(self._reply, result, options, asked)  # counting tokens takes milliseconds
+
+    def _options(
+        self,
+        k: int | None = None,
+        filter: dict[str, Any] | None = None,
+        start: str | None = None,
+        end: str | None = None,
+    ) -> dict[str, Any]:
+        """The options of `DualRetriever.search` for the model's arguments."""
+        asked = {"k": self.k if k is None else k, "filter": filter or None, "time_range": tool_window(start, end)}
+        return self.retriever.core_options(asked)
+
+    def _reply(self, found: SearchResult, options: dict[str, Any], asked: dict[str, Any]) -> Reply:
+        """The content that the model reads, and the documents.
+
+        Args:
+            options: Those of the search.
+            asked: The model's arguments.
+        """
+        retriever = self.retriever
+        if not found.hits:
+            own = retriever.core_options({})
+            content = nothing_found(retriever.umi.store, asked.get("filter"), own["where"], own["time_range"])
+            return with_losses(content, found.degraded), []
+        limits, layout = asked_assembly(retriever.umi.config.assembly, self.budget, self.policy)
+        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds its neighbours
+        around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
+        result = retriever.sections(found, options)
+        passage_of = passages_found(found, retriever.umi.config.analyzer)
+        context = assemble(result.hits, budget=limits, policy=layout, around=around, passage_of=passage_of)
+        return with_losses(context.text, (*result.degraded, *lost)), retriever.documents(result)

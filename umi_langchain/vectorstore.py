@@ -34,6 +34,7 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._parts import reranker_of
+from umi_langchain._positions import SourcePlaces
 from umi_langchain.retriever import CallOptions, UmiRetriever
 
 log = logging.getLogger("umi")
@@ -95,6 +96,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         parts = {"rewriter": llm, "reranker": reranker_of(reranker)}
         self.umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
         self.store: HybridStore = self.umi.store  # type: ignore[assignment]
+        self._places = SourcePlaces(self.store, self._keys)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let a subclass's own synchronous searches answer asynchronous calls, too, as LangChain's base class does."""
@@ -125,7 +127,6 @@ class UmiVectorStore(OwnsStore, VectorStore):
         texts: list[str],
         embedding: Embeddings | str | None = None,
         metadatas: list[dict[str, Any]] | None = None,
-        *,
         ids: list[str] | None = None,
         **options: Any,
     ) -> Self:
@@ -191,9 +192,10 @@ class UmiVectorStore(OwnsStore, VectorStore):
             ids: Ids in place of the documents' own, aligned; None keeps them.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
-            **options: `batch_size`, which LangChain's `index()` sends, and `current_time`, which its
-                `TimeWeightedVectorStoreRetriever` sends, have no effect: a store makes its own batches, and the time
-                stands in the metadata.
+            **options: `batch_size`, which LangChain's `index()` sends, makes no batches, as a store makes its own. It
+                says that replaced documents are removed later, so that a new text takes the position of the old one.
+                `current_time`, which `TimeWeightedVectorStoreRetriever` sends, has no effect: the time stands in the
+                metadata.
 
         Returns:
             The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.
@@ -205,14 +207,21 @@ class UmiVectorStore(OwnsStore, VectorStore):
         refuse_unknown_options(options, WRITE_OPTIONS, TypeError)
         how = self._search_text if search_text is None else search_text
         return add_documents(
-            self.store, documents, self._keys, ids, how, skipped=self._skipped, show_progress=show_progress
+            self.store,
+            documents,
+            self._keys,
+            ids,
+            how,
+            places=self._places,
+            replaces="batch_size" in options,
+            skipped=self._skipped,
+            show_progress=show_progress,
         )
 
     def add_texts(
         self,
         texts: Iterable[str],
         metadatas: list[dict[str, Any]] | None = None,
-        *,
         ids: list[str] | None = None,
         **options: Any,
     ) -> list[str]:
@@ -222,7 +231,10 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
         """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids are ignored.
 
+        Returns True: an error is raised where a document cannot be removed.
+
         Raises:
+            InputError: If neither ids nor a filter is given; `delete(store.store.ids())` removes all documents.
             TypeError: If an option is unknown; it may be meant to narrow what is removed.
         """
         refuse_unknown_options(options, ("ids", "where"), TypeError)
@@ -294,7 +306,16 @@ class UmiVectorStore(OwnsStore, VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """Documents by maximal marginal relevance, relevant and unlike each other, in the order of choice; for a blank
-        query as `similarity_search`."""
+        query as `similarity_search`.
+
+        Args:
+            query: As in `similarity_search`.
+            k: Largest number of documents, 1..100.
+            fetch_k: Number of the best documents from which MMR chooses, but at least `k`.
+            lambda_mult: 0..1: with 1 only relevance counts, with 0 only diversity.
+            filter: Metadata filter.
+            **options: As in `similarity_search`.
+        """
         found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
         return [document for document, _ in found]
 
@@ -382,7 +403,7 @@ class StoreEmbeddings(Embeddings):
 
     def __init__(self, umi_embedder: Embedder) -> None:
         self.umi_embedder = umi_embedder
-        """Given back to umi, it is this embedder, with its own name."""
+        """The store's embedder; a store that is opened with this view uses it, and knows it by its name."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vectors of texts that are stored."""

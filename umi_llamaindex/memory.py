@@ -9,11 +9,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any
 
-import numpy as np
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory.memory import BaseMemoryBlock
@@ -23,14 +21,13 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import EmbedderError, FilterError, StoreError
-from umi_common.filters import parse_filter, scope
+from umi_common.filters import scope
 from umi_common.frameworks.records import CheckedFields, content_id, time_in
-from umi_common.protocols import pages
+from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
 from umi_common.retriever import DualRetriever
-from umi_common.runtime.losses import warn_once, with_losses
+from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
-from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk, Metadata, MetadataValue
+from umi_common.types import Chunk
 from umi_llamaindex.query import chat_text
 
 log = logging.getLogger("umi")
@@ -39,12 +36,6 @@ SESSION_KEY = "session_id"
 """Name of the session's id in calls of LlamaIndex's `Memory` and in the additional_kwargs of messages."""
 TIME_KEY = "timestamp"
 """Key of a message's time in its additional_kwargs."""
-UNEMBEDDED_KEY = "unembedded"
-"""Metadata key of messages without a vector, which came while the embedder failed."""
-STORED_UNEMBEDDED = (
-    "the embedder failed (%s), so messages of a chat are stored without vectors: found by their words alone, and "
-    "embedded with later messages of their user. Logged once."
-)
 
 
 class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
@@ -176,11 +167,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             try:
                 store.add(chunks)
             except EmbedderError as error:
-                if not isinstance(store, HybridStore):
-                    raise
-                marked = [replace(chunk, metadata={**chunk.metadata, UNEMBEDDED_KEY: True}) for chunk in chunks]
-                store.add(marked, vectors=np.zeros((len(marked), store.embedder.dim)))
-                warn_once("memory", "unembedded", STORED_UNEMBEDDED, type(error).__name__)
+                add_unembedded(store, chunks, error)
                 self._unembedded = True
                 return False
         except (EmbedderError, StoreError):
@@ -197,11 +184,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         try:
             store.add(waiting)
             waiting = []
-            if isinstance(store, HybridStore) and self._unembedded:
+            if self._unembedded:
                 self._unembedded = False  # before the search: another call may store some meanwhile
-                marked = parse_filter({"user": self.user, UNEMBEDDED_KEY: True})
-                for page in pages(store, where=marked):
-                    store.add([replace(chunk, metadata=_without_mark(chunk.metadata)) for chunk in page])
+                embed_unembedded(store, scope(user=self.user).where)
         except (EmbedderError, StoreError):  # not raised again: `aput` raised or warned when they came
             self._unembedded = True
             self._unstored.extend(waiting)
@@ -238,10 +223,6 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
 
     def _tokenizer(self) -> Any:
         return get_tokenizer() if self.tokenizer_fn is None else self.tokenizer_fn
-
-
-def _without_mark(metadata: Metadata) -> dict[str, MetadataValue]:
-    return {key: value for key, value in metadata.items() if key != UNEMBEDDED_KEY}
 
 
 def _tell_lost(unstored: Sequence[Chunk]) -> None:

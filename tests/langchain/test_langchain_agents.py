@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
+from umi_common.config import UmiConfig
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.embedders import WordLlamaEmbedder
 from umi_common.errors import ConfigError
 from umi_common.retriever import DualRetriever
+from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 from umi_langchain import UmiMemoryMiddleware, UmiRetriever, create_umi_context, create_umi_tool
@@ -134,6 +137,24 @@ async def ask(agent, user: str, thread: str, text: str, use_async: bool) -> dict
     return agent.invoke(messages, config(user, thread))
 
 
+async def test_a_model_whose_filter_finds_nothing_is_told_which_keys_there_are(notes):
+    tool = create_umi_tool(notes)
+    for wrong in ({"owner": "ann"}, {"user": 7}):
+        request = {**CALL, "args": {"query": "met", "filter": wrong}}
+        for answer in (tool.invoke(request), await tool.ainvoke(request)):
+            assert answer.content.startswith("Nothing found") and answer.status == "success"
+            assert "'timestamp' ('2024-05-01T00:00:00+00:00'), 'user' ('ann')" in answer.content
+    assert "user" not in call(tool, query="met", start="2030-01-01").content
+
+
+def test_keys_of_texts_that_the_tool_may_not_see_are_not_told():
+    texts = ["Ann met Bob in Paris.", "Bob met Carl in Rome."]
+    with UmiRetriever.from_texts(texts, [{"user": "ann"}, {"user": "bob", "salary": 7}]) as everyones:
+        tool = create_umi_tool(UmiRetriever.from_store(everyones.umi.store, filter={"user": "ann"}))
+        said = call(tool, query="met", filter={"salary": 7}).content
+        assert "'user' ('ann')" in said and "salary" not in said and "bob" not in said
+
+
 async def test_what_was_said_is_recalled_and_nothing_is_left_in_state():
     with HybridStore.open() as store:
         for use_async in (False, True):
@@ -176,6 +197,18 @@ def test_a_follow_up_question_is_recalled_by_what_the_user_asked_before_it():
         for n in range(8):
             say(agent, "ann", f"t{n + 1}", f"Does milk number {n} expire?")
         asked = [HumanMessage("Is my car insured?"), AIMessage("Yes."), HumanMessage("when does it expire?")]
+        agent.invoke({"messages": asked}, config("ann", "now"))
+        assert "3 March" in system_text(model.given[-1])
+
+
+def test_a_follow_up_question_is_recalled_by_what_the_model_answered_before_it():
+    with HybridStore.open() as store:
+        model = model_saying(*["Noted."] * 9, "In March.")
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, budget=150)])
+        say(agent, "ann", "t0", "The policy of Zephyr Mutual ends on 3 March.")
+        for n in range(8):
+            say(agent, "ann", f"t{n + 1}", f"Does milk number {n} expire?")
+        asked = [HumanMessage("Who insures me?"), AIMessage("Zephyr Mutual."), HumanMessage("when does it expire?")]
         agent.invoke({"messages": asked}, config("ann", "now"))
         assert "3 March" in system_text(model.given[-1])
 
@@ -298,6 +331,75 @@ async def test_an_agent_goes_on_when_its_memory_is_gone(caplog):
         await agent.ainvoke({"messages": [HumanMessage("private words")]}, config("ann", "t"))
     assert answer["messages"][-1].content == "Hello."
     assert len(caplog.records) == 4 and "private" not in caplog.text
+
+
+def embedded(store):
+    """How many of the store's chunks have a vector."""
+    return int(store.vectors(store.ids()).any(axis=1).sum())
+
+
+def test_the_last_words_of_a_thread_outlive_an_embedder_that_is_down(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    down = FaultyEmbedder(HashEmbedder())
+    with HybridStore.open(tmp_path, embedder=down) as store:
+        agent = create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)])
+        say(agent, "ann", "t", "The code of my safe is 4711.")
+        assert "stored without vectors" in caplog.text and "4711" not in caplog.text
+    with HybridStore.open(tmp_path, embedder=HashEmbedder()) as store:
+        model = model_saying("4711.", "Hello.")
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
+        say(agent, "ann", "u", "What is the code of my safe?")
+        assert "4711" in system_text(model.given[0])
+        say(agent, "bob", "v", "Hello.")
+        assert (len(store), embedded(store)) == (6, 6)
+        assert not any("unembedded" in chunk.metadata for chunk in store.get(store.ids()))
+
+
+class Service(Embeddings):
+    """Letters as dimensions; a text must be embedded to find out how many."""
+
+    down = False
+
+    def embed_documents(self, texts):
+        if self.down:
+            raise ConnectionError("no route to host")
+        return [[1.0 + text.count(letter) for letter in "aeiou"] for text in texts]
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+def test_words_outlive_a_service_that_is_down_when_the_program_starts(tmp_path):
+    for down in (False, True):
+        service = Service()
+        service.down = down
+        with HybridStore.open(tmp_path, embedder=service, config=UmiConfig(embedder={"retry_seconds": 0})) as store:
+            agent = create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)])
+            say(agent, "ann", f"t{down}", "The code of my safe is 4711.")
+            assert (len(store), embedded(store)) == ((4, 2) if down else (2, 2))
+
+
+def test_a_user_waits_for_a_failing_embedder_once_in_five_minutes():
+    now, tried = MAY, []
+
+    class Down(HashEmbedder):
+        def embed_documents(self, texts):
+            tried.append((now - MAY) / timedelta(minutes=1))
+            if now < MAY + timedelta(minutes=7):
+                raise ConnectionError
+            return super().embed_documents(texts)
+
+        def embed_queries(self, texts):
+            return HashEmbedder().embed_queries(texts)
+
+    with HybridStore.open(embedder=Down(), config=UmiConfig(embedder={"retry_seconds": 0})) as store:
+        memory = UmiMemoryMiddleware(store, clock=lambda: now)
+        agent = create_agent(model_saying(*["Noted."] * 5), middleware=[memory])
+        for minute in (0, 1, 4, 6, 12):
+            now = MAY + timedelta(minutes=minute)
+            say(agent, "ann", "t", f"word {minute}")
+        assert sorted(set(tried)) == [0, 6, 12]
+        assert (len(store), embedded(store)) == (10, 10)
 
 
 def test_stored_text_cannot_pass_for_instructions():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
+import re
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
@@ -38,6 +39,7 @@ from umi_langchain import (
     UmiDecay,
     UmiMMR,
     UmiRetriever,
+    UmiStore,
     UmiVectorStore,
     create_umi_context,
     create_umi_tool,
@@ -665,6 +667,33 @@ def test_a_vector_store_in_place_of_its_store_or_retriever_says_where_they_are(s
     for make in (UmiRetriever.from_store, create_umi_tool):
         with pytest.raises(ConfigError, match=r"is UmiVectorStore; expected .*\.retriever\(\)"):
             make(store)
+    with pytest.raises(ConfigError, match=r"is UmiRetriever; expected a store.*\.umi\.store"):
+        UmiStore(store.retriever())
+
+
+def test_texts_take_metadatas_and_ids_by_place_as_chromas_do(store):
+    assert store.add_texts(["Dora met Ann"], [{"user": "b"}], ["3"]) == ["3"]
+    with UmiVectorStore.from_texts(TEXTS, None, METADATAS, ["0", "1", "2"]) as other:
+        assert ids(other.similarity_search("Oslo", k=3)) == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize(
+    "option, advice",
+    [
+        ("where_document", "put the words into the query"),
+        ("fetch_k", "max_marginal_relevance_search"),
+        ("score_threshold", "did you mean min_relevance?"),
+    ],
+)
+def test_an_option_of_chromas_search_says_what_to_write_here(store, option, advice):
+    with pytest.raises(TypeError, match=f"no option '{option}'; .*{re.escape(advice)}"):
+        store.as_retriever(search_kwargs={option: 1}).invoke("Oslo")
+
+
+@pytest.mark.parametrize("option, advice", [("search_type", "mmr="), ("id_key", "known by its id")])
+def test_an_option_of_langchains_retrievers_says_what_to_write_here(option, advice):
+    with pytest.raises(ConfigError, match=f"no option '{option}'; .*{advice}"):
+        UmiRetriever.from_texts(TEXTS, **{option: "mmr"})
 
 
 def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out(retriever):
@@ -725,3 +754,16 @@ async def test_searches_that_wait_while_their_retriever_is_closed_are_told_and_n
 def test_a_chain_that_hands_on_a_dict_or_a_message_is_told_to_take_its_text(retriever, given):
     with pytest.raises(InputError, match=r"expected str; from a dict or message take the text: inputs\['question'\]"):
         retriever.invoke(given)
+
+
+def test_documents_that_the_retrievers_own_filter_hides_are_told(caplog):
+    anns = Document(page_content="The cat eats fish.", metadata={"user": "ann"})
+    bobs = Document(page_content="The cow eats grass.", metadata={"user": "bob"})
+    with UmiRetriever.from_documents([anns, bobs], filter={"user": "ann"}) as retriever:
+        retriever.add_documents([anns])
+        assert not caplog.records
+        retriever.add_documents([Document(page_content="The dog eats bones.")])
+        assert "of the 1 documents stored now, none passes" in caplog.text and "ann" not in caplog.text
+    caplog.clear()
+    UmiRetriever.from_documents([bobs], filter={"user": "ann"}).close()
+    assert "of the 1 documents stored now, none passes" in caplog.text

@@ -51,6 +51,14 @@ def test_an_edit_of_one_page_of_several_is_not_told(start, monkeypatch, caplog, 
     assert not caplog.records
 
 
+def test_pages_that_are_found_by_another_title_than_before_are_not_told(start, monkeypatch, caplog):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    for title in ("Rules", "Rules of 2024"):
+        pages = [Document(page_content=f"Page {n}.", metadata={"source": "a.md", "title": title}) for n in range(2)]
+        assert len(start(pages, search_text=["title"])) == 2
+    assert not caplog.records
+
+
 def test_a_second_start_embeds_nothing_and_an_edit_only_itself(start, embeddings):
     pages = [page(f"Page {number} of the rules.") for number in range(5)]
     start(pages)

@@ -410,3 +410,12 @@ def test_a_retriever_over_a_tenants_own_store_finds_the_same_whatever_others_hol
         assert shown(UmiRetriever.from_store(bob)) != alone
         retriever.close()
         assert len(ann) == 40  # the store stays open: it is the tenants' to close
+
+
+def test_the_roles_of_earlier_messages_are_not_searched():
+    texts = ["Humans are told what an AI is.", "The valve of the boiler leaks.", "An AI is no human."]
+    with UmiRetriever.from_texts(texts) as retriever:
+        talk = [HumanMessage("Is the boiler old?"), ("ai", "It is from 1990."), "Mira: Well."]
+        asked = [retriever.search("and what about its valve?", history=talk[:n]).query_variations for n in (2, 3)]
+        assert asked[0] == ("Is the boiler old?\nIt is from 1990.\nand what about its valve?",)
+        assert asked[1] == ("It is from 1990.\nMira: Well.\nand what about its valve?",)

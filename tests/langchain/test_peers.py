@@ -232,6 +232,13 @@ def test_chroma_get_keeps_the_order_of_the_ids_with_metadata_or_without():
     assert ids(store.get_by_ids(["c", "a", "b"])) == ["c", "a", "b"]
 
 
+def test_chroma_what_is_stored_is_listed_by_a_filter_and_replaced_by_id():
+    with UmiVectorStore.from_texts(["one", "two"], metadatas=[{"n": 1}, {"n": 2}], ids=["a", "b"]) as store:
+        store.add_documents([Document(page_content="zwei", metadata={"n": 2})], ids=["b"])
+        assert store.store.ids() == ["a", "b"]
+        assert [(chunk.id, chunk.text) for chunk in store.store.scan(where={"n": 2})] == [("b", "zwei")]
+
+
 @pytest.mark.slow
 def test_chroma_more_texts_than_one_batch_holds():
     store = UmiVectorStore()

@@ -209,14 +209,17 @@ def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog):
         ({"year": {"$gte": "2020"}}, "text", "a number"),
         ({"user": "ann", "code": {"$in": [17, 18]}}, "a number", "text"),
         ({"signed": "true"}, "text", "true or false"),
+        ({"tags": "red"}, "text", "lists or nested values"),
+        ({"tags": {"$in": ["red", "blue"]}}, "text", "lists or nested values"),
     ],
 )
-def test_a_filter_that_compares_a_number_with_text_is_said_once_without_its_value(caplog, where, asked, held):
-    metadata = {"user": "ann", "year": 2021, "code": "17", "signed": True}
+def test_a_filter_that_compares_a_value_of_another_kind_is_said_once_without_its_value(caplog, where, asked, held):
+    metadata = {"user": "ann", "year": 2021, "code": "17", "signed": True, "tags": ("red", "green")}
     store = HybridStore.open()
     store.add([Chunk("a", "Ann signed the contract.", metadata=metadata)])
     umi = DualRetriever(store)
-    for other in ({"year": 2020}, {"code": "18"}, {"signed": False}, {"year": {"$ne": "2021"}}):
+    lists = ({"tags": {"$eq": ["red"]}}, {"tags": {"$contains": "blue"}})
+    for other in ({"year": 2020}, {"code": "18"}, {"signed": False}, {"year": {"$ne": "2021"}}, *lists):
         umi.search(QUERY, where=other)  # of the kind that the store holds
     assert not caplog.records
     assert umi.search(QUERY, where=where).ids == umi.search(QUERY, where=where).ids == []

@@ -20,9 +20,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from umi_common.config import UmiConfig, first_fault
-from umi_common.errors import ConfigError, InputError, InvalidChunk
+from umi_common.errors import ConfigError, InputError, InvalidChunk, UmiError
 from umi_common.filters import Filter, matches
 from umi_common.pool import Floats
+from umi_common.protocols import Store, chunk_passes
 from umi_common.runtime.losses import warn_once
 from umi_common.times import read_time
 from umi_common.types import Chunk, TimeRange, age_in_hours, as_utc, plain_value
@@ -54,6 +55,12 @@ REPLACED = (
 )
 TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
 NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
+KEYS_READ = 100
+"""Number of texts from which `nothing_found` collects keys."""
+KEYS_NAMED = 20
+"""Largest number of keys that it names."""
+EXAMPLE_CHARACTERS = 40
+"""Characters of a value that it shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +300,8 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
     pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
-    found = (chunk for page in pages for chunk in page if chunk is not None)
-    replaced = {chunk.id: chunk.indexed_text for chunk in found if replaces(chunk)}
+    gone = [chunk for page in pages for chunk in page if chunk is not None and replaces(chunk)]
+    replaced = {chunk.id: chunk.indexed_text for chunk in gone}
     by_text = {text: id for id, text in replaced.items()}
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
@@ -305,7 +312,8 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
         store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
     if replaced:
         store.delete(replaced)
-    return 0 if stored or embedded else len(replaced)
+    texts = {chunk.text for chunk in chunks}
+    return 0 if stored or any(chunk.text in texts for chunk in gone) else len(gone)
 
 
 class CheckedFields:
@@ -439,6 +447,30 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
         "end": (str | None, Field(default=None, description=f"Only texts about a time before this; {when}.")),
     }
     return create_model("UmiSearch", __base__=_ToolArguments, **fields)
+
+
+def nothing_found(
+    store: Store, asked: Mapping[str, Any] | None, within: Filter | None, window: TimeRange | None
+) -> str:
+    """What a tool tells a model whose search found nothing. If the model gave a filter, it is told which metadata keys
+    the texts have, each with an example: it may have guessed a key, or compared a number with a string.
+
+    Args:
+        asked: The model's filter; None or {}: none.
+        within, window: The retriever's own filter and time range; keys and values of other texts are not shown.
+    """
+    if not asked:
+        return NOTHING_FOUND
+    try:
+        chunks = [chunk for chunk in store.scan(where=within, limit=KEYS_READ) if chunk_passes(chunk, None, window)]
+    except UmiError:  # the search has answered, and its answer is that nothing was found
+        return NOTHING_FOUND
+    examples: dict[str, Any] = {}
+    for metadata in (to_metadata(chunk, METADATA_ALONE) for chunk in chunks):
+        examples |= {key: value for key, value in metadata.items() if examples.get(key) is None}
+    shown = [f"{key!r} ({examples[key]!r:.{EXAMPLE_CHARACTERS}})" for key in sorted(examples)[:KEYS_NAMED]]
+    keys = f"Keys of the texts, with an example of each: {', '.join(shown)}." if shown else "No text has metadata."
+    return f"{NOTHING_FOUND} {keys}"
 
 
 def tool_window(start: str | None, end: str | None) -> TimeRange | None:

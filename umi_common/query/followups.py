@@ -12,6 +12,8 @@ MESSAGE_CHARACTERS = 400
 """Number of characters at the beginning of a message that are searched; with more the results were no better."""
 FOLLOW_UP_CHARACTERS = 300
 """Largest number of characters of a follow-up question; a longer query names its own subject."""
+ROLE = re.compile(r"\A(?:human|ai|user|assistant|system|developer|tool|function|chatbot|model|chat): ")
+"""The role of a message's author as the adapters write it before the text, for the LLM; it is not searched."""
 
 _WORD = re.compile(r"[\w'\u2019]+")
 _REFERRING = frozenset(

@@ -309,7 +309,7 @@ class Core:
         """See `HybridStore.delete`."""
         self.ready_to_write()
         tree = parse_filter(where)
-        wanted = ids_to_delete(ids, tree, "to empty a store, delete its directory")
+        wanted = ids_to_delete(ids, tree, "delete(store.ids()) removes all")
         with self.writing:
             self.ready_to_write()
             snapshot = self.indexes.snapshot

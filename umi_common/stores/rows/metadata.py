@@ -21,6 +21,8 @@ CACHED_MAX = 32
 
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that hold between values of one kind only."""
+LISTS = "lists or nested values"
+"""The kind of lists; a nested value of a framework's document is stored as a list, too."""
 KINDS_OF = 1_000
 """Largest number of distinct values of a key whose kinds a warning compares."""
 
@@ -101,7 +103,8 @@ class MetadataColumns:
         for each in comparisons(where, negated=False):
             column = self._columns.get(each.key)
             if column is not None and each.operator in COMPARING:
-                asked, held = _kinds([each.value]), column.kinds()
+                alternatives = each.value if isinstance(each.value, tuple) and each.operator == "$in" else [each.value]
+                asked, held = _kinds(alternatives), column.kinds()
                 if asked and asked.isdisjoint(held):
                     found[each.key] = (" or ".join(sorted(asked)), " or ".join(sorted(held)))
         return found
@@ -170,11 +173,6 @@ class _Column:
 
 
 def _kinds(values: Iterable[MetadataValue]) -> set[str]:
-    """The kinds of values, and of the values in lists; None has no kind."""
-    kinds: set[str] = set()
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            kinds |= _kinds(value)
-        elif value is not None:
-            kinds.add("true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number")
-    return kinds
+    """The kinds of values; None has no kind."""
+    names = {bool: "true or false", str: "text", tuple: LISTS}
+    return {names.get(type(value), "a number") for value in values if value is not None}

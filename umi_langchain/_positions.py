@@ -1,0 +1,198 @@
+"""The position of a LangChain document in its source: from the start index that a splitter gives, over the pages and
+sections of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+
+from umi_common.filters import Comparison
+from umi_common.frameworks.records import PlaceKeys, position_in_metadata
+from umi_common.protocols import pages
+from umi_common.types import Chunk
+
+START_INDEX = "start_index"
+"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it with
+add_start_index=True."""
+PAGE = "page"
+"""Metadata key of the page, from 0; LangChain's PDF loaders set it."""
+CHARACTERS_PER_PAGE = 2**32
+"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset rises with page and offset."""
+
+
+def stated_positions(documents: Sequence[Document], source_key: str | None) -> list[int | None]:
+    """The position that the splitter's start index gives each document; None: it has none.
+
+    Start indexes rise with the page. Of a source that `sources_in_parts` names, they count within a part: a document
+    begins a part if it is on another page than the one before it in the list, or starts no later.
+    """
+    in_parts = sources_in_parts(documents, source_key)
+    parts: dict[str, tuple[int, object, int]] = {}
+    positions: list[int | None] = []
+    for document in documents:
+        source, start = document_source(document, source_key), _start(document.metadata)
+        page = document.metadata.get(PAGE)
+        if start is None or source not in in_parts:
+            positions.append(None if start is None else start + CHARACTERS_PER_PAGE * _number(page))
+            continue
+        part, last_page, last_start = parts.get(source, (0, page, -1))
+        part += page != last_page or start <= last_start
+        parts[source] = (part, page, start)
+        positions.append(start + CHARACTERS_PER_PAGE * part)
+    return positions
+
+
+def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> set[str]:
+    """The sources in which two texts of one page have the same start index: it counts within a part of the page, such
+    as the section that an earlier splitter made, or the row of a CSV file."""
+    first: dict[tuple[str, int, int], str] = {}
+    found = set()
+    for document in documents:
+        source, start = document_source(document, source_key), _start(document.metadata)
+        if start is not None:
+            place = (source, _number(document.metadata.get(PAGE)), start)
+            if first.setdefault(place, document.page_content) != document.page_content:
+                found.add(source)
+    return found
+
+
+def document_source(document: Document, key: str | None) -> str:
+    """The source of a document under a metadata key; "" without a key, "None" if the document has none."""
+    return "" if key is None else str(document.metadata.get(key))
+
+
+@dataclass
+class _Source:
+    """What a store holds of one source."""
+
+    held: set[int] = field(default_factory=set)
+    """The positions of its chunks."""
+    places: dict[Hashable, int] = field(default_factory=dict)
+    """(id, section, start index) of a chunk -> its position."""
+    firsts: dict[Hashable, int] = field(default_factory=dict)
+    """Section -> the position of its first character. Chunks whose metadata differ in the start index alone are of one
+    section; of several such sections, the last."""
+    repeated: set[Hashable] = field(default_factory=set)
+    """The sections of which there are several with the same metadata."""
+
+    def note(self, chunk: Chunk) -> None:
+        """Add a stored chunk."""
+        start = _start(chunk.metadata)
+        if chunk.position is not None:
+            self.held.add(chunk.position)
+            if start is not None:
+                section, first = _section(chunk), chunk.position - start
+                if self.firsts.setdefault(section, first) != first:
+                    self.repeated.add(section)
+                self.firsts[section] = first
+                self.places[chunk.id, section, start] = chunk.position
+
+    def placed(self, chunks: Sequence[Chunk], replaces: bool) -> dict[str, int]:
+        """By id, the positions of further chunks; see `SourcePlaces.placed`."""
+        meets = any(_section(chunk) not in self.firsts and chunk.position in self.held for chunk in chunks)
+        firsts: dict[Hashable, int] = {}
+        found: dict[str, int] = {}
+        before: tuple[Hashable, int] = (None, -1)
+        for chunk in chunks:
+            section, start = _section(chunk), _start(chunk.metadata) or 0
+            first = firsts.get(section, self.firsts.get(section))
+            position = self.places.get((chunk.id, section, start))
+            if position is None and first is None and not meets:
+                position = chunk.position
+            if position is None and first is not None and (section != before[0] or start > before[1]):
+                taken = first + start in self.held and (not replaces or section in self.repeated)
+                position = None if taken else first + start
+            if position is None:
+                position = start + (max(found.values()) + 1 if found else self._end())
+            firsts[section], found[chunk.id], before = position - start, position, (section, start)
+        return found
+
+    def _end(self) -> int:
+        """The position of the first character of a section that follows all stored chunks."""
+        return CHARACTERS_PER_PAGE * (max(self.held) // CHARACTERS_PER_PAGE + 1)
+
+
+class SourcePlaces:
+    """Positions of chunks whose source is stored already, so that sections that are added in several calls follow one
+    another: the start index of each counts from 0.
+
+    A source is read from the store when the first chunk of it is added, and again if the number of the store's chunks
+    has changed otherwise than by `note`.
+    """
+
+    def __init__(self, store: Any, keys: PlaceKeys) -> None:
+        self._store = store
+        self._keys = keys
+        self._sources: dict[str, _Source] = {}
+        self._count = 0
+
+    def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> list[Chunk]:
+        """The chunks, with other positions where those of `stated_positions` are held by stored chunks of the source.
+
+        A chunk that is stored keeps its position, and a chunk of a stored section has its place in this section. Any
+        other section follows the chunk before it in the list, or else all stored chunks of the source.
+
+        Args:
+            replaces: Whether a chunk with the place and the metadata of a stored one takes its position, because that
+                one is removed later, as in `index()`; else it begins another section.
+        """
+        counted: dict[str, list[Chunk]] = {}
+        for chunk in chunks:
+            if chunk.source is not None and chunk.position is not None and self._counts(chunk.metadata):
+                counted.setdefault(chunk.source, []).append(chunk)
+        if len(self._store) != self._count:
+            self._sources.clear()
+        self._read({source: group[0] for source, group in counted.items() if source not in self._sources})
+        moved: dict[str, int] = {}
+        for source, group in counted.items():
+            if self._sources[source].held:
+                moved |= self._sources[source].placed(group, replaces)
+        return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
+
+    def note(self, chunks: Iterable[Chunk]) -> None:
+        """Add chunks that were stored."""
+        for chunk in chunks:
+            if chunk.source in self._sources:
+                self._sources[chunk.source].note(chunk)
+        self._count = len(self._store)
+
+    def __deepcopy__(self, memo: object) -> SourcePlaces:
+        return self  # the store is shared, as by a copy of a retriever
+
+    def _counts(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether the start index gives the position."""
+        key = self._keys.position
+        return _start(metadata) is not None and (key is None or position_in_metadata(metadata.get(key)) is None)
+
+    def _read(self, first_of: Mapping[str, Chunk]) -> None:
+        """Read sources from the store; each has one of its chunks, whose metadata names it."""
+        if not first_of or self._keys.source is None:
+            return
+        self._sources |= {source: _Source() for source in first_of}
+        named: Any = tuple(chunk.metadata[self._keys.source] for chunk in first_of.values())
+        where = Comparison(self._keys.source, "$in", named)
+        if hasattr(self._store, "listing"):  # reads no texts of other sources
+            listing = self._store.listing(where=where)
+            stored = self._store.get([listing.ids[row] for row in np.flatnonzero(listing.passing).tolist()])
+        else:
+            stored = list(chain.from_iterable(pages(self._store, where=where)))
+        held = [chunk for chunk in stored if chunk is not None]
+        self.note(sorted(held, key=lambda chunk: chunk.position or 0))
+
+
+def _section(chunk: Chunk) -> Hashable:
+    return frozenset((key, value) for key, value in chunk.metadata.items() if key != START_INDEX)
+
+
+def _start(metadata: Mapping[str, Any]) -> int | None:
+    start = metadata.get(START_INDEX)
+    return start if isinstance(start, int) and start >= 0 else None  # -1: the splitter did not find the text
+
+
+def _number(page: object) -> int:
+    return page if isinstance(page, int) else 0
