@@ -8,6 +8,7 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from umi_common.errors import ConfigError, EmbedderError
 from umi_common.protocols import Embedder, Rewriter
 from umi_common.sim import (
     FAULTS,
+    CassetteLLM,
+    CassetteMiss,
     CountingEmbedder,
     FaultyEmbedder,
     FaultyLLM,
@@ -32,7 +35,7 @@ def test_the_faulty_model_of_the_first_page_is_one_that_there_is():
     assert set(re.findall(r'FaultyLLM\("(.+?)"\)', sim.__doc__)) <= set(FAULTS)
 
 
-@pytest.mark.parametrize("llm", [ScriptedLLM([]), FaultyLLM("empty"), SimLLM()])
+@pytest.mark.parametrize("llm", [ScriptedLLM([]), CassetteLLM(None), FaultyLLM("empty"), SimLLM()])
 def test_every_llm_of_the_kit_is_a_rewriter(llm: object):
     assert isinstance(llm, Rewriter)
 
@@ -68,6 +71,26 @@ def test_a_delay_passes_on_the_virtual_clock():
     assert clock.monotonic() == 2.5
     assert clock.run(llm.acomplete("y")) == "y"
     assert clock.monotonic() == 5.0
+
+
+# Cassette
+
+
+def test_a_cassette_records_once_and_replays_without_the_llm(tmp_path: Path):
+    path = tmp_path / "deep" / "replies.jsonl"
+    llm = ScriptedLLM(["first ‹é›", "second"])
+    recording = CassetteLLM(path, llm)
+    assert recording.complete("a") == "first ‹é›"
+    assert asyncio.run(recording.acomplete("b")) == "second"
+    assert recording.complete("a") == "first ‹é›"
+    assert len(llm.prompts) == 2
+
+    replay = CassetteLLM(path)
+    assert (replay.complete("a"), asyncio.run(replay.acomplete("b")), len(replay)) == ("first ‹é›", "second", 2)
+    with pytest.raises(CassetteMiss):
+        replay.complete("c")
+    with pytest.raises(CassetteMiss):
+        asyncio.run(replay.acomplete("c"))
 
 
 # Faults

@@ -3,6 +3,7 @@
 All are deterministic and need no network.
 
     llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt holds "who" -> a JSON array of these strings
+    llm = CassetteLLM("replies.jsonl", llm=real_model)          # records each reply once, then replays it
     llm = FaultyLLM("hangs")                                    # a model that fails; FAULTS lists the ways
     clock = VirtualClock()                                      # DualRetriever(store, clock=clock)
     clock.run(umi.asearch("..."))                               # sleeps and timeouts take virtual time only
@@ -15,11 +16,13 @@ from __future__ import annotations
 from umi_common.sim.clock import VirtualClock
 from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.sim.faults import FAULTS, FaultyLLM, SimulatedFault
-from umi_common.sim.llms import ScriptedLLM, SimLLM
+from umi_common.sim.llms import CassetteLLM, CassetteMiss, ScriptedLLM, SimLLM
 from umi_common.sim.remote import RateLimited, RemoteModel, ServiceDown
 
 __all__ = [
     "FAULTS",
+    "CassetteLLM",
+    "CassetteMiss",
     "CountingEmbedder",
     "FaultyEmbedder",
     "FaultyLLM",

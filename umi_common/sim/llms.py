@@ -1,4 +1,4 @@
-"""LLMs for tests: replies from a script, or made from the query with a seed."""
+"""LLMs for tests: replies from a script, from a recording, or made from the query with a seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
+
+from umi_common.protocols import Rewriter
 
 Reply: TypeAlias = str | Sequence[str] | Exception
 """A text is returned as it is, a list of strings as a JSON array; an exception is raised."""
@@ -66,6 +69,65 @@ class ScriptedLLM:
         return self._replies[call - 1]
 
 
+class CassetteMiss(LookupError):
+    """The cassette has no recorded reply to this prompt, and no LLM to call."""
+
+
+class CassetteLLM:
+    """A rewriter that records an LLM's replies in a file and replays them.
+
+    Args:
+        path: JSON lines of {"prompt", "reply"}; created with the first reply. None: replies stay in memory.
+        llm: Called if the cassette has no reply; None: `CassetteMiss` is raised.
+
+    Thread-safe.
+    """
+
+    def __init__(self, path: str | Path | None, llm: Rewriter | None = None) -> None:
+        self._path = None if path is None else Path(path)
+        self._llm = llm
+        self._lock = threading.Lock()
+        self.name = f"cassette/{getattr(llm, 'name', 'replay')}"
+        self._replies = {} if self._path is None else _read_cassette(self._path)
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def complete(self, prompt: str) -> str:
+        """The recorded reply, or the LLM's, which is then recorded.
+
+        Raises:
+            CassetteMiss: If there is no recorded reply and no LLM.
+        """
+        recorded = self._replies.get(prompt)
+        if recorded is not None:
+            return recorded
+        if self._llm is None:
+            raise CassetteMiss(f"no recorded reply to a prompt of {len(prompt)} characters; record with llm=...")
+        return self._record(prompt, self._llm.complete(prompt))
+
+    async def acomplete(self, prompt: str) -> str:
+        """`complete` on an event loop; an LLM without `acomplete` is called in a thread."""
+        if self._llm is None:
+            return self.complete(prompt)
+        recorded = self._replies.get(prompt)
+        if recorded is not None:
+            return recorded
+        acomplete = getattr(self._llm, "acomplete", None)
+        if acomplete is None:
+            return self._record(prompt, await asyncio.to_thread(self._llm.complete, prompt))
+        return self._record(prompt, await acomplete(prompt))
+
+    def _record(self, prompt: str, reply: str) -> str:
+        with self._lock:
+            self._replies[prompt] = reply
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"prompt": prompt, "reply": reply}) + "\n")
+        return reply
+
+
 class SimLLM:
     """A rewriter that makes variations from the words of the query; equal seed and query give an equal reply.
 
@@ -119,3 +181,10 @@ def _longest_key(prompt: str, keys: Iterable[str]) -> str:
     if not contained:
         raise LookupError("the prompt contains no key of the script; add a reply for it")
     return max(contained, key=lambda key: (len(key), key))
+
+
+def _read_cassette(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    records = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    return {record["prompt"]: record["reply"] for record in records}
