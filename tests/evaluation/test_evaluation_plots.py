@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from evaluation_toys import by_words, toy
 
 from umi_common import UmiConfig
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, InputError, MissingExtra
 from umi_common.evaluation import Answer, Between, Trial, Tuning, compare
-from umi_common.evaluation.plots import plot_llm_calls
+from umi_common.evaluation.plots import plot_decay, plot_latency, plot_llm_calls, plot_precision_recall, plot_score_flow
+from umi_common.types import Chunk, Hit, SearchResult, Signal
 
 PNG = b"\x89PNG"
 
@@ -58,6 +61,19 @@ def test_a_metric_that_only_some_sets_have_is_refused(letters):
         comparison.plot(metric="diversity")
 
 
+def test_the_curve_has_a_point_a_cut_off(comparison):
+    figure = plot_precision_recall(comparison, "toy")
+    recall, precision = figure.axes[0].lines[0].get_data()
+    assert len(recall) == comparison.depth
+    # words: q1 finds a (of 2) first, q2 finds c first
+    assert (recall[0], precision[0]) == (pytest.approx(0.25), pytest.approx(0.5))
+    assert list(recall) == sorted(recall)
+
+
+def test_latency_is_in_milliseconds(comparison):
+    assert "milliseconds" in plot_latency(comparison).axes[0].get_xlabel()
+
+
 def test_the_plot_of_llm_calls_shows_only_systems_that_state_them(comparison):
     figure = plot_llm_calls(comparison)
     assert figure.axes[0].get_legend_handles_labels()[1] == ["asks"]
@@ -72,6 +88,56 @@ def test_two_settings_make_a_map_and_more_make_a_plot_each():
         replace(tuning(), space={}).plot()
 
 
+def flowing(*ways):
+    """Hits with (BM25, fused, after neighbours)."""
+    hits = [
+        Hit(
+            Chunk(f"c{n}", "t"),
+            last,
+            n,
+            signals=(Signal("lexical", 0, n, words),),
+            stages={"fused": fused, "after": last},
+        )
+        for n, (words, fused, last) in enumerate(ways, 1)
+    ]
+    return SearchResult(tuple(hits), "q")
+
+
+def test_the_flow_of_scores_is_a_line_a_hit_through_arms_and_stages():
+    axes = plot_score_flow(flowing((4.0, 0.2, 0.9), (8.0, 0.8, 0.45))).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["lexical", "fused", "after"]
+    # of the best at each station: 4/8, 0.2/0.8, 0.9/0.9; and 8/8, 0.8/0.8, 0.45/0.9
+    assert [list(line.get_ydata()) for line in axes.lines] == [[0.5, 0.25, 1.0], [1.0, 1.0, 0.5]]
+    assert [name.get_text() for name in axes.texts] == ["1  c1", "2  c2"]
+
+
+def test_names_of_hits_with_equal_scores_stand_apart():
+    axes = plot_score_flow(flowing(*[(1.0, 1.0, 0.0)] * 9)).axes[0]
+    heights = [name.xyann[1] for name in axes.texts]
+    assert len(heights) == 6  # more are a tangle
+    assert all(above - below > 0.06 for above, below in pairwise(heights))
+    assert min(heights) == 0.0
+
+
+def test_a_decay_curve_is_halfway_to_the_floor_at_its_half_life():
+    (week, month, floor) = plot_decay([24 * 7, 24 * 30], floor=0.4).axes[0].lines
+    days, factors = week.get_data()
+    assert np.interp(7.0, days, factors) == pytest.approx(0.7, abs=1e-3)
+    assert np.interp(30.0, *month.get_data()) == pytest.approx(0.7, abs=1e-3)
+    assert set(floor.get_ydata()) == {0.4}
+    assert week.axes.get_xlabel() == "age (days)"
+
+
+def test_a_plot_of_nothing_is_an_input_error():
+    with pytest.raises(InputError, match="no hits"):
+        plot_score_flow(SearchResult((), "q"))
+    with pytest.raises(InputError, match="half-life"):
+        plot_decay([])
+    for half_lives in (24, "24", ["day"]):
+        with pytest.raises(InputError, match=r"expected hours, for example \[24 \* 7, 24 \* 30\]"):
+            plot_decay(half_lives)
+
+
 def test_a_figure_shows_itself_in_a_notebook_and_leaves_pyplot_alone(comparison):
     figure = comparison.plot()
     assert figure._repr_png_().startswith(PNG)
@@ -82,7 +148,7 @@ def test_an_unknown_metric_or_set_is_named(comparison):
     with pytest.raises(ConfigError, match="there is recall@5"):
         comparison.plot(metric="ndcg@3")
     with pytest.raises(ConfigError, match="sets:"):
-        comparison.row("words", "absent")
+        plot_precision_recall(comparison, "absent")
 
 
 def test_without_matplotlib_the_pip_line_is_named(comparison, monkeypatch):

@@ -1,4 +1,4 @@
-"""Draw comparisons and tunings with matplotlib.
+"""Draw comparisons, tunings, the scores of a result and decay with matplotlib.
 
 Each `plot_` function returns a matplotlib figure, and also writes it to a file if it is given a path.
 Colours differ under every common colour blindness. No display is needed, and pyplot's global state is not changed.
@@ -8,13 +8,20 @@ Without matplotlib every function raises MissingExtra.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umi_common.errors import ConfigError, optional_module
+from umi_common.decay import decay_factors, rate_of
+from umi_common.errors import ConfigError, InputError, optional_module
+from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
 from umi_common.evaluation.tune import Between, Tuning
+from umi_common.explain.reasons import best_signals
+from umi_common.explain.texts import snippet
+from umi_common.types import Hit, SearchResult
 
 if TYPE_CHECKING:
     from umi_common.evaluation.comparison import SystemComparison
@@ -26,6 +33,15 @@ MARKERS = "osD^vPX*"
 """Markers by index, so that lines differ without colour, too."""
 BAR_SHARE = 0.8
 """Total width of the bars of one set, as a share of the distance between two sets."""
+HITS_DRAWN = 6
+"""Largest number of hits drawn, so that the lines can be told apart."""
+ID_CHARACTERS = 28
+"""A longer id of a chunk is cut to this many characters."""
+NAME_GAP = 0.065
+"""Smallest vertical distance between two names beside the axes, in units of the vertical axis."""
+HALF_LIVES_SHOWN = 4
+"""Length of the age axis, in units of the longest half-life."""
+HOURS_A_DAY = 24.0
 
 
 def plot_metric(comparison: SystemComparison, metric: str, path: PathOption = None) -> Any:
@@ -41,6 +57,33 @@ def plot_metric(comparison: SystemComparison, metric: str, path: PathOption = No
     axes.set_xticks(range(len(comparison.sets)), comparison.sets)
     axes.set_ylim(0.0, 1.0)
     label_axes(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
+    return chart.saved(path)
+
+
+def plot_precision_recall(comparison: SystemComparison, set: str | None = None, path: PathOption = None) -> Any:
+    """Precision against recall at every cut-off from 1 to the depth, one line per system."""
+    chart, axes = new_axes(6.5, 4.0)
+    for index, system in enumerate(comparison.systems):
+        name = comparison.row(system, set).set
+        recall, precision = (_curve(comparison, system, name, metric) for metric in ("recall", "precision"))
+        axes.plot(recall, precision, marker=marker(index), ms=4, label=system, color=colour(index))
+    axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
+    title = f"{name}: precision and recall at 1..{comparison.depth}"
+    label_axes(axes, title, "recall (0..1)", "precision (0..1)", beside=True)
+    return chart.saved(path)
+
+
+def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
+    """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
+    spent: dict[str, list[float]] = {system: [] for system in comparison.systems}
+    for run in comparison.runs:
+        spent[run.system] += run.milliseconds.values()
+    chart, axes = new_axes(6.5, 1.4 + 0.4 * len(comparison.systems))
+    for index, (name, percentile) in enumerate(LATENCY_SHARES.items()):
+        times = [np.percentile(spent[system], percentile) for system in comparison.systems]
+        axes.scatter(times, comparison.systems, marker=marker(index), color=colour(index), label=name)
+    axes.set_xscale("log")
+    label_axes(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
     return chart.saved(path)
 
 
@@ -80,6 +123,53 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
     return chart.saved(path)
 
 
+def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
+    """One line per hit: its score in each arm and after each stage, divided by the highest score there."""
+    hits = result.hits[:HITS_DRAWN]
+    if not hits:
+        raise InputError("this result has no hits; plot a result with hits")
+    shares = {name: _shares(scores) for name, scores in _scores_by_name(hits).items()}
+    chart, axes = new_axes(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
+    name_heights = _apart(list(shares.values())[-1])
+    for at, hit in enumerate(hits):
+        values = [share[at] for share in shares.values()]
+        axes.plot(list(shares), values, marker=marker(at), ms=5, color=colour(at), clip_on=False)
+        name = f"{hit.rank}  {snippet(hit.chunk.id, ID_CHARACTERS)}"
+        axes.annotate(
+            name,
+            (len(shares) - 1, values[-1]),
+            xytext=(len(shares) - 0.75, name_heights[at]),
+            fontsize="small",
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour(at), "lw": 0.8},
+        )
+    axes.set_ylim(0.0, 1.05)
+    axes.spines[["top", "right"]].set_visible(False)
+    title = f"How the first {len(hits)} hits got their score"
+    label_axes(axes, title, "arm, then stage", "share of the highest score (0..1)")
+    return chart.saved(path)
+
+
+def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: PathOption = None) -> Any:
+    """The decay factor by age in days, one line per half-life, down to the floor."""
+    if isinstance(half_lives_hours, (str, int, float)) or not all(isinstance(each, Real) for each in half_lives_hours):
+        raise InputError(f"half_lives_hours is {half_lives_hours!r:.40}; expected hours, for example [24 * 7, 24 * 30]")
+    if not half_lives_hours:
+        raise InputError("no half-life to plot; give hours, for example [24 * 7, 24 * 30]")
+    chart, axes = new_axes(6.0, 3.4)
+    age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives_hours), 400)
+    for index, hours in enumerate(half_lives_hours):
+        factors = decay_factors(age, rate=rate_of(hours), floor=floor)
+        style = ("-", "--", ":", "-.")[index % 4]
+        name = f"half-life {hours / HOURS_A_DAY:g} days"
+        axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=colour(index), label=name)
+    axes.axhline(floor, color="#555555", lw=0.8, linestyle=(0, (1, 3)), label=f"floor {floor:g}")
+    axes.set_ylim(0.0, 1.05)
+    label_axes(axes, "Decay factor by age", "age (days)", "factor (0..1)")
+    return chart.saved(path)
+
+
 def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
     """Each trial's score in a grid of two settings, named across and down."""
     across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
@@ -99,6 +189,19 @@ def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
     label_axes(axes, f"{tuning.metric} on the training sets", names[0], names[1])
     chart.colorbar(image, label=f"{tuning.metric} (0..1)")
     return chart
+
+
+def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> list[float]:
+    """The mean of metric `name` over a set's queries at each cut-off from 1 to the depth."""
+    metrics = [f"{name}@{k}" for k in range(1, comparison.depth + 1)]
+    values: dict[str, list[float]] = {metric: [] for metric in metrics}
+    for run in comparison.runs:
+        if (run.system, run.set) == (system, set):
+            qrels = comparison.datasets[run.set, run.group].qrels
+            scored = score_rankings({query: qrels[query] for query in run.ids}, run.ids, metrics)
+            for metric in metrics:
+                values[metric] += scored[metric].values()
+    return [float(np.mean(values[metric])) for metric in metrics]
 
 
 def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False) -> None:
@@ -135,3 +238,34 @@ def colour(index: int) -> str:
 def marker(index: int) -> str:
     """The marker of the system, hit or line with this index."""
     return MARKERS[index % len(MARKERS)]
+
+
+def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
+    """Name of an arm or a stage -> one score per hit: first the arms, then the stages in order.
+
+    An arm's score is that of its best variation. A hit that an arm or stage did not score has 0.
+    """
+    best = [best_signals(hit) for hit in hits]
+    arms = dict.fromkeys(arm for signals in best for arm in signals)
+    by_arm = {arm: [signals[arm].score if arm in signals else 0.0 for signals in best] for arm in arms}
+    stages = dict.fromkeys(stage for hit in hits for stage in hit.stages)
+    by_stage = {stage: [hit.stages.get(stage, 0.0) for hit in hits] for stage in stages}
+    return {**by_arm, **by_stage}
+
+
+def _shares(scores: Sequence[float]) -> list[float]:
+    """Each score divided by the highest; a negative score, such as a cosine may be, counts as 0."""
+    top = max(scores)
+    return [max(0.0, score) / top if top > 0 else 0.0 for score in scores]
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Heights at least 0 and at least `NAME_GAP` apart, near the given ones and in their order."""
+    apart, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
+    for above, below in pairwise(order):
+        apart[below] = min(apart[below], apart[above] - NAME_GAP)
+    least = 0.0
+    for at in reversed(order):
+        apart[at] = max(apart[at], least)
+        least = apart[at] + NAME_GAP
+    return apart
