@@ -13,14 +13,12 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
-from umi_common.config import AnalyzerConfig
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.frameworks.records import CheckedFields, edges_first, time_in
-from umi_common.search.passages import passage_finder
+from umi_common.search.passages import assemble_for
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, document_start, is_blank, node_text, to_node
@@ -89,8 +87,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         hits, around = self._hits(items)
         policy = without_layout(self.policy)
         count = counter_for(self.counter)
-        passage_of = passage_finder(query, AnalyzerConfig())
-        pack = partial(assemble, hits, policy=policy, counter=count, around=around, passage_of=passage_of)
+        pack = partial(assemble_for, query, hits, policy=policy, counter=count, around=around)
         allowed = room = self.budget.available
         for _ in range(ROUNDS):
             budget = replace(self.budget, max_total=room, reserves={})

@@ -52,8 +52,8 @@ def assemble(
         counter: Any token counter that `counter_for` takes; None: its default.
         around: For the id of a hit, consecutive chunks of its source, the hit among them. At most `policy.neighbours`
             of them on each side become candidates, too.
-        passage_of: A chunk that is too long is cut around this passage of it, for example from
-            `search.passages.passage_finder`; None: to its beginning.
+        passage_of: A chunk that is too long is cut around this passage of it; `search.passages.assemble_for` gives the
+            one that answers a query. None: to its beginning.
 
     Returns:
         At least one part if there is a hit of a wanted kind; cut short if need be.
