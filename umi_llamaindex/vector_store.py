@@ -155,7 +155,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         state: dict[str, Any] = super().__getstate__()
         if not {"_store", "_umi"} <= state["__pydantic_private__"].keys():
             raise ConfigError(
-                "a store in memory cannot be pickled, and none whose model cannot; open it in a directory"
+                "a store in memory cannot be pickled, nor one whose embed_model cannot; open it with persist_dir and a "
+                "model that can be pickled, or open it anew in the other process"
             )
         return state
 
