@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.part_context import ENCODING, stated_encoding
-from umi_common.config import AnalyzerConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
@@ -72,7 +71,7 @@ def answers_in_long_texts(data: Path, language: str, *, totals: Sequence[int]) -
             hits, answers = umi.search(question["text"]).hits, question["metadata"]["answers"]
             for way, passage_of in (
                 ("beginning", None),
-                ("passage", passage_finder(question["text"], AnalyzerConfig())),
+                ("passage", passage_finder(question["text"])),
             ):
                 for total in totals:
                     text = assemble(hits, budget=total, passage_of=passage_of).text

@@ -6,16 +6,13 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from umi_common.config import AnalyzerConfig
 from umi_common.context.budget import AssemblyPolicy
-from umi_common.context.pack import PassageOf
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of
 from umi_common.context.stitch import stitched
 from umi_common.filters import Filter
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.protocols import Store, chunk_passes
 from umi_common.runtime.losses import log_bug, log_once, warn_once
-from umi_common.search.passages import passage_finder
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 
 IDS_KEY = "umi_ids"
@@ -51,28 +48,6 @@ def with_sections(
         lost = Degradation("neighbours", type(error).__name__, "returned the found chunks in place of whole sections")
         log_once([lost])
         return replace(result, degraded=(*result.degraded, lost))
-
-
-def passages_found(found: SearchResult, config: AnalyzerConfig) -> PassageOf:
-    """A function from a chunk to the passage that answers the query of a search; from a section to that of the chunk
-    that was found in it.
-
-    Args:
-        found: The result before `with_sections`.
-        config: Settings of the store's analyzer.
-    """
-    passage_of = passage_finder(found.query, config)
-    chunks = {hit.chunk.id: hit.chunk for hit in found}
-
-    def passage_of_section(section: Chunk) -> tuple[int, int] | None:
-        chunk = chunks[section.id]
-        at = section.text.find(chunk.text)
-        if at < 0 or len(section.text) == len(chunk.text):
-            return passage_of(section)
-        start, end = passage_of(chunk) or (0, len(chunk.text))
-        return at + start, at + end
-
-    return passage_of_section
 
 
 def _section_hits(

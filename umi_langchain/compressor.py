@@ -12,12 +12,10 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
-from umi_common.config import AnalyzerConfig
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
-from umi_common.search.passages import passage_finder
+from umi_common.search.passages import assemble_for
 from umi_common.types import Hit, utf8_text
 from umi_langchain._convert import SCORE_KEY, to_chunks
 from umi_langchain._positions import PAGE, START_INDEX, document_source, sources_in_parts
@@ -78,13 +76,8 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
         by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(texts), start=1)}
         hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
-        context = assemble(
-            hits,
-            budget=self.budget,
-            policy=without_layout(self.policy),
-            counter=self.counter,
-            passage_of=passage_finder(query or "", AnalyzerConfig()),
-        )
+        policy = without_layout(self.policy)
+        context = assemble_for(query or "", hits, budget=self.budget, policy=policy, counter=self.counter)
         return [
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
         ]

@@ -8,12 +8,11 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.frameworks.records import refuse_other_retriever
+from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
-from umi_langchain._sections import passages_found
 from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
@@ -53,8 +52,7 @@ def create_umi_context(
     def sections(found: SearchResult, options: dict[str, Any]) -> str:
         limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
         hits = retriever.sections(found, options).hits
-        passage_of = passages_found(found, retriever.umi.config.analyzer)
-        return assemble(hits, budget=limits, policy=layout, counter=counter, passage_of=passage_of).text
+        return assemble_for(found.query, hits, found=found, budget=limits, policy=layout, counter=counter).text
 
     def context(query: str, run_manager: CallbackManagerForChainRun) -> str:
         on_stage = stages(run_manager.get_child())

@@ -10,7 +10,6 @@ from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
 from umi_common.frameworks.records import (
@@ -22,9 +21,9 @@ from umi_common.frameworks.records import (
 )
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
+from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
-from umi_langchain._sections import passages_found
 from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
@@ -130,6 +129,5 @@ class _Calls:
         layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds its neighbours
         around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
         result = retriever.sections(found, options)
-        passage_of = passages_found(found, retriever.umi.config.analyzer)
-        context = assemble(result.hits, budget=limits, policy=layout, around=around, passage_of=passage_of)
+        context = assemble_for(found.query, result.hits, found=found, budget=limits, policy=layout, around=around)
         return with_losses(context.text, (*result.degraded, *lost)), retriever.documents(result)

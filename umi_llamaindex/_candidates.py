@@ -12,7 +12,7 @@ from llama_index.core.schema import NodeWithScore
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.protocols import Store
-from umi_llamaindex._convert import START, node_text
+from umi_llamaindex._convert import document_start, node_text
 from umi_llamaindex._parts import embed_model_of
 
 log = logging.getLogger("umi")
@@ -20,11 +20,13 @@ UNCOMPARED = "no vectors for %d nodes (%s): all are taken as dissimilar; check t
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0. If all given ones are finite: these, less the smallest if that is negative. Else 1 / rank."""
+    """(n,) scores >= 0: the given ones, less the smallest if that is negative, and 0 for a node without a finite score.
+    1 / rank if no node has one."""
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
-    if not np.isfinite(given).all():
+    known = np.isfinite(given)
+    if not known.any():
         return 1.0 / np.arange(1, len(items) + 1)
-    return given - min(0.0, float(given.min(initial=0.0)))
+    return np.where(known, given - min(0.0, float(given[known].min())), 0.0)
 
 
 def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | None = None) -> Vectors:
@@ -61,7 +63,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     after = _links(items) if store is None else _links_in(store, list(rows))
     follows = {id: next_id for id, next_id in after.items() if id in rows and next_id in rows}
     inner = set(follows.values())
-    firsts = sorted((id for id in rows if id not in inner), key=lambda id: _start(items[rows[id]]))
+    firsts = sorted((id for id in rows if id not in inner), key=lambda id: document_start(items[rows[id]].node) or 0)
     positions = np.full(len(items), -1, dtype=np.int64)
     free = 0
     for start in (*firsts, *rows):  # `rows` too: in a circle of nodes each follows another, so none is in `firsts`
@@ -75,11 +77,6 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
         positions[row] = free
         free += 2
     return positions
-
-
-def _start(item: NodeWithScore) -> int:
-    """The offset of a node in its document; 0 if it states none."""
-    return getattr(item.node, START, None) or 0
 
 
 def _links(items: Sequence[NodeWithScore]) -> dict[str, str]:

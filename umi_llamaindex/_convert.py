@@ -83,14 +83,14 @@ def to_chunks(
 
     The indexed text is the one that LlamaIndex would embed: text and metadata by the node's template, without the keys
     in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's `ref_doc_id`,
-    else metadata["source"]. The position is the metadata under `keys.position`, else the node's `start_char_idx`, else
+    else metadata["source"]. The position is the metadata under `keys.position`, else the node's `document_start`, else
     the next number in `following` for the source. Where a source has several documents, as a file has pages, the
-    `start_char_idx` of each counts from the end of those before it.
+    `document_start` of each counts from the end of those before it.
 
     Args:
         nodes: Text nodes in reading order.
         following: By source, the next position; by (source, document), the position of the document's first character.
-            It is updated from `start_char_idx` and counted positions, not from metadata. None: a node that states no
+            It is updated from `document_start` and counted positions, not from metadata. None: a node that states no
             position gets none.
         skipped: A node is added here and left out if it cannot be stored, or repeats the id of an earlier node. None: a
             node that cannot be stored raises, and repeated ids are kept.
@@ -102,7 +102,7 @@ def to_chunks(
     chunks, taken = [], set()
     for index, node in enumerate(nodes):
         check_node(index, node)
-        source, start = node_source(node, keys), getattr(node, START, None)
+        source, start = node_source(node, keys), document_start(node)
         if following is not None:
             start = _place(following, source, node.ref_doc_id, start)
         try:
@@ -134,6 +134,14 @@ def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
     stated = None if keys.source is None else source_in_metadata(plain_value(node.metadata.get(keys.source)))
     other = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
     return stated if stated is not None else None if other is None else str(other)
+
+
+def document_start(node: BaseNode) -> int | None:
+    """Index of the node's first character in its document; None: not known.
+
+    `HierarchicalNodeParser` counts the `start_char_idx` of a node with a parent in the parent's text.
+    """
+    return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
 
 
 def _place(following: Counter[Place], source: str | None, document: str | None, start: int | None) -> int:
@@ -373,7 +381,7 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
         raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
     # Without a document LlamaIndex writes the id "None", which all such nodes would share.
     keys = NODE_FIELDS if node.ref_doc_id is not None else NODE_FIELDS[:2]
-    start = getattr(node, START, None)
+    start = document_start(node)
     offset = {} if start is None else {START: start}
     own = [key for key in DOCUMENT_FIELDS if key in node.metadata]
     return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys if key not in own}}

@@ -13,17 +13,15 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
-from umi_common.config import AnalyzerConfig
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.frameworks.records import CheckedFields, edges_first, time_in
-from umi_common.search.passages import passage_finder
+from umi_common.search.passages import assemble_for
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
-from umi_llamaindex._convert import SOURCE_KEY, START, is_blank, node_text, to_node
+from umi_llamaindex._convert import SOURCE_KEY, START, document_start, is_blank, node_text, to_node
 from umi_llamaindex.events import NamedInTraces
 
 IDS_KEY = "umi_ids"
@@ -38,9 +36,9 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the
     separators. If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier
-    nodes are chosen first; scores are used if they fall along the list. An order made by LlamaIndex's
-    `LongContextReorder`, with the best nodes at both ends, is recognised and kept. Images without text are returned
-    after the others; they take no tokens, and their metadata is hidden from the LLM.
+    nodes are chosen first, those with a score before those without; scores are used if they fall along the list. An
+    order made by LlamaIndex's `LongContextReorder`, with the best nodes at both ends, is recognised and kept. Images
+    without text are returned after the others; they take no tokens, and their metadata is hidden from the LLM.
 
     Raises:
         BudgetError: If not one character of any node fits.
@@ -81,6 +79,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:
             return []
+        items.sort(key=lambda item: item.score is None)
         reordered = edges_first([item.score or 0.0 for item in items])
         index_of = {item.node.node_id: index for index, item in enumerate(items)} if reordered else None
         if index_of is not None:
@@ -88,8 +87,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         hits, around = self._hits(items)
         policy = without_layout(self.policy)
         count = counter_for(self.counter)
-        passage_of = passage_finder(query, AnalyzerConfig())
-        pack = partial(assemble, hits, policy=policy, counter=count, around=around, passage_of=passage_of)
+        pack = partial(assemble_for, query, hits, policy=policy, counter=count, around=around)
         allowed = room = self.budget.available
         for _ in range(ROUNDS):
             budget = replace(self.budget, max_total=room, reserves={})
@@ -135,7 +133,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         node = item.node
         wanted = (self.policy.kind_key, *self.policy.offset_keys)
         facts = {key: node.metadata[key] for key in wanted if isinstance(node.metadata.get(key), (str, int))}
-        start = getattr(node, START, None)
+        start = document_start(node)
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         return Chunk(
             node.node_id,

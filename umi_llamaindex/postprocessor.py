@@ -1,8 +1,9 @@
 """umi's ranking stages as node postprocessors, for the nodes of any retriever.
 
-Each works alone or as a step of `UmiPostprocessor`, and none needs a query. If a score is missing or not finite, 1 /
-rank is used for all nodes; if a score is negative, the smallest is subtracted from all. The nodes are not changed: new
-`NodeWithScore`s are returned, with new scores by `UmiDecay` and `UmiNeighbours`, with the given scores by the others.
+Each works alone or as a step of `UmiPostprocessor`, and none needs a query. If a score is negative, the smallest is
+subtracted from all; a missing one, or one that is not finite, then counts as 0. If no node has a score, 1 / rank is
+used. The nodes are not changed: new `NodeWithScore`s are returned, with new scores by `UmiDecay` and `UmiNeighbours`,
+with the given scores by the others.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
 from umi_common.frameworks.records import (
@@ -27,7 +26,7 @@ from umi_common.frameworks.records import (
 )
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
-from umi_common.search.passages import passage_finder
+from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit
 from umi_common.types import Chunk, Degradation, SearchResult
 from umi_llamaindex._convert import FILE_PATH
@@ -123,8 +122,7 @@ def create_umi_tool(
         named = _with_file_names([*(hit.chunk for hit in result), *chain.from_iterable(beside.values())])
         hits = [replace(hit, chunk=named[hit.chunk.id]) for hit in result]
         around = {id: [named[chunk.id] for chunk in chunks] for id, chunks in beside.items()}
-        passage_of = passage_finder(result.query, retriever.umi.config.analyzer)
-        return assemble(hits, budget=limits, policy=layout, around=around, passage_of=passage_of).text, lost
+        return assemble_for(result.query, hits, budget=limits, policy=layout, around=around).text, lost
 
     return UmiTool(retriever, metadata, write)
 

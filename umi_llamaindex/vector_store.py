@@ -42,8 +42,8 @@ from umi_llamaindex._convert import (
     REF_DOC_ID,
     SKIP_ADVICE,
     SOURCE_KEY,
-    START,
     Place,
+    document_start,
     node_source,
     of_documents,
     to_chunks,
@@ -155,7 +155,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         state: dict[str, Any] = super().__getstate__()
         if not {"_store", "_umi"} <= state["__pydantic_private__"].keys():
             raise ConfigError(
-                "a store in memory cannot be pickled, and none whose model cannot; open it in a directory"
+                "a store in memory cannot be pickled, nor one whose embed_model cannot; open it with persist_dir and a "
+                "model that can be pickled, or open it anew in the other process"
             )
         return state
 
@@ -248,7 +249,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             for node in nodes
             if isinstance(node, BaseNode)
             and (source := node_source(node, self._keys)) is not None
-            and (getattr(node, START, None) is None or source != node.ref_doc_id)
+            and (document_start(node) is None or source != node.ref_doc_id)
             and (key is None or position_in_metadata(node.metadata.get(key)) is None)
         }
         self._read_ends(set(own.values()) - self._ends.keys())

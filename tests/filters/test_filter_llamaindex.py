@@ -95,6 +95,14 @@ def test_a_condition_gives_the_same_tree_as_its_dict_spelling(condition: Any, di
     assert parse_filter(filters) == parse_filter(dict_spelling)
 
 
+@pytest.mark.parametrize("operator", ["in", "nin", "any", "all"])
+@pytest.mark.parametrize("value", ["drama", 3, 1.5])
+def test_one_value_in_place_of_a_list_is_a_list_of_one(operator: str, value: Any):
+    assert parse_filter(MetadataFilter(key="a", operator=operator, value=value)) == parse_filter(
+        MetadataFilter(key="a", operator=operator, value=[value])
+    )
+
+
 def test_filters_nest_and_mix_with_dicts():
     inner = _filters(MetadataFilter(key="a", value=1), MetadataFilter(key="a", value=2), condition=FilterCondition.OR)
     outer = _filters(inner, MetadataFilter(key="b", operator=FilterOperator.GT, value=0))
@@ -118,8 +126,15 @@ def test_a_key_that_begins_with_a_dollar_can_be_named():
         (MetadataFilter(key="price__gte", value=3), r"write \{\"price\": \{\"\$gte\": 3\}\}"),
         (_filters(), r"MetadataFilters\(and\) holds an empty list"),
         (_one(FilterOperator.IN, []), "'a', 'in': empty list"),
-        (_one(FilterOperator.IN, "x"), "'a', 'in': expected a list of values, got 'x'; use == for a single value"),
-        (_one(FilterOperator.NIN, "x"), "'a', 'nin': expected a list of values, got 'x'; use != for a single value"),
+        (
+            _one(FilterOperator.IN, "x, y"),
+            "'a', 'in': expected a list of values, got 'x, y'; use == for a single value",
+        ),
+        (
+            _one(FilterOperator.NIN, "x,y"),
+            "'a', 'nin': expected a list of values, got 'x,y'; use != for a single value",
+        ),
+        (_one(FilterOperator.ANY, "x, y"), "'a', any: .*not empty"),
         (_one(FilterOperator.NE, float("nan")), "'a', '!=': nan is not finite"),
         (_one(FilterOperator.CONTAINS, float("nan")), "'a', 'contains': nan is not finite"),
         (_one(FilterOperator.ANY, [float("nan")]), "'a', 'any': nan is not finite"),

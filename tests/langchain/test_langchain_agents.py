@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
@@ -111,6 +112,15 @@ async def test_what_the_model_gets_wrong_comes_back_as_words(notes, arguments, s
 def test_the_tools_content_fits_its_budget(notes):
     tool = create_umi_tool(notes, budget=TokenBudget(max_total=30))
     assert 0 < len(call(tool, query="who met Carl").content) < 200
+
+
+def test_a_long_neighbour_of_a_hit_is_cut_to_its_limit():
+    texts = ["The boiler leaks.", "Lunch was served again. " * 60, "zebra"]
+    documents = [Document(text, metadata={"source": "d", "position": at}) for at, text in enumerate(texts)]
+    budget, policy = TokenBudget(max_total=300, per_chunk_max=60), AssemblyPolicy(neighbours=1)
+    tool = create_umi_tool(UmiRetriever.from_documents(documents, k=1), budget=budget, policy=policy)
+    answer = call(tool, query="boiler")
+    assert "The boiler leaks.\nLunch was served again." in answer.content
 
 
 def test_nothing_found_is_said(notes):

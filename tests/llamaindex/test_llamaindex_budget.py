@@ -173,3 +173,20 @@ def test_the_answer_amid_a_long_node_is_kept_and_the_node_says_where_it_begins()
     assert start > 0 and text[start:].startswith(kept.node.text)
     tool = create_umi_tool(UmiRetriever.from_nodes([long.node]), budget=60)
     assert "4711" in tool(query="what is the code of the vault?").content
+
+
+def test_leaves_of_two_parents_are_not_joined_as_if_one_followed_the_other():
+    """`HierarchicalNodeParser` counts a leaf's start in its parent, so starts of two parents do not compare."""
+    leaves = [item("a", "The roof is old.", 0.9, doc="d"), item("b", "Lunch was served.", 0.8, doc="d")]
+    for leaf, parent, start in zip(leaves, ("p1", "p7"), (0, 17), strict=True):
+        leaf.node.start_char_idx, leaf.node.end_char_idx = start, start + len(leaf.node.get_content())
+        leaf.node.relationships[NodeRelationship.PARENT] = RelatedNodeInfo(node_id=parent)
+    assert [one.node.node_id for one in of(50).postprocess_nodes(leaves)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("best", [0, 1, 2])
+def test_a_hit_goes_before_the_neighbours_that_prev_next_adds_without_scores(best):
+    texts = ["Lunch was served at noon.", "The code of the vault is 4711.", "It rained all day long."]
+    nodes = [item(f"n{i}", text, 0.9 if i == best else None) for i, text in enumerate(texts)]
+    assert [one.node.node_id for one in of(7).postprocess_nodes(nodes)] == [f"n{best}"]
+    assert UmiMMR(top_n=1).postprocess_nodes(nodes)[0].node.node_id == f"n{best}"

@@ -8,7 +8,9 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
+from llama_index.core.node_parser import HierarchicalNodeParser, TokenTextSplitter, get_leaf_nodes
 from llama_index.core.schema import (
+    Document,
     ImageDocument,
     ImageNode,
     IndexNode,
@@ -22,7 +24,9 @@ from llamaindex_toys import page_nodes
 
 from umi_common.errors import InvalidChunk
 from umi_common.frameworks.records import PlaceKeys
+from umi_common.sim import HashEmbedder
 from umi_common.types import Chunk
+from umi_llamaindex import UmiVectorStore
 from umi_llamaindex._convert import to_chunks, to_node
 
 KEYS = PlaceKeys(None)
@@ -147,3 +151,28 @@ def test_a_german_date_is_a_time_and_one_that_may_be_two_days_is_said_once(caplo
     assert times == [datetime(2026, 11, 18, tzinfo=timezone.utc), None, None]
     (said,) = caplog.records
     assert "metadata['date of letter'] is '05/06/2026'" in said.getMessage()
+
+
+def hierarchy(text: str) -> list[TextNode]:
+    """The smallest nodes of a hierarchy of three levels."""
+    levels = [TokenTextSplitter(chunk_size=size, chunk_overlap=0) for size in (200, 60, 20)]
+    names = [f"level {level}" for level in range(3)]
+    by_name = dict(zip(names, levels, strict=True))
+    parser = HierarchicalNodeParser.from_defaults(node_parser_ids=names, node_parser_map=by_name)
+    return get_leaf_nodes(parser.get_nodes_from_documents([Document(text=text, id_="d")]))
+
+
+def test_the_leaves_of_a_hierarchy_stand_in_the_order_of_their_text():
+    leaves = hierarchy(" ".join(f"word{i}" for i in range(400)))
+    assert sum(leaf.start_char_idx == 0 for leaf in leaves) > 5, "each counts in its parent's text"
+    positions = [chunk.position for chunk in to_chunks(leaves, KEYS, Counter())]
+    assert positions == list(range(len(leaves)))
+
+
+def test_leaves_that_are_added_in_several_calls_follow_one_another():
+    leaves = hierarchy(" ".join(f"word{i}" for i in range(400)))
+    with UmiVectorStore(HashEmbedder(16)) as store:
+        store.add(leaves[:30])
+        store.add(leaves[30:])
+        chunks = store.client.get([leaf.node_id for leaf in leaves])
+    assert [chunk.position for chunk in chunks if chunk is not None] == list(range(len(leaves)))

@@ -6,15 +6,15 @@ import time
 
 import pytest
 
-from umi_common import Chunk
-from umi_common.config import AnalyzerConfig
-from umi_common.search.passages import passage_finder
+from umi_common import Chunk, DualRetriever, Hit, HybridStore, TokenBudget
+from umi_common.context.budget import AssemblyPolicy
+from umi_common.search.passages import assemble_for, passage_finder
 
 TALK = "The committee met on Monday. Lunch was served at noon. The weather was fine, and what was said was short. "
 
 
 def found(query, text):
-    span = passage_finder(query, AnalyzerConfig())(Chunk("c", text))
+    span = passage_finder(query)(Chunk("c", text))
     return None if span is None else text[span[0] : span[1]]
 
 
@@ -58,3 +58,42 @@ def test_hostile_texts_take_little_time(text):
     started = time.perf_counter()
     found("a b", text)
     assert time.perf_counter() - started < 5.0
+
+
+MENU = "The cafe serves lunch. Its menu has soup. "
+
+
+def test_the_words_of_a_follow_up_question_count_more_than_those_of_the_messages_before_it():
+    text = f"{MENU * 30}\nThe passport costs 60 euros.\n{MENU * 30}\nThe passport expires in ten years.\n{MENU * 30}"
+    history = ["what does a passport cost?", "60 euros."]
+    kept = assemble_for("and when does it expire?", [Hit(Chunk("c", text), 1.0, 1)], budget=80, history=history)
+    assert "expires in ten years" in kept.text
+
+
+def test_a_follow_up_question_that_names_nothing_keeps_the_passage_of_the_messages_before_it():
+    text = f"{MENU * 30}\nThe boiler of the mill leaks at its valve.\n{MENU * 30}"
+    with HybridStore.open() as store:
+        store.add([Chunk("c", text)])
+        history = ["what is broken in the mill?", "The boiler."]
+        kept = DualRetriever(store).get_context("and why is that?", budget=80, history=history)
+    assert "leaks at its valve" in kept.text
+
+
+def test_the_words_of_a_question_count_more_than_those_of_the_mail_around_it():
+    text = f"{MENU * 30}\nThe code of the vault is 4711.\n{MENU * 30}"
+    lunch = "the cafe had a good lunch menu with soup again. " * 3
+    mail = f"Hello team, {lunch}What is the code of the vault?\nYours, Ann"
+    assert "4711" in assemble_for(mail, [Hit(Chunk("c", text), 1.0, 1)], budget=80).text
+
+
+def test_a_text_that_was_put_around_the_found_one_is_cut_around_this_and_a_neighbour_by_itself():
+    part, beside = "The vault is locked.", f"{MENU * 30}The code of the vault is 4711. {MENU * 30}"
+    section = f"The vault is deep. {MENU * 30}{part} {MENU * 30}"
+    found = [Hit(Chunk("c", part, source="d", position=0), 1.0, 1)]
+    hits = [Hit(Chunk("c", section, source="d", position=0), 1.0, 1)]
+    around = {"c": [hits[0].chunk, Chunk("next", beside, source="d", position=1)]}
+    limits = TokenBudget(max_total=300, per_chunk_max=80)
+    kept = assemble_for(
+        "code of the vault", hits, found=found, budget=limits, around=around, policy=AssemblyPolicy(neighbours=1)
+    )
+    assert part in kept.text and "4711" in kept.text

@@ -1,9 +1,8 @@
 """Pack hits into a context within its budget: deterministic, no I/O, and never over a cap by the given counter.
 
-Greedy packing works with estimates. Then the finished text is counted, and pieces are removed, the last chosen first,
-until it is within every cap. One piece is cut to fit into the tokens that are left. If the best hit would not be shown,
-it is cut and chosen first and all is packed again, unless the policy packs by density. If tokens are still left, cut
-pieces are made longer.
+Greedy packing works with estimates. The best hit is chosen first, cut if it does not fit, unless the policy packs by
+density. Then the finished text is counted, and pieces are removed, the last chosen first, until it is within every cap.
+One piece is cut to fit into the tokens that are left. If tokens are still left, cut pieces are made longer.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ def assemble(
         counter: Any token counter that `counter_for` takes; None: its default.
         around: For the id of a hit, consecutive chunks of its source, the hit among them. At most `policy.neighbours`
             of them on each side become candidates, too.
-        passage_of: A chunk that is too long is cut around this passage of it, for example from
-            `search.passages.passage_finder`; None: to its beginning.
+        passage_of: A chunk that is too long is cut around this passage of it; `search.passages.assemble_for` gives the
+            one that answers a query. None: to its beginning.
 
     Returns:
         At least one part if there is a hit of a wanted kind; cut short if need be.
@@ -69,9 +68,10 @@ def assemble(
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
     packing = Packing(budget, policy, counter_for(counter), passage_of)
     candidates = _in_packing_order(with_questions(with_neighbours(pieces, around or {}, policy)), packing)
-    rendered = _packed(packing, candidates)
-    if policy.pack == "score" and rendered.pieces and not _shows(rendered, pieces[0]):
-        packing, rendered = _with_best(packing, candidates, pieces[0]) or (packing, rendered)
+    best = pieces[0] if pieces and policy.pack == "score" else None
+    rendered = _packed(packing, candidates, best)
+    if best is not None and rendered.pieces and not _shows(rendered, best):
+        packing, rendered = _alone(packing.empty(), best) or (packing, rendered)
     if not rendered.pieces and pieces:
         rendered = _forced(packing, candidates)
     if budget.per_chunk_max is None:
@@ -87,18 +87,18 @@ def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
     return sorted(pieces, key=lambda piece: (-piece.value / tokens[piece.chunk.id], piece.preference))
 
 
-def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None = None) -> Rendered:
+def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -> Rendered:
     """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room.
 
     Args:
-        best: Chosen before all others but those of reserved kinds, cut if need be: to half of the room, or to all of it
-            if half would be less than TRIM_MIN; None: no piece is preferred.
+        best: Chosen before all others but those of reserved kinds, cut to the room if need be; None: no piece is
+            preferred.
     """
     for kind, share in packing.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     if best is not None and not packing.fill([best]):
         for room in _shrinking(packing.room(best)):  # `room` is an estimate, so shorter cuts are tried until one fits
-            if packing.fill([packing.cut(best, room // 2 if room >= 2 * TRIM_MIN else room)]):
+            if packing.fill([packing.cut(best, room)]):
                 break
     packing.fill(candidates)
     rendered = _with_one_cut(packing, candidates) or packing.longest_prefix(packing.chosen)
@@ -110,13 +110,8 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None = 
     return rendered if cut else _with_one_cut(packing, candidates) or rendered
 
 
-def _with_best(before: Packing, candidates: Sequence[Piece], best: Piece) -> tuple[Packing, Rendered] | None:
-    """The candidates packed after the best, cut if need be; else the best alone; None if it cannot be shown."""
-    packing = before.empty()
-    rendered = _packed(packing, candidates, best=best)
-    if _shows(rendered, best):
-        return packing, rendered
-    packing = before.empty()
+def _alone(packing: Packing, best: Piece) -> tuple[Packing, Rendered] | None:
+    """The best piece in an empty packing; None if it cannot be shown."""
     try:
         return packing, _forced(packing, [best])
     except BudgetError:

@@ -15,6 +15,7 @@ SourceKey = str | tuple[str]
 
 ASSEMBLY = AssemblyConfig()
 NEIGHBOURS_MAX = 10
+"""Largest number of chunks on each side of a hit that a policy may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class TokenBudget:
     """Largest numbers of tokens, as the counter of the assembly counts them; a context exceeds none.
 
     Args:
-        max_total: The whole text: parts, separators, headers, citations, and the `reserves` kept free beside it.
+        max_total: The whole text (parts, separators, header, citations) and the `reserves` that are kept free.
         per_source_max: All text of one source, counted part by part; None: as much as the whole.
         per_chunk_max: The text of one chunk; a longer one is cut down to it. None: a quarter of the whole, but at
             least 1,024, and more if tokens are left.
@@ -81,7 +82,8 @@ class AssemblyPolicy:
         format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
             objects. Any text that holds {text} is a template for one part (placeholders: `config.PLACEHOLDERS`).
         pack: Which chunks are tried first. "score": the best score. "density": the most score per token.
-        neighbours: Number of chunks on each side of a hit of high score that are also candidates, 0..10.
+        neighbours: Number of chunks on each side of a hit that become candidates, too, if its score is in the upper
+            half of the range, 0..10.
         kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
         header: Text before the parts (plain and templates).
         separator: Text between parts (plain and templates).

@@ -59,6 +59,9 @@ _FROM_LLAMAINDEX: Final[Mapping[str, str]] = {
 _LLAMAINDEX_OWN = ("contains", "any", "all", "is_empty")
 """Operators of LlamaIndex that umi translates to groups of conditions."""
 
+_LLAMAINDEX_LISTS = ("in", "nin", "any", "all")
+"""Operators of LlamaIndex whose value is a list; a model that writes filters often gives one value alone."""
+
 _SIGN_IN_KEY = re.compile(r"([^<>=!]*\w)(?:\s*([<>]=?|!=|<>)|\s+(==?)|__([gl]te?))")
 """A key that ends in a comparison, as in SQL ("price >") and Django ("price__gt"); not "List<str>" and "aGk=="."""
 _FROM_SIGN: Final[Mapping[str, str]] = {**_FROM_LLAMAINDEX, "=": "$eq", "<>": "$ne"}
@@ -203,6 +206,8 @@ class _Parser:
         name = getattr(given, "value", given)
         if not isinstance(key, str):
             raise FilterError(f"filter key {shown(key)} is {type(key).__name__}; expected a string")
+        if name in _LLAMAINDEX_LISTS and _is_single(value):
+            value = [value]
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
             if name == "==":  # the default, so perhaps not meant
                 _refuse_comparison_in(key, value)
@@ -226,6 +231,11 @@ class _Parser:
         if not isinstance(item, str) or not item:
             return listed
         return any_of([listed, self._operator(key, "$text_match", item, depth, written)])
+
+
+def _is_single(value: object) -> bool:
+    """Whether a value in place of a list is surely one value; "a, b" may be two."""
+    return isinstance(value, (int, float)) or (isinstance(value, str) and value != "" and "," not in value)
 
 
 def _refuse_comparison_in(key: str, asked: object) -> None:

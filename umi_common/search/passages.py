@@ -1,59 +1,102 @@
-"""Find the passage of a long text that answers a query, by the query's words. A context that cuts the text keeps this
-passage.
+"""Cut a text that does not fit into a context around the passage that answers the query, by the query's words.
 
     idf(t) = log(1 + passages / passages with t)
     own(p) = sum over the query's terms t in p of weight(t) * idf(t)
     score(p) = own(p) + BESIDE * the same sum over the terms that the passages before and after p have and p lacks
 
-Function words of the query have weight 0, unless it has no others.
+weight(t) is the number of times that what the query asks holds t: its questions, if it has some beside other text, else
+all of it, without its frame and without what it excludes. A term that only the rest holds, or only the messages before
+a follow-up question, has AROUND times its number. Function words have weight 0, unless there are no others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from math import log
+from typing import Any
 
 from umi_common.config import AnalyzerConfig
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import AssembledContext
+from umi_common.context.pack import PassageOf
+from umi_common.query.followups import follow_up
+from umi_common.query.frames import without_frame
+from umi_common.query.questions import exclusion_in, questions_of
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.types import Chunk
+from umi_common.types import Chunk, Hit
 
 PASSAGE = re.compile(r"\S(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S)){0,200}[.!?…。！？।؟۔]*")
 """A sentence or a line; a longer one is divided after about 200 characters."""
 BESIDE = 0.5
 """Weight of the terms beside a passage: the sentence or heading before an answer often names its subject."""
+AROUND = 0.25
+"""Weight of a term of the messages before a follow-up question, or of the text beside a question. Share of MTRAG's
+follow-up questions whose passage is in 150 tokens of a text of twelve passages: 0.54 with 0, 0.75 with 0.1, 0.78 with
+0.25, 0.73 with 0.5, 0.68 with 1."""
 
 
-def passage_finder(query: str, config: AnalyzerConfig) -> Callable[[Chunk], tuple[int, int] | None]:
+def assemble_for(
+    query: str, hits: Sequence[Hit], *, history: Sequence[str] = (), found: Iterable[Hit] = (), **packing: Any
+) -> AssembledContext:
+    """`assemble` for the hits of a query: a text that is too long is cut around the passage that answers the query.
+
+    Args:
+        query: Any text; "" if it is not known: texts are then cut to their beginning.
+        hits: As in `assemble`.
+        history: Earlier messages of the conversation, oldest first.
+        found: The hits as the search found them, if the chunks of `hits` are longer texts that hold theirs: such a text
+            is cut around the passage of the chunk that was found in it.
+        **packing: Further arguments of `assemble`: `budget`, `policy`, `counter`, `around`.
+
+    Raises:
+        BudgetError, InputError, ConfigError: As `assemble`.
+    """
+    passage_of = passage_finder(query, history)
+    chunks = {hit.chunk.id: hit.chunk for hit in found}
+
+    def passage_within(chunk: Chunk) -> tuple[int, int] | None:
+        part = chunks.get(chunk.id, chunk)
+        at = chunk.text.find(part.text)
+        if at < 0 or len(part.text) == len(chunk.text):
+            return passage_of(chunk)
+        start, end = passage_of(part) or (0, len(part.text))
+        return at + start, at + end
+
+    return assemble(hits, passage_of=passage_within, **packing)
+
+
+def passage_finder(query: str, history: Sequence[str] = ()) -> PassageOf:
     """A function from a chunk to the characters [start, end) of its passage with the best score, the first of equals.
 
     It returns None for a chunk that holds no term of the query. It caches the passage of each chunk.
-
-    Args:
-        config: Settings of the analyzer of the chunk's store.
     """
+    whole = without_frame(query)
+    exclusion = exclusion_in(whole)
+    searched = whole if exclusion is None else exclusion.kept or whole
+    asked, around = " ".join(questions_of(searched)) or searched, follow_up(searched, history) or searched
     found: dict[tuple[str, int], tuple[int, int] | None] = {}
 
     def passage_of(chunk: Chunk) -> tuple[int, int] | None:
         key = chunk.id, len(chunk.text)
         if key not in found:
-            found[key] = _best_passage(chunk.text, query, _analyzer(config))
+            analyzer = _analyzer().of_language(_analyzer().language_of(chunk.text))
+            faint = {term: AROUND * n for term, n in analyzer.weighted_terms(around, 0.0).items()}
+            found[key] = _best_passage(chunk.text, {**faint, **analyzer.weighted_terms(asked, 0.0)}, analyzer)
         return found[key]
 
     return passage_of
 
 
-@lru_cache(8)
-def _analyzer(config: AnalyzerConfig) -> Analyzer:
-    return Analyzer(config)
+@cache
+def _analyzer() -> Analyzer:
+    return Analyzer(AnalyzerConfig())
 
 
-def _best_passage(text: str, query: str, analyzer: Analyzer) -> tuple[int, int] | None:
-    text_analyzer = analyzer.of_language(analyzer.language_of(text))
-    weights = text_analyzer.weighted_terms(query, 0.0)
+def _best_passage(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> tuple[int, int] | None:
     passages = [match.span() for match in PASSAGE.finditer(text)]
-    held = [weights.keys() & set(text_analyzer.terms(text[start:end])) for start, end in passages]
+    held = [weights.keys() & set(analyzer.terms(text[start:end])) for start, end in passages]
     values = {
         term: weight * log(1 + len(passages) / count)
         for term, weight in weights.items()

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import UmiConfig
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError
 from umi_common.protocols import OnStage
@@ -21,7 +20,7 @@ from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
-from umi_common.search.passages import passage_finder
+from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.reorder.stages import ReorderStage, reorder_stages
@@ -107,10 +106,8 @@ def context_body(
         beside = partial(chunks_beside, components.store, result.ids, policy, request.where, request.time_range)
         around, lost = value_of((yield (Call(beside),))[0])
     with TraceBuilder(on_stage).stage("assemble") as facts:
-        passage_of = passage_finder(request.query, components.config.analyzer)
-        context = assemble(
-            result.hits, budget=budget, policy=policy, counter=counter, around=around, passage_of=passage_of
-        )
+        packing = {"budget": budget, "policy": policy, "counter": counter, "around": around}
+        context = assemble_for(request.query, result.hits, history=request.history, **packing)
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
     return replace(context, degraded=(*result.degraded, *lost))
 
