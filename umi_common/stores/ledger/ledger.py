@@ -48,6 +48,7 @@ from umi_common.stores.ledger.followed import FollowedFile
 from umi_common.stores.ledger.history import (
     Mark,
     commit_at,
+    first_commit,
     last_commit,
     last_number,
     sessions_of,
@@ -356,6 +357,19 @@ class Ledger:
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
         return mark.commit > 0 and commit_at(connection, mark.commit)._replace(epoch=mark.epoch) == mark
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
+
+        def read() -> bool:
+            with self.snapshot() as connection:  # `compact` may drop the commit between two SELECTs of their own
+                if 0 < first_commit(connection).commit <= mark.commit:
+                    return self.descends_from(connection, mark)
+                now = self.mark(connection)
+            # `compact` has dropped that commit, or an early version of umi, which keeps no history, made the mark.
+            return (now.epoch, now.seq) >= (mark.epoch, mark.seq) and now.deletion >= mark.deletion
+
+        return self.retry_read(read)
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """The mark of the rows and of the last commit that `connection` reads."""
