@@ -356,7 +356,10 @@ class HybridStore(BaseStore):
         care.rebuild(self._core)
 
     def compact(self) -> None:
-        """Free the space of removed chunks, on the disk and in memory."""
+        """Free the space of removed chunks, on the disk and in memory.
+
+        If another process still reads what was there before, they stay on the disk, and a warning says until when.
+        """
         care.compact(self._core)
 
     def close(self) -> None:
