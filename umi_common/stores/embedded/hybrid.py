@@ -329,8 +329,15 @@ class HybridStore(BaseStore):
         return json.dumps(self._ready().indexes.snapshot.mark)
 
     def holds_write(self, name: str) -> bool:
-        """Whether the store contains the write that `last_write` has named; False after an older copy was put back."""
-        return self._ready().ledger.holds(Mark(*json.loads(name)))
+        """Whether the store contains the write that `last_write` has named.
+
+        False after an older copy was put back, and for a name that no store has given.
+        """
+        core = self._ready()
+        try:
+            return core.ledger.holds(Mark(*json.loads(name)))
+        except (TypeError, ValueError):
+            return False
 
     def status(self) -> care.StoreStatus:
         """Size, parts and problems of the store."""
