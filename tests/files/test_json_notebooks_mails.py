@@ -145,6 +145,9 @@ def test_every_text_between_the_pictures_of_a_mail_is_read(file):
 def test_an_invitation_without_another_text_is_read(file):
     parts = ("text/plain", " "), ("text/calendar", "SUMMARY:Roof")
     assert text_of_parts(file, "alternative", *parts) == "SUMMARY:Roof"
+    assert text_of_parts(file, "alternative", *parts, ("text/html", "<p>At noon")) == "At noon"
+    pictures = ("multipart/related; boundary=c", "--c\nContent-Type: text/html\n\n<p>At noon\n--c--")
+    assert text_of_parts(file, "alternative", pictures, parts[1]) == "At noon"
 
 
 def test_a_forwarded_mail_keeps_its_sender_and_its_subject(file):

@@ -58,11 +58,11 @@ def embedded(
         # No service is called: a cache saves no time, and the bytes of a call need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     known = {} if cache is None else cache.get(texts)
-    dim = dim or declared_dim(embedder)
-    if dim is None and known and len(known) == len(set(texts)):
+    expected = dim or declared_dim(embedder)
+    if expected is None and known and len(known) == len(set(texts)):
         # All are cached; under the same name, the model may have another dimension by now.
-        dim = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
-    missing = _missing(texts, known, dim)
+        expected = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
+    missing = _missing(texts, known, expected)
     with progress(len(texts), show_progress) as advance:
         advance(len(texts) - len(missing))
         while missing:

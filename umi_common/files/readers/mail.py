@@ -76,9 +76,10 @@ def _file_names(part: Message[Any, Any]) -> list[str]:
 
 
 def _one_of(texts: Sequence[tuple[str, str]]) -> str:
-    """Of the same text in several formats, each with its type, the plain one, else the last one that has text."""
+    """Of the same text in several formats, each with its type: the plain one, else HTML, else the first with text."""
     written = [(kind, text) for kind, text in texts if text.strip()]
-    return next((text for kind, text in written if kind == "text/plain"), written[-1][1] if written else "")
+    usual = (text for wanted in ("text/plain", "text/html") for kind, text in written if kind == wanted)
+    return next(usual, written[0][1] if written else "")
 
 
 def _text(path: Path, part: Message[Any, Any]) -> str:
