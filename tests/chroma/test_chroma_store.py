@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from datetime import datetime, timezone
@@ -240,6 +242,22 @@ def test_a_collection_that_was_deleted_is_an_error_that_says_so(client, collecti
     with pytest.raises(StoreUnavailable, match="it was deleted"):
         len(store)
     store.close()
+
+
+WRITER = """
+import sys, chromadb
+collection = chromadb.PersistentClient(sys.argv[1]).get_collection("notes")
+collection.add(ids=["new"], documents=["The plumber comes."], embeddings=[[1.0] * int(sys.argv[2])])
+"""
+
+
+def test_a_folder_that_another_process_writes_is_named_as_the_reason_of_lost_vectors(tmp_path, collection):
+    with ChromaStore(collection, MODEL) as store, DualRetriever(store) as umi:
+        assert not umi.search("cat").degraded
+        subprocess.run([sys.executable, "-c", WRITER, str(tmp_path / "chroma"), str(DIM)], check=True)
+        result = umi.search("plumber")
+        assert result.ids[0] == "new"
+        assert "another process has written to its folder" in result.degraded[0].reason
 
 
 def test_a_collection_that_is_renamed_goes_on(collection):

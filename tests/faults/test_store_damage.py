@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from umi_common import DualRetriever
 from umi_common.cli import app
 from umi_common.errors import LedgerDamaged, NotAStore, ReindexRequired, StoreError, UmiError
 from umi_common.protocols import Probe
@@ -196,18 +197,33 @@ def test_a_store_with_a_damaged_index_is_not_migrated_in_part(large, tmp_path):
     assert "holds the same 600 chunks" in program.invoke(app, command).output
 
 
+def cut_a_table_page(file: Path) -> None:
+    """Let one leaf page of SQLite's table of chunks say that it holds one chunk. SQLite finds no other, and no error."""
+    with closing(sqlite3.connect(file)) as connection:
+        size, root = 8_192, connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunks'").fetchone()[0]
+    data = bytearray(file.read_bytes())
+    at = (root - 1) * size
+    assert data[at] == 5
+    cell = int.from_bytes(data[at + 14 : at + 16], "big")
+    at = (int.from_bytes(data[at + cell : at + cell + 4], "big") - 1) * size
+    data[at + 3 : at + 5] = b"\0\1"
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_chunk_that_the_ledger_has_lost_is_no_chunk_that_was_never_there(large, read_only):
+    cut_a_table_page(large / "umi.db")
+    with HybridStore.open(large, embedder=HashEmbedder(16), read_only=read_only) as store:
+        with pytest.raises(LedgerDamaged, match="the ledger has lost row"):
+            store.get(store.ids())
+        with DualRetriever(store) as umi, pytest.raises(LedgerDamaged, match="the ledger has lost row"):
+            umi.search("red boat", limit=100)
+
+
 def test_a_damaged_table_is_not_reindexed_away(large):
     """The index holds rows that the table has lost, so it is not made again from the table."""
-    with closing(sqlite3.connect(large / "umi.db")) as connection:
-        size, root = 8_192, connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunks'").fetchone()[0]
     with HybridStore.open(large, embedder=HashEmbedder(16)) as store:
-        data = bytearray((large / "umi.db").read_bytes())
-        at = (root - 1) * size
-        assert data[at] == 5
-        cell = int.from_bytes(data[at + 14 : at + 16], "big")
-        at = (int.from_bytes(data[at + cell : at + cell + 4], "big") - 1) * size
-        data[at + 3 : at + 5] = b"\0\1"
-        (large / "umi.db").write_bytes(data)
+        cut_a_table_page(large / "umi.db")
         before = (large / "umi.db").read_bytes()
         assert not store.verify()
         with pytest.raises(LedgerDamaged, match=r"cannot mend .*umi\.db \(.* rows\); restore it from a copy$"):

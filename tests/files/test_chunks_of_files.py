@@ -10,7 +10,9 @@ import pytest
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import TokenBudget
 from umi_common.errors import FileUnreadable
-from umi_common.files import chunks_of
+from umi_common.files import chunks_of, index
+from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit
 
 
@@ -118,14 +120,14 @@ def test_html_chunks_carry_title_and_section(file):
     assert (chunk.metadata["title"], chunk.metadata["section"]) == ("Boats", "Sails")
 
 
-def pdf(*pages: str) -> bytes:
-    """A PDF of one line of text a page, written by hand."""
+def pdf(*pages: str, notes: str = "") -> bytes:
+    """A PDF of one line of text a page, written by hand; `notes` are the annotations of each page."""
     kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
     objects = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>"]
     objects.append("<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
     for at, text in enumerate(pages):
         stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET" if text else ""
-        page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents {5 + 2 * at} 0 R"
+        page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents {5 + 2 * at} 0 R/Annots[{notes}]"
         objects += [
             f"{page}/Resources<</Font<</F1 3 0 R>>>>>>",
             f"<</Length {len(stream)}>>stream\n{stream}\nendstream",
@@ -148,6 +150,26 @@ def test_a_pdf_gives_its_text_with_the_page(file):
     chunks = chunks_of(file("a.pdf", pdf("The boiler leaks. " + filler, "The roof is dry. " + filler)))
     assert [chunk.metadata["page"] for chunk in chunks] == [1, 2]
     assert chunks[1].text.startswith("The roof is dry.")
+
+
+def test_a_pdf_gives_the_comments_on_it_and_what_was_entered_into_its_form(file):
+    pytest.importorskip("pypdf")
+    notes = (
+        "<</Subtype/Text/Contents(Who pays?)>><</Subtype/Widget/FT/Tx/T(name)/V(Ann Lee)>><</Subtype/Text>>"
+        "<</Subtype/Widget/Parent<</FT/Ch/T(days)/V[(Monday)(Friday)]>>>><</Subtype/Widget/FT/Btn/V/Yes>>"
+        "<</Subtype/Popup/Contents(Who pays?)>><</Subtype/Link/Contents(a link)>><</Subtype/Widget/FT/Tx>>"
+    )
+    (chunk,) = chunks_of(file("a.pdf", pdf("Name:", notes=notes)))
+    assert chunk.text.split("\n") == ["Name:", "Who pays?", "Ann Lee", "Monday", "Friday"]
+
+
+def test_a_broken_comment_costs_a_pdf_its_comments_and_is_named(file, tmp_path):
+    pytest.importorskip("pypdf")
+    file("a.pdf", pdf("Noon.", notes="<</Subtype/Widget/Parent 3>>"))
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        (problem,) = index(store, [tmp_path]).problems
+        assert "page 1 cannot be read (its comments and form, " in problem
+        assert [chunk.text for chunk in store.get(store.ids())] == ["Noon."]
 
 
 @pytest.mark.parametrize("content, said", [(pdf(""), "OCR"), (b"%PDF-1.4 broken", "no PDF that can be read")])

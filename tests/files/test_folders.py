@@ -186,7 +186,7 @@ def test_stopped_it_keeps_what_is_done_and_goes_on_from_there(store, folder, emb
     assert len(embedder.texts) == 2
 
 
-@pytest.mark.parametrize("damage", ["lost", "garbled", "of another store"])
+@pytest.mark.parametrize("damage", ["lost", "garbled", "zeroed", "of another store"])
 def test_without_its_checkpoint_it_finds_out_again_what_is_there(store, folder, embedder, damage, tmp_path):
     (folder / "a.md").write_text("One. " * 300)
     (folder / "gone.txt").write_text("Gone soon.")
@@ -198,7 +198,12 @@ def test_without_its_checkpoint_it_finds_out_again_what_is_there(store, folder, 
             index(other, [tmp_path / "elsewhere.txt"])
         shutil.copy(tmp_path / "other" / CHECKPOINT, path)
     else:
-        {"lost": path.unlink, "garbled": lambda: path.write_text("{" * 5_000)}[damage]()
+        zeroed = path.read_bytes()[:-4_096] + bytes(4_096)  # the last page
+        {
+            "lost": path.unlink,
+            "garbled": lambda: path.write_text("{" * 5_000),
+            "zeroed": lambda: path.write_bytes(zeroed),
+        }[damage]()
     (folder / "a.md").write_text("Short now.")
     (folder / "gone.txt").unlink()
     before = len(embedder.texts)
@@ -208,6 +213,30 @@ def test_without_its_checkpoint_it_finds_out_again_what_is_there(store, folder, 
         assert store.ids() == ["docs/a.md#0", "docs/deep/b.txt#0"]
     assert {"docs/a.md#0", "docs/deep/b.txt#0"} <= set(store.ids())
     assert len(embedder.texts) == before + 1
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_what_an_older_copy_of_the_ledger_lacks_is_indexed_again(tmp_path, folder, compacted):
+    path = tmp_path / "store"
+    with HybridStore.open(path, embedder=HashEmbedder(16)) as store:
+        index(store, [folder])
+    shutil.copy(path / "umi.db", tmp_path / "copy")
+    (folder / "a.md").write_text("# A\n\nThe boiler is new.")
+    (folder / "new.md").write_text("# New\n\nThe door sticks.")
+    (folder / "deep" / "b.txt").unlink()
+    with HybridStore.open(path, embedder=HashEmbedder(16)) as store:
+        index(store, [folder])
+        if compacted:
+            store.compact()
+    with HybridStore.open(path, embedder=HashEmbedder(16)) as store:
+        assert index(store, [folder]).unchanged == 2
+        held = store.get(store.ids())
+    shutil.copy(tmp_path / "copy", path / "umi.db")
+    with HybridStore.open(path, embedder=HashEmbedder(16)) as store:
+        report = index(store, [folder])
+        assert (report.indexed, report.removed) == (2, 1)
+        assert store.get(store.ids()) == held
+        assert index(store, [folder]).unchanged == 2
 
 
 def test_a_store_with_another_embedder_by_now_is_still_followed(tmp_path, folder):

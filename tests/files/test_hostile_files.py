@@ -23,7 +23,8 @@ REFUSED = {
     "digits.jsonl": b'{"text": "a", "n": ' + b"9" * 5_000 + b"}",
     "surrogate.jsonl": b'{"text": "\\ud800"}',
 }
-EMPTY = {"empty.txt": b"", "blank.md": b" \n \n", "tag.html": b"<a " * 10_000, "comment.html": b"<!--" * 10_000}
+EMPTY = {"empty.txt": b"", "blank.md": b" \n \n"}
+WITHOUT_TEXT = {"tag.html": b"<a " * 10_000, "comment.html": b"<!--" * 10_000, "empty.ipynb": b'{"cells": []}'}
 READ = {
     "latin.txt": "Größe".encode("latin-1"),
     "cut-utf16.txt": "Größe".encode("utf-16")[:-1],
@@ -45,7 +46,7 @@ SECONDS_MAX = 20.0
 def folder(tmp_path):
     made = tmp_path / "hostile"
     made.mkdir()
-    for name, content in {**REFUSED, **EMPTY, **READ}.items():
+    for name, content in {**REFUSED, **EMPTY, **WITHOUT_TEXT, **READ}.items():
         (made / name).write_bytes(content)
     return made
 
@@ -66,9 +67,10 @@ def test_one_line_each_and_the_rest_is_found(folder):
         there = {chunk.metadata["file"] for chunk in store.get(store.ids())}
     assert time.perf_counter() - begun < SECONDS_MAX
     assert there == {(folder / name).as_posix() for name in READ}
-    assert report.indexed == len(READ) + len(EMPTY)
-    assert len(report.problems) == len(refused)
-    for name in refused:
+    assert report.indexed == len(READ) + len(EMPTY) + len(WITHOUT_TEXT)
+    told = refused | {*WITHOUT_TEXT}
+    assert len(report.problems) == len(told)
+    for name in told:
         assert sum(f"{name!a}"[1:-1] in line or name in line for line in report.problems) == 1, name
 
 

@@ -76,12 +76,14 @@ def test_a_notebook_is_its_markdown_code_and_short_outputs(file):
         code("plot()", {"data": {"text/plain": "<Figure size 640x480>", "image/png": "iVBORw0KGgo="}}),
         code("long()", {"data": {"text/plain": ["x" * 2_000]}}),
         code('"""```"""', {"output_type": "error", "ename": "KeyError", "traceback": ["deep"]}),
+        code("show()", {"data": {"text/plain": "<Markdown object>", "text/markdown": ["**Leaks:**", " 3"]}}),
         code(""),
     ]
     (chunk,) = chunks_of(file("a.ipynb", notebook(*cells)))
     assert chunk.metadata["section"] == "Boilers"
     fenced = (
         '```\n# count\nprint(café)\n```\n\n```\n12\n```\n\n```\nplot()\n```\n\n```\nlong()\n```\n\n~~~\n"""```"""\n~~~'
+        "\n\n```\nshow()\n```\n\n```\n**Leaks:** 3\n```"
     )
     assert chunk.text == f"# Boilers\nThe café's boiler leaks.\n\n{fenced}"
 
@@ -106,7 +108,7 @@ def test_a_mail_is_its_headers_and_its_text(file):
     chunks = chunks_of(file("a.eml", message.as_bytes()))
     assert chunks[0].text.startswith(
         "From: Jörg <j@x.org>\nTo: Ann <a@x.org>\nSubject: Café et cinéma\n"
-        "Date: Wed, 18 Nov 2026 10:15:00 +0100\n\nLe café est fermé."
+        "Date: Wed, 18 Nov 2026 10:15:00 +0100\nAttachments: a.png, a.txt\n\nLe café est fermé."
     )
     assert len(chunks) > 1 and "not read" not in chunks[-1].text
     for chunk in chunks:
@@ -122,11 +124,54 @@ def test_a_mail_in_html_is_its_visible_text(file):
     assert chunk.text == "Subject: Hours\n\nNous fermons à midi."
 
 
+def text_of_parts(file, kind, *parts):
+    """The text of a mail of several parts, without headers."""
+    parts = "".join(f"--b\nContent-Type: {of}\n\n{text}\n" for of, text in parts)
+    (chunk,) = chunks_of(file("a.eml", f"Content-Type: multipart/{kind}; boundary=b\n\n{parts}--b--\n"))
+    return " ".join(chunk.text.split())
+
+
+def test_a_mail_in_html_keeps_its_text_beside_the_footer_of_a_mailing_list(file):
+    parts = ("text/html", "<p>Noon.</p>"), ("text/plain", "To leave the list, ...")
+    assert text_of_parts(file, "mixed", *parts) == "Noon. To leave the list, ..."
+    assert text_of_parts(file, "alternative", parts[1], parts[0]) == "To leave the list, ..."
+
+
+def test_every_text_between_the_pictures_of_a_mail_is_read(file):
+    parts = ("text/plain", "Before"), ("image/png", "00"), ("text/html", "<b>after"), ("text/csv", "a,1")
+    assert text_of_parts(file, "mixed", *parts) == "Before after a,1"
+
+
+def test_an_invitation_without_another_text_is_read(file):
+    parts = ("text/plain", " "), ("text/calendar", "SUMMARY:Roof")
+    assert text_of_parts(file, "alternative", *parts) == "SUMMARY:Roof"
+    assert text_of_parts(file, "alternative", *parts, ("text/html", "<p>At noon")) == "At noon"
+    pictures = ("multipart/related; boundary=c", "--c\nContent-Type: text/html\n\n<p>At noon\n--c--")
+    assert text_of_parts(file, "alternative", pictures, parts[1]) == "At noon"
+
+
+def test_a_forwarded_mail_keeps_its_sender_and_its_subject(file):
+    forwarded = mail("At noon.", From="b@x.org", Subject="Roof")
+    message = mail("See below.", From="a@x.org", Subject="Fwd")
+    message.add_attachment(forwarded)
+    (chunk,) = chunks_of(file("a.eml", message.as_bytes()))
+    assert " ".join(chunk.text.split()) == "From: a@x.org Subject: Fwd See below. From: b@x.org Subject: Roof At noon."
+
+
+@pytest.mark.parametrize("boundary", ["", "; boundary=b"])
+def test_the_text_of_a_mail_that_only_claims_to_have_parts_is_read(file, boundary):
+    (chunk,) = chunks_of(file("a.eml", f"To: a@x.org\nTo: b@x.org\nContent-Type: multipart/mixed{boundary}\n\nNoon."))
+    assert chunk.text == "To: a@x.org, b@x.org\n\nNoon."
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [
         ("Subject: é\nContent-Type: text/plain; charset=bogus\n\nà midi".encode(), "Subject: é\n\nà midi"),
         (b"Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon", "Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon"),
+        (b"Content-Type: text/plain; charset=utf\xe9\n\nnoon \xc3\xa9", "noon é"),
+        (b"Content-Type: text/plain; charset=utf\x00\n\nnoon", "noon"),
+        (b"Content-Type: image/gif; name*=x\x00''b.gif\n\n", "Attachments: image/gif"),
         (b"Subject: =?utf-8?b?w6T==?=\n\n", "Subject: ä"),
         (b"Subject: caf\xe9\n\n", "Subject: caf\ufffd"),
         (b"noon, without headers", "noon, without headers"),

@@ -249,3 +249,15 @@ def test_a_tilde_in_the_path_is_the_home_folder(tmp_path, monkeypatch):
     with HybridStore.open("~/memory", embedder=HashEmbedder()) as store:
         store.add([Chunk("a", "Luna is a grey cat.")])
     assert (tmp_path / "home" / "memory" / "umi.db").exists() and not (tmp_path / "~").exists()
+
+
+def test_a_store_holds_its_own_writes_and_those_of_no_other_store():
+    with HybridStore.open(embedder=HashEmbedder(8)) as store, HybridStore.open(embedder=HashEmbedder(8)) as other:
+        store.add([Chunk("a", "red boat")])
+        first = store.last_write
+        store.delete(["a"])
+        store.compact()
+        assert store.holds_write(first) and store.holds_write(store.last_write)
+        other.add([Chunk("a", "red boat")])
+        assert not other.holds_write(store.last_write)
+        assert not any(map(store.holds_write, ("", "nonsense", '["a", "b", "c", "d", "e"]', "[1, 2, 3, 4, 5, 6]")))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
+from umi_common.errors import ConfigError, LedgerDamaged, ReindexRequired, StoreError, StoreLocked
 from umi_common.files.readers.chunks import FILE_KEY, is_of_file
 from umi_common.filters import Filter
 from umi_common.protocols import pages
@@ -38,6 +38,8 @@ INSERT INTO files (source, version, others, settled) SELECT source, version, oth
 DROP TABLE older;
 """
 """From the columns of an older version, which recorded the path of each file too."""
+LAST_WRITE = "last_write"
+"""Setting with `HybridStore.last_write` as of the last part that was recorded; other stores have none."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
@@ -60,6 +62,7 @@ class IngestCheckpoint:
 
     Raises:
         StoreLocked: If another run has locked the file. Does not wait for it.
+        LedgerDamaged: If the file is damaged.
         StoreError: If the file is not a checkpoint, or cannot be read or written.
     """
 
@@ -84,7 +87,10 @@ class IngestCheckpoint:
         self._db.execute("BEGIN EXCLUSIVE")  # the lock is kept from here to close()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (problem,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         self._db.execute("COMMIT")
+        if problem != "ok":
+            raise sqlite3.DatabaseError(f"malformed: {problem}")
         if tables == 0:
             self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
         elif application != APPLICATION_ID:
@@ -186,7 +192,12 @@ class IngestCheckpoint:
         except sqlite3.Error as error:
             if "locked" in str(error):
                 raise StoreLocked(f"{self._path} is in use by another run; wait until it ends, or stop it") from error
-            raise as_umi_error(error, self._path, writing=True) from error
+            if isinstance(known := as_umi_error(error, self._path, writing=True), LedgerDamaged):
+                raise LedgerDamaged(
+                    f"{self._path} is damaged ({error}); delete it: then files are read again, and unchanged ones are "
+                    "not embedded again"
+                ) from error
+            raise known from error
         except OSError as error:
             raise StoreError(f"{self._path} cannot be created ({error.strerror}); name another file") from error
 
@@ -197,7 +208,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
     Args:
         own: Whether the checkpoint lies in the store's directory. If such a checkpoint is new, the files that the
             store's chunks name are recorded in it, so that vanished files are noticed. If the store holds none of the
-            chunks that it records, the checkpoint is emptied.
+            chunks that it records, the checkpoint is emptied. If an older copy of the store was put back, every
+            checkpoint is begun anew in this way.
 
     Raises:
         ConfigError: If the store's embedder is not `embedder`; unless `own`, if the checkpoint is of another store.
@@ -213,7 +225,7 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
     if before is None:
         others = len(store) > 0
         if own and others:
-            checkpoint.begin([(file, "") for file in sorted(files_in(store))], others=True)
+            _begin_anew(checkpoint, store)
         checkpoint.put("others", str(int(others)))
         checkpoint.put("embedder", embedder)
         return others
@@ -232,7 +244,17 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
                 f"{sample[0]!r}; name the store it belongs to, or delete the checkpoint to begin anew"
             )
         checkpoint.forget(checkpoint.sources())
+    last_write = checkpoint.get(LAST_WRITE)
+    if last_write is not None and hasattr(store, LAST_WRITE) and not store.holds_write(last_write):
+        _begin_anew(checkpoint, store)
+        checkpoint.put("others", "1")
     return checkpoint.get("others") == "1"
+
+
+def _begin_anew(checkpoint: IngestCheckpoint, store: Any) -> None:
+    """Record nothing but the files that the store's chunks name, as files that may have changed."""
+    checkpoint.forget(checkpoint.sources())
+    checkpoint.begin([(file, "") for file in sorted(files_in(store))], others=True)
 
 
 def files_in(store: Any, where: Filter | None = None) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from umi_common.errors import EmbedderError, FileUnreadable
-from umi_common.files.checkpoint import IngestCheckpoint, check_belongs, files_in
+from umi_common.files.checkpoint import LAST_WRITE, IngestCheckpoint, check_belongs, files_in
 from umi_common.files.parts import DEFAULT_LIMITS, FilePart, parts_of, version_of
 from umi_common.files.readers.chunks import FILE_KEY, RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
@@ -131,6 +131,7 @@ class IngestSession:
         else:
             yield ([outcome.part] for outcome, _ in self._waiting)
         self._sweep()
+        self._record_write()
         self._report_unread()
         self.report.problems.sort(key=lambda problem: problem.source)
 
@@ -163,6 +164,7 @@ class IngestSession:
         Raises:
             EmbedderError: If the embedder failed on everything for the FAILURES_MAX-th time in a row.
         """
+        self._record_write()
         good = [outcome for outcome in outcomes if outcome.problem is None and not outcome.skipped]
         self._checkpoint.finish((each.part.key, each.part.source, each.chunk_id) for each in good)
         for outcome in outcomes:
@@ -177,6 +179,12 @@ class IngestSession:
                 self._complete(outcome.part.source)
         self._save_settled()
         self._check_embedder(outcomes)
+
+    def _record_write(self) -> None:
+        """Record the store's last write, by which the next run sees whether an older copy was put back since."""
+        last_write = getattr(self._store, LAST_WRITE, None)
+        if last_write is not None:
+            self._checkpoint.put(LAST_WRITE, last_write)
 
     def _count(self, outcome: PartOutcome, file: _File) -> None:
         """Add an outcome to the report."""

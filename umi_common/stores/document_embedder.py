@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -58,37 +58,55 @@ def embedded(
         # No service is called: a cache saves no time, and the bytes of a call need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     known = {} if cache is None else cache.get(texts)
-    size = dim or declared_dim(embedder)
-    if size is None and known and len(known) == len(set(texts)):
+    expected = dim or declared_dim(embedder)
+    if expected is None and known and len(known) == len(set(texts)):
         # All are cached; under the same name, the model may have another dimension by now.
-        size = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
-    known = {text: vector for text, vector in known.items() if size in (None, len(vector))}
-    first: dict[str, int] = {}
-    for index, text in enumerate(texts):
-        if text not in known:
-            first.setdefault(text, index)
-    missing = list(first.values())
+        expected = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
+    missing = _missing(texts, known, expected)
     with progress(len(texts), show_progress) as advance:
         advance(len(texts) - len(missing))
-
-        def on_batch(batch: Sequence[int], vectors: object) -> None:
-            nonlocal dim
-            rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
-            dim, own = rows.shape[1], [texts[index] for index in batch]
-            if len(own) > 1 and not rows.any() and not getattr(embedder, "in_place", False):
-                warn_once("embedder", f"zeros of {embedder.name}", ZEROS_WARNING, embedder.name, len(own))
-            known.update(zip(own, rows, strict=True))
-            if cache is not None:
-                cache.put({text: known[text].copy() for text in own})
-            advance(len(batch))
-
-        try:
-            embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
-        except BatchFailed as failed:
-            raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
-    if dim is not None and any(len(vector) != dim for vector in known.values()):
-        return embedded(ids, texts, embedder, dim=dim, show_progress=show_progress, config=config, cache=cache)
+        while missing:
+            known |= _embedded_once(ids, texts, missing, embedder, dim, config, cache, advance)
+            dim = len(known[texts[missing[0]]])
+            missing = _missing(texts, known, dim)
     return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
+
+
+def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None) -> list[int]:
+    """Indices, one of each distinct text, of those without a known vector of dimension `dim`; None: of any."""
+    first = {text: index for index, text in reversed(list(enumerate(texts)))}
+    return sorted(at for text, at in first.items() if text not in known or dim not in (None, len(known[text])))
+
+
+def _embedded_once(
+    ids: Sequence[str],
+    texts: Sequence[str],
+    indices: Sequence[int],
+    embedder: Embedder,
+    dim: int | None,
+    config: EmbedderConfig,
+    cache: VectorCache | None,
+    advance: progress,
+) -> dict[str, Vectors]:
+    """The vectors of texts[indices], which are distinct, by text; see `embedded`. Each batch is added to the cache."""
+    made: dict[str, Vectors] = {}
+
+    def on_batch(batch: Sequence[int], vectors: object) -> None:
+        nonlocal dim
+        rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
+        dim, own = rows.shape[1], [texts[index] for index in batch]
+        if len(own) > 1 and not rows.any() and not getattr(embedder, "in_place", False):
+            warn_once("embedder", f"zeros of {embedder.name}", ZEROS_WARNING, embedder.name, len(own))
+        made.update(zip(own, rows, strict=True))
+        if cache is not None:
+            cache.put({text: made[text].copy() for text in own})
+        advance(len(batch))
+
+    try:
+        embed_batches(embedder, texts, batches_of(texts, indices, config), config, on_batch, advance.note)
+    except BatchFailed as failed:
+        raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
+    return made
 
 
 def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> Exception:
@@ -133,8 +151,8 @@ def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim:
         )
     if dim is not None and vectors.shape[1] != dim:
         raise ReindexRequired(
-            f"embedder {embedder.name!r} gives {vectors.shape[1]} dimensions and the store holds {dim}; "
-            "open the store with its own embedder, or call HybridStore.reindex(path, embedder=...)"
+            f"embedder {embedder.name!r} gives {vectors.shape[1]} dimensions, and the store, or its reply before, has "
+            f"{dim}; open the store with its own embedder, or call HybridStore.reindex(path, embedder=...)"
         )
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():

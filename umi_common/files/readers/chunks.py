@@ -18,7 +18,7 @@ from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import DATED, message_pattern, messages
 from umi_common.files.readers.json_text import notebook_markdown, value_lines
 from umi_common.files.readers.mail import read_mail
-from umi_common.files.readers.markup import HtmlText, front_matter_dates, front_matter_title, headings, markdown_tables
+from umi_common.files.readers.markup import front_matter_dates, front_matter_title, headings, markdown_tables, read_page
 from umi_common.files.readers.passages import Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
@@ -27,7 +27,7 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 12
+RULES_VERSION = 13
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
@@ -131,12 +131,16 @@ def chunks_in(
     ending = path.suffix.lower()
     with file_errors(path):
         if ending in RECORD_ENDINGS:
-            return _records(path, decoded_text(path, content), name, first_line)
-        if ending == ".json":
-            return _json(path, content, name)
-        if ending == ".pdf":
-            return _pdf(path, pdf.read(path, content, limits), name)
-        return _numbered(READERS.get(ending, _plain_text)(path, content), name)
+            found = _records(path, decoded_text(path, content), name, first_line)
+        elif ending == ".json":
+            found = _json(path, content, name)
+        elif ending == ".pdf":
+            found = _pdf(path, pdf.read(path, content, limits), name)
+        else:
+            found = _numbered(READERS.get(ending, _plain_text)(path, content), name)
+    if content.strip() and not (found.chunks or found.blank):
+        found.notes.append(f"{path} holds no text, such as a page that a script fills; nothing of it is indexed")
+    return found
 
 
 def _numbered(found: Iterable[Passage], name: str) -> FileChunks:
@@ -236,12 +240,8 @@ def _notebook(path: Path, content: bytes) -> Iterator[Passage]:
 
 def _mail(path: Path, content: bytes) -> Iterator[Passage]:
     """The passages of a mail: its headers, then its body. Each has metadata "from" and "subject"."""
-    headers, plain, html = read_mail(path, content)
-    lines = "\n".join(f"{name}: {value}" for name, value in headers.items())
-    found = passages(
-        f"{lines}\n\n{plain if plain.strip() else _page(path, html).text}",
-        title=headers.get("Subject") or _title_in_name(path),
-    )
+    headers, text = read_mail(path, content)
+    found = passages(text, title=headers.get("Subject") or _title_in_name(path))
     when = read_time(headers.get("Date"))
     named = {name.lower(): headers[name] for name in ("From", "Subject") if name in headers}
     for passage in _dated(found, when or _date_in_name(path), undated="Date" in headers and when is None):
@@ -249,21 +249,12 @@ def _mail(path: Path, content: bytes) -> Iterator[Passage]:
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
-    page = _page(path, decoded_text(path, content, declares=True))
+    page = read_page(path, decoded_text(path, content, declares=True))
     named = {"title": page.title} if page.title else {}
     text = page.text if page.text.strip() else page.title
     found = passages(text, page.headings, page.tables, title=page.title or _title_in_name(path))
     for passage in _dated(found, _date_in_name(path)):
         yield replace(passage, metadata={**named, **passage.metadata})
-
-
-def _page(path: Path, markup: str) -> HtmlText:
-    page = HtmlText()
-    try:
-        page.read(markup)
-    except AssertionError as error:  # Python's parser raises it over some declarations
-        raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
-    return page
 
 
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
@@ -275,7 +266,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
         raise FileUnreadable(f"{path} holds no text, {why}; leave it out, or run it through OCR first")
     found, ends = FileChunks(), list(accumulate(map(len, pages)))
     for page, reason in read.bad:
-        found.skip(f"{path} page {page} cannot be read ({reason}); the other pages are indexed")
+        found.skip(f"{path} page {page} cannot be read ({reason}); the rest is indexed")
     without = [number for number, page in enumerate(read.pages, 1) if not page.strip() and number not in dict(read.bad)]
     if without:
         found.notes.append(

@@ -33,7 +33,7 @@ def _scalar(value: Any) -> str:
 
 
 def notebook_markdown(path: Path, text: str) -> str:
-    """The cells of a Jupyter notebook: Markdown as it is, code and its short outputs of plain text in fences.
+    """The cells of a Jupyter notebook: Markdown as it is, in fences code and its short outputs of text.
 
     Outputs of more than OUTPUT_CHARACTERS, errors, and those that a notebook shows as a picture are left out.
 
@@ -63,4 +63,5 @@ def _cell_texts(cell: dict[str, Any]) -> Iterator[str]:
 def _output_text(output: dict[str, Any]) -> str:
     data = output.get("data", output)
     picture = any(kind.startswith("image/") for kind in data)
-    return "" if picture else "".join(data.get("text/plain", data.get("text", "")))
+    kinds = ("text/markdown", "text/plain", "text")  # beside Markdown, the plain text names its class alone
+    return "" if picture else "".join(next((data[kind] for kind in kinds if kind in data), ""))

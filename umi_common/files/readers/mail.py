@@ -1,7 +1,8 @@
-"""Text of a mail (.eml): its headers From, To, Cc, Subject and Date, and its body. Attachments are not read."""
+"""Text of a mail (.eml): its headers, the names of its attachments, and its body. Attachments are not read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
+from umi_common.files.readers.markup import read_page
 from umi_common.files.readers.reading import decoded_text
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
@@ -18,31 +20,74 @@ _RAW = default.clone(header_factory=lambda name, value: value)
 """Leaves headers as they are: Python's own reader of addresses takes minutes for some, and raises many errors."""
 
 
-def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str, str]:
-    """The headers of a mail by name, in the order of HEADERS; its plain text; and its HTML; "" for one it has not.
+def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str]:
+    """The headers of a mail by name, in the order of HEADERS; and the mail as text.
+
+    The text is a line for each header, a line with the names of the attachments, and the body: the texts of all parts,
+    and of parts that say the same in several formats one. A mail inside the mail is read with its headers.
 
     Raises:
         FileUnreadable: If its parts are nested too deeply.
     """
     try:
         mail = message_from_bytes(content, policy=_RAW)
-        parts = [part for part in mail.walk() if part.get_content_disposition() != "attachment"]
+        return _headers(mail), _mail_text(path, mail)
     except RecursionError as error:
         raise FileUnreadable(f"{path} has parts that are nested too deeply; leave it out") from error
-    headers = {name: _decoded(mail[name]) for name in HEADERS if mail[name]}
-    plain, html = (
-        "\n\n".join(_text(path, part) for part in parts if part.get_content_type() == kind)
-        for kind in ("text/plain", "text/html")
-    )
-    return headers, plain, html
+
+
+def _headers(mail: Message[Any, Any]) -> dict[str, str]:
+    return {name: ", ".join(map(_decoded, mail.get_all(name, ()))) for name in HEADERS if mail[name]}
+
+
+def _mail_text(path: Path, mail: Message[Any, Any]) -> str:
+    attached: list[str] = []
+    body = _body(path, mail, attached)
+    lines = [f"{name}: {value}" for name, value in _headers(mail).items()]
+    if attached:
+        lines.append(f"Attachments: {', '.join(attached)}")
+    return "\n".join(lines) + f"\n\n{body}"
+
+
+def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
+    """The text of a part and those inside it; the names of its attachments are appended to `attached`."""
+    kind = part.get_content_type()
+    inner: Any = part.get_payload() if part.is_multipart() else None
+    if inner is not None and part.get_content_maintype() == "message":
+        return "\n\n".join(_mail_text(path, each) for each in inner)
+    if inner is not None:
+        texts = [(each.get_content_type(), _body(path, each, attached)) for each in inner]
+        return _one_of(texts) if kind == "multipart/alternative" else "\n\n".join(text for _, text in texts if text)
+    is_text = part.get_content_maintype() in ("text", "multipart")  # a multipart without parts is its text
+    if not is_text or part.get_content_disposition() == "attachment":
+        attached += _file_names(part)
+        return ""
+    text = _text(path, part)
+    return read_page(path, text).text if kind == "text/html" else text
+
+
+def _file_names(part: Message[Any, Any]) -> list[str]:
+    """The file name of a part, or its type if the name cannot be decoded; none if it has no name."""
+    try:
+        name = part.get_filename()
+    except ValueError:
+        return [part.get_content_type()]
+    return [_decoded(name)] if name else []
+
+
+def _one_of(texts: Sequence[tuple[str, str]]) -> str:
+    """Of the same text in several formats, each with its type: the plain one, else HTML, else the first with text."""
+    written = [(kind, text) for kind, text in texts if text.strip()]
+    usual = (text for wanted in ("text/plain", "text/html") for kind, text in written if kind == wanted)
+    return next(usual, written[0][1] if written else "")
 
 
 def _text(path: Path, part: Message[Any, Any]) -> str:
     content = part.get_payload(decode=True)
-    assert isinstance(content, bytes)  # it is no multipart
+    assert isinstance(content, bytes)  # it has no parts
     try:
         return "\n".join(content.decode(part.get_content_charset("utf-8")).splitlines())
-    except (LookupError, UnicodeError):  # it has no encoding, or a wrong one
+    except (LookupError, ValueError):  # its encoding is wrong, or is no name of one
         return decoded_text(path, content, declares=True)
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html.parser import HTMLParser
+from pathlib import Path
 
+from umi_common.errors import FileUnreadable
 from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -366,6 +368,20 @@ class HtmlText(HTMLParser):
             if missing:
                 self._pieces.append(missing)
                 self._length += len(missing)
+
+
+def read_page(path: Path, markup: str) -> HtmlText:
+    """The text of an HTML page; `path` is for messages.
+
+    Raises:
+        FileUnreadable: If it is no HTML.
+    """
+    page = HtmlText()
+    try:
+        page.read(markup)
+    except AssertionError as error:  # Python's parser raises it over some declarations
+        raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
+    return page
 
 
 def _break_around(block: str) -> str:

@@ -12,6 +12,12 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False  # not from typing, which this process does not need
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pypdf import PageObject
+
 if __name__ == "__main__":
     sys.path[:] = sys.argv[1:]
 
@@ -22,7 +28,7 @@ ORPHAN_SECONDS = 5.0
 
 
 def read_pdf(content: bytes, characters: int) -> dict[str, object]:
-    """The text of each page; null for a page that pypdf cannot read."""
+    """The text of each page and the notes on it; null for a page that pypdf cannot read."""
     from io import BytesIO
 
     from pypdf import PdfReader
@@ -36,16 +42,32 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
     except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors for broken files
         return {"error": f"it is no PDF that can be read ({_reason(error)})"}
     for number in range(count):
+        text: str | None = None
         try:
-            text: str | None = _without_surrogates(reader.pages[number].extract_text())
-        except Exception as error:  # noqa: BLE001  # likewise, for one page
-            text = None
-            bad.append((number + 1, _reason(error)))
+            text = _without_surrogates(reader.pages[number].extract_text())
+            text = "\n".join([text, *map(_without_surrogates, _notes(reader.pages[number]))])
+        except Exception as error:  # noqa: BLE001  # likewise, for one page, or for the notes on it alone
+            of = "" if text is None else "its comments and form, "
+            bad.append((number + 1, of + _reason(error)))
         pages.append(text)
         left -= len(text or "")
         if left < 0:
             return {"error": f"its text has more than {characters} characters"}
     return {"pages": pages, "bad": bad}
+
+
+def _notes(page: PageObject) -> Iterator[str]:
+    """The comments on a page, and what was entered into the fields of its form."""
+    from pypdf.generic import TextStringObject
+
+    for each in page.annotations or ():
+        note = each.get_object()
+        kind, holder, key = note.get("/Subtype"), note, "/Contents"
+        if kind == "/Widget":
+            holder, key = note if "/V" in note else note.get("/Parent", note).get_object(), "/V"
+        value = holder[key] if kind not in ("/Link", "/Popup") and key in holder else None
+        values = value if isinstance(value, list) else [value]  # a list of chosen entries
+        yield from (value for value in values if isinstance(value, TextStringObject))  # a check box has a name
 
 
 def _reason(error: Exception) -> str:

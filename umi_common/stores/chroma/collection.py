@@ -29,6 +29,8 @@ two and 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
+STALE = "Error finding id"
+"""Part of Chroma's message if a PersistentClient lists a record of another process and has no vector of it."""
 SAMPLES = 3
 """Stored texts that are embedded to see whether the collection's vectors are the embedder's."""
 COSINE_MIN = 0.9
@@ -141,8 +143,14 @@ class ChromaCollection:
         try:
             return function(**arguments) if self._loop is None else self._loop.run(lambda: function(**arguments))
         except Exception as error:
-            gone = type(error).__name__ in ("NotFoundError", "InvalidCollectionException")
-            fix = "it was deleted; make it again and open another ChromaStore over it" if gone else "see the cause"
+            fix = "see the cause"
+            if type(error).__name__ in ("NotFoundError", "InvalidCollectionException"):
+                fix = "it was deleted; make it again and open another ChromaStore over it"
+            elif STALE in str(error):
+                fix = (
+                    "another process has written to its folder, whose vectors Chroma's PersistentClient does not read "
+                    "again; restart this process, or use a Chroma server (HttpClient) in both"
+                )
             raise StoreUnavailable(
                 f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
             ) from error

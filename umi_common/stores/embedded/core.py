@@ -407,8 +407,7 @@ class Core:
         """Chunks by sequence number, without removed ones.
 
         Raises:
-            LedgerDamaged: If the ledger lacks a chunk that was not removed. Not in a read-only store: there another
-                process may have removed it just now.
+            LedgerDamaged: If the ledger lacks a chunk that was not removed.
         """
         cache = self.indexes.snapshot.row_data.chunks
         found = cache.get(seqs)
@@ -416,14 +415,15 @@ class Core:
         if missing:
             with COMPUTE_SLOTS.held():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
-            if len(read) < len(missing) and not self.ledger.read_only:
+            if len(read) < len(missing):
                 self._check_lost([seq for seq in missing if seq not in read])
             cache.put(read)
             found.update(read)
         return found
 
     def _check_lost(self, seqs: Sequence[int]) -> None:
-        """Check that these rows, which the ledger lacks, were removed. Waits for a running write.
+        """Check that these rows, which the ledger lacks, were removed. Waits for a running write, and reads those of
+        other processes.
 
         Raises:
             LedgerDamaged: If one was not.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import weakref
@@ -26,6 +27,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
+from umi_common.stores.ledger.history import Mark
 from umi_common.stores.query_embedder import with_error, with_vectors
 from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
@@ -321,6 +323,22 @@ class HybridStore(BaseStore):
         """
         self._core.reconfigure(config)
 
+    @property
+    def last_write(self) -> str:
+        """A name for the last write, for `holds_write`."""
+        return json.dumps(self._ready().indexes.snapshot.mark)
+
+    def holds_write(self, name: str) -> bool:
+        """Whether the store contains the write that `last_write` has named.
+
+        False after an older copy was put back, and for a name that no store has given.
+        """
+        core = self._ready()
+        try:
+            return core.ledger.holds(Mark(*json.loads(name)))
+        except (TypeError, ValueError):
+            return False
+
     def status(self) -> care.StoreStatus:
         """Size, parts and problems of the store."""
         return care.status(self._ready())
@@ -345,7 +363,10 @@ class HybridStore(BaseStore):
         care.rebuild(self._core)
 
     def compact(self) -> None:
-        """Free the space of removed chunks, on the disk and in memory."""
+        """Free the space of removed chunks, on the disk and in memory.
+
+        If another process still reads what was there before, they stay on the disk, and a warning says until when.
+        """
         care.compact(self._core)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from umi_common.errors import LedgerDamaged
 from umi_common.stores.ledger.followed import ALONE, MARK
-from umi_common.stores.ledger.history import Mark, first_commit, sessions_of
+from umi_common.stores.ledger.history import Mark, sessions_of
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect
 from umi_common.types import inode_of
@@ -104,7 +104,7 @@ class MarkFile:
             LedgerDamaged: If acknowledged writes are missing.
         """
         last = acknowledged.mark
-        if acknowledged.closed or ledger.retry_read(lambda: self._holds(ledger, last, now)):
+        if acknowledged.closed or ledger.holds(last):
             return
         if acknowledged.session and acknowledged.session != ledger.session():
             log.warning(
@@ -117,13 +117,6 @@ class MarkFile:
             f"umi.db ends at write {now.seq}, and {last.seq} was acknowledged: umi.db-wal was lost or damaged; "
             f"restore both from a copy, or, to go on with what is there, delete {self._path}"
         )
-
-    def _holds(self, ledger: Ledger, last: Mark, now: Mark) -> bool:
-        with ledger.snapshot() as connection:  # `compact` may drop the commit between two SELECTs of their own
-            if 0 < first_commit(connection).commit <= last.commit:
-                return ledger.descends_from(connection, last)
-        # `compact` has dropped that commit, or an early version of umi, which keeps no history, wrote the mark.
-        return (now.epoch, now.seq) >= (last.epoch, last.seq) and now.deletion >= last.deletion
 
     def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:
         """Record an acknowledged write. Not synced to the disk, so it may be lost if the machine crashes."""

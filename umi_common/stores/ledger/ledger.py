@@ -7,6 +7,7 @@ reads only the rows after them.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sqlite3
 import threading
@@ -48,6 +49,7 @@ from umi_common.stores.ledger.followed import FollowedFile
 from umi_common.stores.ledger.history import (
     Mark,
     commit_at,
+    first_commit,
     last_commit,
     last_number,
     sessions_of,
@@ -64,12 +66,16 @@ from umi_common.stores.ledger.sqlite import (
 )
 from umi_common.types import Chunk
 
+log = logging.getLogger("umi")
+
 Result = TypeVar("Result")
 
 ROWS_AT_ONCE = 1_000
 """Rows in memory at once while the texts of all are read."""
 VECTORS_AT_ONCE = 250
 """Vectors decoded together; so few stay in the processor's cache until they are copied into the result."""
+READER_SECONDS = 1.0
+"""Longest wait, of `compact` and `close`, for readers of an older state: a search takes milliseconds."""
 IDS_NAMED = 3
 """Largest number of ids in the message about damaged vectors."""
 COMMITS_KEPT = 100_000
@@ -242,7 +248,10 @@ class Ledger:
         return log is not None and log.exists() and log.stat().st_size > 0
 
     def compact(self) -> None:
-        """Free the disk space of deleted rows, and forget the deletions and all commits but the last."""
+        """Free the disk space of deleted rows, and forget the deletions and all commits but the last.
+
+        A reader of an older state keeps the space taken; after READER_SECONDS a warning says so.
+        """
         with self.transaction() as connection:
             connection.execute(HISTORY)
             connection.execute("DELETE FROM deletions")
@@ -250,7 +259,19 @@ class Ledger:
         with self._lock, sqlite_errors(self.path, writing=True):
             self.check_writable()
             self._writer.execute("VACUUM")
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if not self._emptied_log():
+                log.warning(
+                    "%s: a reader still reads what was there before compact(). Removed chunks stay on the disk until "
+                    "the store is closed, or compacted again, when no such reader is left",
+                    self.path,
+                )
+
+    def _emptied_log(self) -> bool:
+        """Copy the write-ahead log into the file and empty it; False if a reader prevented it."""
+        self._writer.execute(f"PRAGMA busy_timeout = {READER_SECONDS * 1e3:.0f}")
+        (busy, _, _) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._writer.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1e3:.0f}")
+        return not busy
 
     def check_writable(self) -> None:
         """Raise StoreClosed after close(), StoreReadOnly with `read_only`, StoreMoved as `check_location`."""
@@ -273,7 +294,7 @@ class Ledger:
             try:
                 if self.path is not None:
                     with suppress(sqlite3.Error):
-                        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                        self._emptied_log()
             finally:
                 self._writer.close()
 
@@ -356,6 +377,19 @@ class Ledger:
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
         return mark.commit > 0 and commit_at(connection, mark.commit)._replace(epoch=mark.epoch) == mark
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
+
+        def read() -> bool:
+            with self.snapshot() as connection:  # `compact` may drop the commit between two SELECTs of their own
+                if 0 < first_commit(connection).commit <= mark.commit:
+                    return self.descends_from(connection, mark)
+                now = self.mark(connection)
+            # `compact` has dropped that commit, or an early version of umi, which keeps no history, made the mark.
+            return (now.epoch, now.seq) >= (mark.epoch, mark.seq) and now.deletion >= mark.deletion
+
+        return self.retry_read(read)
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """The mark of the rows and of the last commit that `connection` reads."""
