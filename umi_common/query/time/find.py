@@ -55,7 +55,7 @@ SCANNED_CHARS = 1_000
 _WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
-    | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "new"}
+    | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "month", "year", "new"}
     | {"christmas", "xmas", "halloween", "thanksgiving", "valentine"}
     | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
 )
@@ -86,7 +86,7 @@ _SCOPE_BEFORE = re.compile(
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
-    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes)\b|\W)*",
+    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier)\b|\W)*",
     re.I,
 )
 """Words around a period that name no matter of their own."""
@@ -96,15 +96,20 @@ SCOPE_CHARS = 80
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
     r"|what['\u2019]?s new|last(?! (?:weeks?|months?|quarters?|years?|nights?|weekends?|decades?|summer|winter|spring"
-    r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b",
+    r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b"
+    r"|^\W*(?:(?:what|which|where|who|when|how (?:much|many|old|tall|often))(?:['\u2019]s (?:my|our)\b|\b[^,.]*?"
+    r"\b(?:am i|are we|do i|do we|(?:is|are|do|does) (?:my|our))\b)|(?:am|is|are|do|does|can)\b[^,.]*\bstill\b)",
     re.IGNORECASE,
 )
+"""The second half is a question in the present tense: "where do I live", "what's our rent", "do I still eat fish"."""
 _FIRST = re.compile(
-    r"\b(?:oldest|earliest|originally|initially|first(?! (?:names?|half|floor|aid|class|place)))\b", re.IGNORECASE
+    r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place)))\b",
+    re.IGNORECASE,
 )
 _OTHER_MEANING = re.compile(
     r"\bhow long\b.*\blast\b|\bto last\b|\b(?:will|would|can|could|does|do)\b.* last\b\W*$"
     r"|\blast (?:resort|minute|chance|straw|four|five|six|seven|eight|nine|ten|digits?|letters?|known|words?)\b"
+    r"|\b(?:before|after|since|until|till) (?:the|my|our) (?:last|latest|first|current)\b"
     r"|\b(?:by|until|till|from|up to|for|just) now\b|\bnow (?:that|and then|playing)\b|\bright now,? (?:i|we)\b"
     r"|\bfirst (?:thing|of all|come|glance|sight|line|responders?)\b|\bcurrent (?:accounts?|affairs|events)\b",
     re.IGNORECASE,
