@@ -188,6 +188,20 @@ def test_the_last_or_first_of_a_period_does_not_put_the_latest_or_first_text_bef
 
 
 @pytest.mark.parametrize(
+    ("query", "said", "filler"),
+    [
+        ("Was habe ich letzte Woche gesagt?", "Mein Knie ist gereizt.", "Was habe ich gesagt, was soll ich kochen?"),
+        ("Qu'est-ce que j'ai dit la semaine dernière ?", "Mon genou me fait mal.", "Qu'est-ce que j'ai dit ?"),
+        ("¿Qué dije la semana pasada?", "Me duele la rodilla.", "¿Qué dije y qué cocino?"),
+        ("我上周说了什么?", "我的膝盖受伤了。", "我说什么好呢?"),
+    ],
+)
+def test_what_was_said_last_week_comes_first_in_other_languages_too(query, said, filler):
+    others = [Chunk(f"{at}", filler, event_time=NOW - timedelta(days=40 + at)) for at in range(3)]
+    assert found(query, Chunk("said", said, event_time=NOW - timedelta(days=7)), *others)[0] == "said"
+
+
+@pytest.mark.parametrize(
     ("now", "yesterday"),
     [
         (datetime(2024, 10, 28, 0, 30, tzinfo=ZoneInfo("Europe/Berlin")), "27T20:00:00+01:00"),

@@ -38,10 +38,12 @@ CHANGE_WEIGHT = 3.0
 _CHANGE = re.compile(
     r"\b(?:new|chang(?:ed?|ing)|mov(?:ed?|es|ing)|switch(?:ed|ing)?|no longer|any ?more|from now on|instead|quit"
     r"|stopped|g[ai]ven? up|dropped|cancell?ed|postponed|extended|replaced|retired|rais(?:ed?|ing)|correction"
-    r"|i meant?|upgraded|migrated|joined|back on|settled)\b",
+    r"|i meant?|upgraded|migrated|joined|back on|settled|umgezogen|gekündigt|nicht mehr|keine? \w+ mehr|neue[mnrs]?"
+    r"|erhöht|ich meinte|déménagé|changé|plus de|nouve(?:au|lle)|je voulais dire|mudé|cambi(?:é|ado)|ya no|nuev[oa]"
+    r"|quería decir)\b|搬到|换了|不再|我是说|新的",
     re.IGNORECASE,
 )
-"""English words with which a text says that something is not as it was, or not as the text before it said. If the
+"""Words with which a text says that something is not as it was, or not as the text before it said. If the
 query has one ("my new phone"), texts that tell no change have it, too."""
 _EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
 """Words of a query that asks for the last event ("my last exam"), not for a state that may have changed."""
