@@ -20,14 +20,15 @@ from datetime import datetime
 from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
-from umi_common.query.time import dates, other_languages, relative, spans
+from umi_common.query.time import dates, relative, spans
+from umi_common.query.time.other_languages import further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.vocabulary import MONTH, MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.types import TimeRange, as_utc
 
 TimeKind = Literal["explicit", "fuzzy"]
 TimeOrder = Literal["latest", "first"]
-RULE_MODULES = (dates, relative, other_languages)
+RULE_MODULES = (dates, relative)
 """Importing them fills RULES."""
 
 
@@ -52,13 +53,11 @@ class When:
 
 SCANNED_CHARS = 1_000
 """Characters at the start of a query that are searched for a time; a longer query is probably a pasted text."""
-_WORD = re.compile(r"[^\W\d_]+|\d+")
-_CHINESE_HINT = re.compile("[天晚周期月年]")
+_WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
     | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "month", "year", "new"}
     | {"christmas", "xmas", "halloween", "thanksgiving", "valentine"}
-    | other_languages.HINTS
     | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
 )
 _NAMES_YEAR = re.compile(
@@ -153,8 +152,7 @@ def find_time(query: str, now: datetime) -> When | None:
 def _may_name_time(query: str) -> bool:
     """Whether the query holds a time word or a digit: a cheap test that misses no period."""
     words = set(_WORD.findall(query.lower()))
-    named = not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words)
-    return named or (not query.isascii() and _CHINESE_HINT.search(query) is not None)
+    return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words) or bool(further_rules(query))
 
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
@@ -189,7 +187,7 @@ def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
 def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
     """Periods from left to right; where two overlap, the one that ends later, then the longer."""
     found: list[FoundPeriod] = []
-    for rule in RULES:
+    for rule in (*RULES, *further_rules(query)):
         for match in rule.pattern.finditer(query):
             try:
                 period = rule.resolve(match, now)

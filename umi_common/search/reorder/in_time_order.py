@@ -35,16 +35,23 @@ CHANGE_SCORE = 0.4
 """Smallest share of the largest score of a candidate that states a change: "I moved to Paris" need not hold "live"."""
 CHANGE_WEIGHT = 3.0
 """Factor on `weight` for such a candidate: with the default weight the latest reaches a text of 2.5 times its score."""
-_CHANGE = re.compile(
-    r"\b(?:new|chang(?:ed?|ing)|mov(?:ed?|es|ing)|switch(?:ed|ing)?|no longer|any ?more|from now on|instead|quit"
-    r"|stopped|g[ai]ven? up|dropped|cancell?ed|postponed|extended|replaced|retired|rais(?:ed?|ing)|correction"
-    r"|i meant?|upgraded|migrated|joined|back on|settled|umgezogen|gekündigt|nicht mehr|keine? \w+ mehr|neue[mnrs]?"
-    r"|erhöht|ich meinte|déménagé|changé|plus de|nouve(?:au|lle)|je voulais dire|mudé|cambi(?:é|ado)|ya no|nuev[oa]"
-    r"|quería decir)\b|搬到|换了|不再|我是说|新的",
-    re.IGNORECASE,
+CHARACTERS_READ = 1_000
+"""Characters of a text that are searched for a change; a message is rarely longer, and more would take milliseconds."""
+_WORD = re.compile(r"[^\W\d_]+")
+_CHANGE_WORDS = frozenset(
+    _WORD.findall(
+        "new change changed changing move moved moves moving switch switched switching anymore instead quit stopped "
+        "dropped canceled cancelled postponed extended replaced retired raise raised raising correction meant upgraded "
+        "migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé nouveau "
+        "nouvelle mudé cambié cambiado nuevo nueva"
+    )
 )
-"""Words with which a text says that something is not as it was, or not as the text before it said. If the
-query has one ("my new phone"), texts that tell no change have it, too."""
+_CHANGE_PHRASES = (
+    *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
+    *("plus de", "voulais dire", "ya no ", "quería decir", "搬到", "换了", "不再", "我是说", "新的"),
+)
+"""Words with which a text says that something is not as it was, or not as the text before it said. If the query has one
+("my new phone"), texts that tell no change have it, too."""
 _EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
 """Words of a query that asks for the last event ("my last exam"), not for a state that may have changed."""
 FUTURE_HOURS = -24.0
@@ -75,9 +82,11 @@ def reorder_by_time(
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
     ages = pool.age_hours[rows]
     weights = np.full(len(rows), weight)
-    if asked == "latest" and not (_EVENT.search(query) or _CHANGE.search(query)):
-        changes = np.array([_states_change(chunks.get(id)) for id in pool.ids_at(rows)])
-        nearly_equal |= changes & (scores >= CHANGE_SCORE * scores.max(initial=0.0))
+    if asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
+        changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
+        read = [chunks.get(id) for id in pool.ids_at(rows[changes])]
+        changes[changes] = [chunk is not None and _states_change(chunk.text) for chunk in read]
+        nearly_equal |= changes
         weights[changes] *= CHANGE_WEIGHT
     dated = ~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS
     compared = nearly_equal & dated
@@ -91,6 +100,7 @@ def reorder_by_time(
         return reorder(ranked, rows, scores, STAGE)
 
 
-def _states_change(chunk: Chunk | None) -> bool:
-    """Whether a text says that something has changed."""
-    return chunk is not None and _CHANGE.search(chunk.text) is not None
+def _states_change(text: str) -> bool:
+    """Whether a text says in its first CHARACTERS_READ characters that something has changed."""
+    text = text[:CHARACTERS_READ].lower()
+    return not _CHANGE_WORDS.isdisjoint(_WORD.findall(text)) or any(phrase in text for phrase in _CHANGE_PHRASES)
