@@ -161,12 +161,14 @@ class WhenConfig(Frozen):
     filter: where the query limits records to the period ("messages from March 2023"), chunks whose event_time is
     outside it, and chunks without one, are left out; for all other phrases as lift."""
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
-    """The score of a chunk in the period is multiplied by 1 + this."""
+    """The score of a chunk in the period is multiplied by 1 + this; by 1 + 5 times this where the query limits records
+    to the period ("what did I say yesterday")."""
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """Used instead of `boost` if the phrase names a year, and so can mean one period only."""
     order_boost: float = Field(default=0.5, ge=0.0, le=5.0)
     """If the query asks for the latest or the first ("current", "newest", "originally"), the score of the latest or
-    first of nearly equal chunks is multiplied by 1 + this; 0: off."""
+    first of nearly equal chunks is multiplied by 1 + this, that of a text which states a change by 1 + 3 times this;
+    0: off."""
 
 
 class FusionConfig(Frozen):

@@ -66,6 +66,43 @@ def test_an_older_value_that_is_worded_as_the_query_is_does_not_come_first(query
         assert DualRetriever(store).search(query, now=NOW).ids[:2] == [facts[1], facts[0]]
 
 
+@pytest.mark.parametrize(
+    ("query", "before", "change"),
+    [
+        ("Where do I live now?", "I live in Berlin.", "I moved from Berlin to Paris."),
+        ("Where do I live?", "I live in Berlin, in Kreuzberg.", "I moved from Berlin to Paris last weekend."),
+        ("When is my dentist appointment?", "My dentist appointment is on Wednesday.", "Sorry, I meant Thursday."),
+        ("Where do I work now?", "I work at the hospital as a nurse.", "I joined a rehab centre, I start on Monday."),
+        ("How much is our rent now?", "Our rent is 2,150 a month.", "The landlord raised the rent to 2,300."),
+        ("Am I still in the rowing club?", "I joined the rowing club.", "I dropped rowing, it is too early for me."),
+        ("Does Jin still work here?", "Jin works here on weekdays.", "Jin quit, he is going to Spain."),
+    ],
+)
+def test_a_text_that_states_a_change_comes_before_the_old_fact_that_has_the_words_of_the_question(
+    query, before, change
+):
+    others = [f"I bought {what} at the market." for what in ("bread", "milk", "tea", "pears")]
+    said = [before, change, *others, "The weather is awful today.", "Tell me a joke.", "What should I cook tonight?"]
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(text, text, source="chat", position=at, event_time=NOW - timedelta(days=20 - at))
+            for at, text in enumerate(said)
+        )
+        umi = DualRetriever(store)
+        assert umi.search(query, now=NOW).ids[:2] == [change, before]
+        then = NOW - timedelta(days=20, hours=6)  # 30 hours before the change
+        assert umi.search(query, now=then).ids[0] == before
+
+
+def test_a_change_does_not_pass_the_last_event_or_a_thing_that_the_question_calls_new():
+    said = ["The exam in statistics was on Tuesday.", "I switched from statistics to history."]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=9 - at)) for at, text in enumerate(said))
+        umi = DualRetriever(store)
+        assert umi.search("What was my last exam in statistics?", now=NOW).ids[0] == said[0]
+        assert umi.search("Where is my new exam in statistics?", now=NOW).ids[0] == said[0]
+
+
 @pytest.mark.parametrize("query", ["phone number of {}", "the last name of {}", "first aid of {}"])
 def test_a_query_that_asks_for_none_of_them_is_ranked_as_without_the_stage(numbers, query):
     query = query.format(PEOPLE[0])
@@ -135,6 +172,15 @@ def test_a_settings_switch_turns_it_off(numbers):
         ("current account", None),
         ("from the first report to now", None),
         ("first name of Petrov", None),
+        ("where do I live?", "latest"),
+        ("What\u2019s our rent", "latest"),
+        ("how old is my dog", "latest"),
+        ("Am I still a member of the gym?", "latest"),
+        ("where did I live", None),
+        ("how do I reset my password?", None),
+        ("what was my first job", "first"),
+        ("what was our original budget?", "first"),
+        ("what did bread cost before the last increase", None),
     ],
 )
 def test_which_of_several_texts_a_query_asks_for(query, asked):
@@ -145,9 +191,9 @@ def test_a_text_without_a_time_and_for_the_latest_a_planned_one_gain_nothing():
     ages = np.array([9.0, 5.0, np.nan, -1.0, -100.0])
     pool = Pool.of(list("abcde"), lexical=np.full((1, 5), 10.0), age_hours=ages)
     ranked = RankedPool(np.arange(5), np.ones(5), {})
-    latest = reorder_by_time(pool, ranked, {}, TraceBuilder(None), asked="latest", weight=0.5).scores
+    latest = reorder_by_time(pool, ranked, {}, TraceBuilder(None), query="", asked="latest", weight=0.5).scores
     assert (latest / latest[2]).tolist() == pytest.approx([1.0, 1.25, 1.0, 1.5, 1.0])
-    first = reorder_by_time(pool, ranked, {}, TraceBuilder(None), asked="first", weight=0.6).scores
+    first = reorder_by_time(pool, ranked, {}, TraceBuilder(None), query="", asked="first", weight=0.6).scores
     assert (first / first[2]).tolist() == pytest.approx([1.6, 1.4, 1.0, 1.2, 1.0])
 
 
@@ -160,7 +206,7 @@ def test_only_nearly_equal_candidates_are_compared_by_time(score, bm25, order):
     """Row 1 is the later one; 0.66 * 1.5 is less than 1."""
     pool = Pool.of(["a", "b"], lexical=np.array([[10.0, bm25]]), age_hours=np.array([9.0, 1.0]))
     ranked = RankedPool(np.array([0, 1]), np.array([1.0, score]), {})
-    reordered = reorder_by_time(pool, ranked, {}, TraceBuilder(None), asked="latest", weight=0.5)
+    reordered = reorder_by_time(pool, ranked, {}, TraceBuilder(None), query="", asked="latest", weight=0.5)
     assert reordered.order.tolist() == order
     gained = score * 1.5 if bm25 > 8 and score > 0.65 else score
     assert reordered.scores[1] / reordered.scores[0] == pytest.approx(gained)

@@ -165,6 +165,42 @@ def test_a_question_for_a_matter_too_puts_other_days_before_other_matters():
     assert "call the plumber" in DIARY[int(hits[0].removeprefix("turn-"))].text
 
 
+def test_what_was_said_yesterday_comes_before_better_matches_of_other_days():
+    """It is the period of the saying; yesterday's purchase may have been told of today."""
+    ola = Chunk("ola", "Ola rang, she is expecting a baby in December.", event_time=NOW - timedelta(days=1))
+    said = ["lives in Hamburg.", "is a nurse.", "has a new car.", "bought a house."]
+    bought = [f"I bought {what} at the market." for what in ("bread", "milk", "tea")]
+    others = [
+        Chunk(text, text, event_time=NOW - timedelta(days=30 * at + 5))
+        for at, text in enumerate([*(f"My sister Ola {each}" for each in said), *bought])
+    ]
+    assert found("What did I say yesterday about my sister Ola?", ola, *others)[0] == "ola"
+    assert found("What did my sister Ola buy yesterday?", ola, *others)[0] != "ola"
+    assert found("What did I say yesterday about my sister Ola?", ola, *others, when={"boost": 0.0})[0] != "ola"
+
+
+@pytest.mark.parametrize("query", ["notes on the harbour of last March", "harbour in the first week of March"])
+def test_the_last_or_first_of_a_period_does_not_put_the_latest_or_first_text_before_others(query):
+    chunks = [Chunk(f"{d}", "Notes on the harbour.", event_time=day(f"2024-03-0{d}")) for d in range(1, 7)]
+    with HybridStore.open() as store, DualRetriever(store, clock=lambda: NOW) as umi:
+        store.add(chunks)
+        assert all("time_order" not in hit.stages for hit in umi.search(query).hits)
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "filler"),
+    [
+        ("Was habe ich letzte Woche gesagt?", "Mein Knie ist gereizt.", "Was habe ich gesagt, was soll ich kochen?"),
+        ("Qu'est-ce que j'ai dit la semaine dernière ?", "Mon genou me fait mal.", "Qu'est-ce que j'ai dit ?"),
+        ("¿Qué dije la semana pasada?", "Me duele la rodilla.", "¿Qué dije y qué cocino?"),
+        ("我上周说了什么?", "我的膝盖受伤了。", "我说什么好呢?"),
+    ],
+)
+def test_what_was_said_last_week_comes_first_in_other_languages_too(query, said, filler):
+    others = [Chunk(f"{at}", filler, event_time=NOW - timedelta(days=40 + at)) for at in range(3)]
+    assert found(query, Chunk("said", said, event_time=NOW - timedelta(days=7)), *others)[0] == "said"
+
+
 @pytest.mark.parametrize(
     ("now", "yesterday"),
     [

@@ -12,6 +12,9 @@ from umi_common.pool import Bools, Floats, Ints, Pool
 from umi_common.types import EPOCH, TimeRange, age_in_hours
 
 HOURS_PER_DAY = 24
+EXPLICIT_FACTOR = 5.0
+"""Factor on the boost where the query limits records to the period ("what did I say yesterday"). Not without limit: the
+user may mistake the day, so a chunk outside still passes chunks that hardly match."""
 MIDNIGHT_HOURS = 1e-6
 """A time at most so many hours from midnight counts as midnight: rounding errors of ages are smaller."""
 
@@ -26,6 +29,8 @@ class PeriodBoost:
     now: datetime
     """The moment that ages in the pool refer to, in the time zone of the user's days."""
     config: WhenConfig
+    explicit: bool = False
+    """Whether the query limits records to the period: the boost is then multiplied by `EXPLICIT_FACTOR`."""
     first: bool = False
     """Whether all chunks of the period come before all others, because the query asks for the period alone."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -60,6 +65,8 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     If these chunks come first: scores plus the largest score.
     """
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
+    if settings.explicit:
+        boost *= EXPLICIT_FACTOR
     lifted = settings.lifted(pool)
     facts["lifted"] = int(lifted.sum())
     raised = scores + scores.max(initial=0.0) if settings.first else scores * (1.0 + boost)

@@ -127,7 +127,14 @@ def _period_boost(
     components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
 ) -> Body[PeriodBoost]:
     """The boost for a period, with the rows of the best candidates whose text states a date in it."""
-    boost = PeriodBoost(when.range, when.dated, request.now, components.config.when, first=when.nothing_else)
+    boost = PeriodBoost(
+        when.range,
+        when.dated,
+        request.now,
+        components.config.when,
+        explicit=when.kind == "explicit",
+        first=when.nothing_else,
+    )
     pool = recalled.pool
     read = pool.ranked_within(READ_OF_EACH_ARM)
     if recalled.of_period:

@@ -157,11 +157,12 @@ def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
 
 @rule(rf"q(?P<quarter>[1-4])(?:\s{{0,3}}(?:of )?(?:fy\s?)?{YEAR})")
 @rule(rf"(?P<quarter>{'|'.join(ORDINALS[:4])}) quarter(?: of)?{OF_YEAR}")
-@rule(rf"{IN}q(?P<quarter>[1-4])(?P<year>)")
+@rule(rf"(?:{PART} (?:of )?|{IN})q(?P<quarter>[1-4])(?:(?:\s{{0,3}}(?:of )?(?:fy\s?)?{YEAR}))?")
 def _quarter(match: re.Match[str], now: datetime) -> CalendarPeriod:
     name = match["quarter"].lower()
     number = int(name) if name.isdigit() else ORDINALS.index(name) + 1
-    return _in_its_year(match, now, lambda year: spans.quarter(now, year, number))
+    whole = _in_its_year(match, now, lambda year: spans.quarter(now, year, number))
+    return named_part(whole, match.groupdict().get("part"))
 
 
 @rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")

@@ -21,6 +21,7 @@ from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import dates, relative, spans
+from umi_common.query.time.other_languages import further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.vocabulary import MONTH, MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.types import TimeRange, as_utc
@@ -55,7 +56,7 @@ SCANNED_CHARS = 1_000
 _WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
-    | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "new"}
+    | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "month", "year", "new"}
     | {"christmas", "xmas", "halloween", "thanksgiving", "valentine"}
     | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
 )
@@ -86,7 +87,9 @@ _SCOPE_BEFORE = re.compile(
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
-    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes)\b|\W)*",
+    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
+    r"|was|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
+    r"|dijiste)\b|[我你们说了告诉什么]|\W)*",
     re.I,
 )
 """Words around a period that name no matter of their own."""
@@ -95,16 +98,23 @@ SCOPE_CHARS = 80
 
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
+    r"|jetzt|aktuell\w*|derzeit|inzwischen|maintenant|actuel\w*|ahora|actualmente"
     r"|what['\u2019]?s new|last(?! (?:weeks?|months?|quarters?|years?|nights?|weekends?|decades?|summer|winter|spring"
-    r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b",
+    r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b"
+    r"|^\W*(?:(?:what|which|where|who|when|how (?:much|many|old|tall|often))(?:['\u2019]s (?:my|our)\b|\b[^,.]*?"
+    r"\b(?:am i|are we|do i|do we|(?:is|are|do|does) (?:my|our))\b)|(?:am|is|are|do|does|can)\b[^,.]*\bstill\b)"
+    r"|现在|目前",
     re.IGNORECASE,
 )
+"""The second half is a question in the present tense: "where do I live", "what's our rent", "do I still eat fish"."""
 _FIRST = re.compile(
-    r"\b(?:oldest|earliest|originally|initially|first(?! (?:names?|half|floor|aid|class|place)))\b", re.IGNORECASE
+    r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place)))\b",
+    re.IGNORECASE,
 )
 _OTHER_MEANING = re.compile(
     r"\bhow long\b.*\blast\b|\bto last\b|\b(?:will|would|can|could|does|do)\b.* last\b\W*$"
     r"|\blast (?:resort|minute|chance|straw|four|five|six|seven|eight|nine|ten|digits?|letters?|known|words?)\b"
+    r"|\b(?:before|after|since|until|till) (?:the|my|our) (?:last|latest|first|current)\b"
     r"|\b(?:by|until|till|from|up to|for|just) now\b|\bnow (?:that|and then|playing)\b|\bright now,? (?:i|we)\b"
     r"|\bfirst (?:thing|of all|come|glance|sight|line|responders?)\b|\bcurrent (?:accounts?|affairs|events)\b",
     re.IGNORECASE,
@@ -115,7 +125,7 @@ def find_time(query: str, now: datetime) -> When | None:
     """The first period that the query names, or None.
 
     Args:
-        query: English, or a date with a German month. Takes microseconds without time words, else less than a ms.
+        query: English, German, French, Spanish or Chinese. Takes microseconds without time words, else less than a ms.
         now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
 
     Raises:
@@ -142,7 +152,7 @@ def find_time(query: str, now: datetime) -> When | None:
 def _may_name_time(query: str) -> bool:
     """Whether the query holds a time word or a digit: a cheap test that misses no period."""
     words = set(_WORD.findall(query.lower()))
-    return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words)
+    return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words) or bool(further_rules(query))
 
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
@@ -177,7 +187,7 @@ def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
 def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
     """Periods from left to right; where two overlap, the one that ends later, then the longer."""
     found: list[FoundPeriod] = []
-    for rule in RULES:
+    for rule in (*RULES, *further_rules(query)):
         for match in rule.pattern.finditer(query):
             try:
                 period = rule.resolve(match, now)

@@ -13,7 +13,9 @@ from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
 
-_WORD_IN_FRONT = time_pattern(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
+_WORD_IN_FRONT = time_pattern(
+    r"(?<!\w)(?<!the\s)(?<!our\s)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$"
+)
 """The end of the text before a period: a word that changes the period ("until the ")."""
 _FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
 """The beginning of a period's own words: such a word."""

@@ -10,12 +10,14 @@ from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
     COUNT,
+    PART,
     UNIT,
     WEEKDAY,
     WEEKDAYS,
     WHICH,
     WHICH_OFFSET,
     counted,
+    named_part,
     rule,
     year_number,
 )
@@ -57,14 +59,21 @@ def _part_of_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return _hours(now - timedelta(days=int(last)), match["part"] or "night")
 
 
-@rule(rf"(?:the )?{WHICH} (?P<unit>week|month|quarter|year|decade|hour)(?! (?:in|at) (?:a|review)\b|s)")
+@rule(
+    rf"(?:(?:the )?{PART}[\s-]{{1,3}}(?:of |in )?)?(?:the )?{WHICH} (?P<unit>week|month|quarter|year|decade|hour)"
+    r"(?! (?:in|at) (?:a|review)\b|s)"
+)
+@rule(
+    rf"(?:at|by|in|since|until|till|before|after) the {PART} of the(?P<which>) (?P<unit>week|month|quarter|year|decade)"
+)
 def _unit_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return _unit(now, match["unit"], WHICH_OFFSET[match["which"].lower()])
+    return named_part(_unit(now, match["unit"], WHICH_OFFSET[(match["which"] or "this").lower()]), match["part"])
 
 
-@rule(r"(?:the )?(?P<unit>week|month|year) (?P<side>before last|after next)")
+@rule(r"(?:the )?(?P<unit>week|weekend|month|year) (?P<side>before last|after next)")
 def _unit_two_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return _unit(now, match["unit"], -2 if "last" in match["side"].lower() else 2)
+    offset, unit = -2 if "last" in match["side"].lower() else 2, match["unit"].lower()
+    return spans.weekend(now, offset) if unit == "weekend" else _unit(now, unit, offset)
 
 
 @rule(rf"(?:the |on )?(?:{WHICH}|over the|(?:at|on|during|since) the) weekend")
@@ -86,10 +95,19 @@ def _which_weekday(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.weekday(now, number, which)
 
 
-@rule(rf"(?:on|since|until|till|before|after|by) {WEEKDAY}(?!s| (?:night live|times))")
-@rule(rf"{WEEKDAY}'s")
+@rule(
+    rf"(?:on|since|until|till|before|after|by) {WEEKDAY}(?!s| (?:night live|times))"
+    r"(?: (?P<part>morning|afternoon|evening|night))?"
+)
+@rule(rf"{WEEKDAY}'s(?P<part>)")
 def _latest_weekday(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -1)
+    return _hours(spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -1).start, match["part"])
+
+
+@rule(rf"(?:on )?{WEEKDAY} (?:of )?{WHICH} week")
+def _weekday_of_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    monday = spans.week(now, WHICH_OFFSET[match["which"].lower()]).start
+    return spans.days(monday + timedelta(days=WEEKDAYS.index(match["weekday"].lower())))
 
 
 @rule(rf"{COUNT} {WEEKDAY}s? ago")
@@ -98,6 +116,12 @@ def _weekdays_ago(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     if farthest != nearest or not nearest:
         return None
     return spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -nearest)
+
+
+@rule(rf"{COUNT} fortnights? ago")
+def _fortnights_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    weeks = 2 * counted(match["count"])[1]
+    return replace(spans.around(spans.shifted(now, "week", -weeks), "week"), vague=True)
 
 
 @rule(rf"{COUNT} {UNIT} (?:ago|back|earlier)(?! (?:than|to|in|into)\b)")
@@ -157,7 +181,7 @@ def _unit(now: datetime, unit: str, offset: int) -> CalendarPeriod:
 
 
 def _hours(day: datetime, part: str | None) -> CalendarPeriod:
-    if part is None:
+    if not part:
         return spans.days(day)
     first, last = (timedelta(hours=hour) for hour in HOURS[part.lower()])
     return CalendarPeriod(spans.midnight(day) + first, spans.midnight(day) + last)

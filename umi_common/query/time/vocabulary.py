@@ -99,11 +99,16 @@ def time_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
 
 
+def whole_words(pattern: str) -> re.Pattern[str]:
+    """The `time_pattern` of whole words."""
+    return time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)")
+
+
 def rule(pattern: str) -> Callable[[Resolve], Resolve]:
     """Register the decorated function for a pattern of whole words, as `time_pattern` reads it."""
 
     def register(resolve: Resolve) -> Resolve:
-        RULES.append(Rule(time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)"), resolve))
+        RULES.append(Rule(whole_words(pattern), resolve))
         return resolve
 
     return register

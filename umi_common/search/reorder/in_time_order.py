@@ -7,11 +7,16 @@
 place(i) is 0 if i is not among the best `CANDIDATES`, its time is unknown, or its score or BM25 is below the share
 `SCORE` or `BM25` of the largest, or, where the latest is asked for, its time lies in the future. The other candidates
 are sorted by their times: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the
-query asks for the first. Measured in docs/decisions.md.
+query asks for the first.
+
+A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
+If the query asks for the present state, such a text needs the share `CHANGE_SCORE` of the largest score alone, and its
+weight is `CHANGE_WEIGHT` times as large. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,6 +31,29 @@ STAGE = "time_order"
 CANDIDATES = 50
 SCORE, BM25 = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of these candidates."""
+CHANGE_SCORE = 0.4
+"""Smallest share of the largest score of a candidate that states a change: "I moved to Paris" need not hold "live"."""
+CHANGE_WEIGHT = 3.0
+"""Factor on `weight` for such a candidate: with the default weight the latest reaches a text of 2.5 times its score."""
+CHARACTERS_READ = 1_000
+"""Characters of a text that are searched for a change; a message is rarely longer, and more would take milliseconds."""
+_WORD = re.compile(r"[^\W\d_]+")
+_CHANGE_WORDS = frozenset(
+    _WORD.findall(
+        "new change changed changing move moved moves moving switch switched switching anymore instead quit stopped "
+        "dropped canceled cancelled postponed extended replaced retired raise raised raising correction meant upgraded "
+        "migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé nouveau "
+        "nouvelle mudé cambié cambiado nuevo nueva"
+    )
+)
+_CHANGE_PHRASES = (
+    *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
+    *("plus de", "voulais dire", "ya no ", "quería decir", "搬到", "换了", "不再", "我是说", "新的"),
+)
+"""Words with which a text says that something is not as it was, or not as the text before it said. If the query has one
+("my new phone"), texts that tell no change have it, too."""
+_EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
+"""Words of a query that asks for the last event ("my last exam"), not for a state that may have changed."""
 FUTURE_HOURS = -24.0
 """Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. Not 0, because
 a local time may have been read as UTC, which is up to 14 hours off."""
@@ -37,13 +65,14 @@ def reorder_by_time(
     chunks: Mapping[str, Chunk],
     trace: TraceBuilder,
     *,
+    query: str,
     asked: TimeOrder,
     weight: float,
 ) -> RankedPool:
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        chunks: Not read: times are in the pool.
+        query: The words that `asked` was read from.
         asked: From `time_order`.
         weight: >= 0, `WhenConfig.order_boost`.
     """
@@ -52,6 +81,13 @@ def reorder_by_time(
     lexical = pool.lexical[0, rows]
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
     ages = pool.age_hours[rows]
+    weights = np.full(len(rows), weight)
+    if asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
+        changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
+        read = [chunks.get(id) for id in pool.ids_at(rows[changes])]
+        changes[changes] = [chunk is not None and _states_change(chunk.text) for chunk in read]
+        nearly_equal |= changes
+        weights[changes] *= CHANGE_WEIGHT
     dated = ~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS
     compared = nearly_equal & dated
     distinct = sorted(set((-ages[compared]).tolist()))
@@ -60,5 +96,11 @@ def reorder_by_time(
     with trace.stage(STAGE) as facts:
         facts.update(asked=asked, candidates=int(compared.sum()))
         places = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest
-        scores[compared] *= 1.0 + weight * (1.0 - places if asked == "first" else places)
+        scores[compared] *= 1.0 + weights[compared] * (1.0 - places if asked == "first" else places)
         return reorder(ranked, rows, scores, STAGE)
+
+
+def _states_change(text: str) -> bool:
+    """Whether a text says in its first CHARACTERS_READ characters that something has changed."""
+    text = text[:CHARACTERS_READ].lower()
+    return not _CHANGE_WORDS.isdisjoint(_WORD.findall(text)) or any(phrase in text for phrase in _CHANGE_PHRASES)

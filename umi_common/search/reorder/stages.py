@@ -49,7 +49,9 @@ def reorder_stages(
     config = components.config
     if request.strategy != "hybrid":
         return
-    by_time = time_order(request.asked) if config.when.enabled and config.when.order_boost else None
+    start, end = (0, 0) if when is None else when.span  # "last March" and "the first week of May" ask for no order
+    outside = request.asked[:start] + request.asked[end:]
+    by_time = time_order(outside) if config.when.enabled and config.when.order_boost else None
     if when is None or not when.nothing_else:  # else the query has no words but those of the period
         yield from _by_words(components, request, pool, order, when, by_time)
     if config.fusion.alike:
@@ -64,7 +66,7 @@ def reorder_stages(
     if by_time is not None:
         yield ReorderStage(
             in_time_order.CANDIDATES,
-            partial(in_time_order.reorder_by_time, asked=by_time, weight=config.when.order_boost),
+            partial(in_time_order.reorder_by_time, query=outside, asked=by_time, weight=config.when.order_boost),
         )
 
 

@@ -1,0 +1,121 @@
+"""Periods in German, French, Spanish and Chinese: a rule puts the phrase into English, and an English rule reads it.
+
+Left out are words that mean something else as well: "morgen" is also the morning, and "hier" counts only after a French
+verb, because it is "here" in German.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from functools import partial
+
+from umi_common.query.time.spans import CalendarPeriod
+from umi_common.query.time.vocabulary import MONTHS, NUMBERS, RULES, WEEKDAYS, Rule, whole_words
+
+UNITS = ["day", "week", "month", "year", "weekend"]
+
+
+def _english(words: list[str], *languages: str) -> dict[str, str]:
+    """From each form of each language's words to the English word; forms of one word are separated by "|"."""
+    pairs = [pair for language in languages for pair in zip(words, language.split(), strict=True)]
+    return {form: word for word, forms in pairs for form in forms.split("|")}
+
+
+_DAYS = _english(
+    WEEKDAYS,
+    "montag dienstag mittwoch donnerstag freitag samstag|sonnabend sonntag",
+    "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "lunes martes miércoles|miercoles jueves viernes sábado|sabado domingo",
+)
+_MONTHS = _english(
+    MONTHS,
+    "januar februar märz|maerz april mai juni juli august september oktober november dezember",
+    "janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+)
+_UNITS = _english(
+    UNITS,
+    "tag|tagen woche|wochen monat|monaten jahr|jahren wochenende",
+    "jour|jours semaine|semaines mois an|ans|année week-end|weekend",
+    "día|días|dia|dias semana|semanas mes|meses año|años finde",
+)
+_COUNTS = _english(
+    NUMBERS[1:11],
+    "einem|einer zwei drei vier fünf sechs sieben acht neun zehn",
+    "un|une deux trois quatre cinq six sept huit neuf dix",
+    "un|una dos tres cuatro cinco seis siete ocho nueve diez",
+)
+_CHINESE = {
+    **_english(WEEKDAYS, "周一 周二 周三 周四 周五 周六 周日|周天"),
+    **_english(WEEKDAYS, "星期一 星期二 星期三 星期四 星期五 星期六 星期日|星期天"),
+    **_english(MONTHS, "一月 二月 三月 四月 五月 六月 七月 八月 九月 十月 十一月 十二月"),
+    **_english(MONTHS, "1月 2月 3月 4月 5月 6月 7月 8月 9月 10月 11月 12月"),
+    **_english(UNITS, "天 周|星期|个星期 个月|月 年 周末"),
+    **_english(NUMBERS[1:11], "一 二|两 三 四 五 六 七 八 九 十"),
+    **_english(["last", "this", "next"], "上|去 这|本|今 下"),
+}
+_NAMES = {**_DAYS, **_MONTHS, **_UNITS}
+HINTS = frozenset({"vorgestern", "gestern", "heute", "übermorgen", "hier", "avant", "aujourd", "après", "anteayer"})
+HINTS |= frozenset({"antes", "ayer", "hoy", "pasado", *_NAMES}) - {"an", *MONTHS}
+"""Words of which a German, French or Spanish period holds one."""
+_CHINESE_HINT = re.compile("[天晚周期月年]")
+
+
+def _any(words: dict[str, str]) -> str:
+    """A group of these words, the longest first."""
+    return f"({'|'.join(sorted(words, key=len, reverse=True))})"
+
+
+_NAME, _MONTH, _COUNT = _any(_NAMES), _any(_MONTHS), rf"(\d{{1,3}}|{_any(_COUNTS)[1:]}"
+_PHRASES = {
+    "vorgestern|avant-hier|anteayer|antes de ayer": "the day before yesterday",
+    r"gestern|(?-i:ayer)|(?:(?<=[éu]\s)|(?<=dit\s)|(?<=fait\s))hier|hier (?:soir|matin)": "yesterday",
+    "heute|aujourd'hui|(?-i:hoy)": "today",
+    "übermorgen|après-demain|pasado mañana": "the day after tomorrow",
+    rf"(?:letzte|vorige|vergangene)[mnrs]? {_NAME}": "last {}",
+    rf"(?:el |la |le |l')?{_NAME} (?:dernière|dernier|passée?|pasad[oa])": "last {}",
+    rf"(?:diese[mnrs]?|cette|ce|est[ea]) {_NAME}": "this {}",
+    rf"(?:nächste|kommende)[mnrs]? {_NAME}": "next {}",
+    rf"(?:el |la |le |l')?{_NAME} (?:prochaine?|que viene)": "next {}",
+    rf"(?:vor|il y a|hace) {_COUNT} {_any(_UNITS)}": "{} {}s ago",
+    rf"(?:am|el) {_any(_DAYS)}": "on {}",
+    rf"(?:am|le|el) (\d{{1,2}})\.? (?:de )?{_MONTH}(?: (?:de )?(\d{{4}}))?": "{} {} {}",
+    rf"(?:im|en) {_MONTH}": "in {}",
+    rf"(?:(?:im|en) )?{_MONTH} (?:de )?(\d{{4}})": "{} {}",
+}
+_DIGIT = "[\\d一二两三四五六七八九十]"
+_CHINESE_PHRASES = {
+    "前天": "the day before yesterday",
+    "昨天|昨晚": "yesterday",
+    "今天": "today",
+    "后天": "the day after tomorrow",
+    "([上这本下])个?((?:周|星期)[一二三四五六日天])": "{1} of {0} week",
+    "([上这本下])(个月|个?星期|周末|周)": "{} {}",
+    "([去今])年": "{} year",
+    r"(\d{1,3}|[一二两三四五六七八九十])(天|周|个星期|个月|年)[之以]?前": "{} {}s ago",
+    r"(\d{4})年(\d\d?)月(\d\d?)[日号]": "{}-{:0>2}-{:0>2}",
+    r"(?<!年)(?<!\d)(\d\d?月)(\d\d?)[日号]": "{1} {0}",
+    rf"(?<!年)(?<!\d)(十[一二]?月|[一二三四五六七八九]月|\d\d?月)(?!{_DIGIT}{{1,3}}[日号])": "in {}",
+}
+
+
+def _resolve(english: str, match: re.Match[str], now: datetime) -> CalendarPeriod | None:
+    """The period of the English phrase, in which {} stands for a group of the match, in English."""
+    given = [group.lower() for group in match.groups() if group]
+    words = [_NAMES.get(word) or _COUNTS.get(word) or _CHINESE.get(word, word) for word in given]
+    phrase = english.format(*words, "").strip()
+    found = ((each, each.pattern.fullmatch(phrase)) for each in RULES)
+    return next((each.resolve(whole, now) for each, whole in found if whole is not None), None)
+
+
+FURTHER_RULES = [
+    *(Rule(whole_words(phrase), partial(_resolve, english)) for phrase, english in _PHRASES.items()),
+    *(Rule(re.compile(phrase), partial(_resolve, english)) for phrase, english in _CHINESE_PHRASES.items()),
+]
+
+
+def further_rules(query: str) -> list[Rule]:
+    """The rules of this file; none for a query that holds no word of them, because they take half a millisecond."""
+    named = not HINTS.isdisjoint(re.findall(r"[^\W\d_]+", query.lower()))
+    return FURTHER_RULES if named or _CHINESE_HINT.search(query) else []
