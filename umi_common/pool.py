@@ -28,6 +28,8 @@ NOT_RANKED = 0
 """In a rank array: the arm scored the row, but the row is not in the arm's list."""
 FIRST_RANK = 1
 
+RARE = 2
+"""A term that at most so many chunks hold is rare."""
 CHUNKS_WITH_TIME = "chunks_with_time"
 """Key of `Pool.facts`, with the value 0: a time range passes no chunk, because none of the store has a time."""
 ROUNDING = 1e-7
@@ -99,6 +101,8 @@ class Pool:
     """(V,) the largest BM25 that a whole source could reach."""
     other_language: Bools
     """(V, n) whether the row is known to be in another language than the query, so that a low BM25 says little."""
+    rare: Bools
+    """(V, n) whether the row holds a rare term of the query, other than a function word, as typed: see `RARE`."""
     source: Ints
     """(n,) a number for each source; NO_SOURCE for a chunk without one."""
     position: Ints
@@ -290,6 +294,7 @@ POOL_ARRAYS: Mapping[str, tuple[str, Any]] = {
     "dense_rank": ("Vn", NOT_RANKED),
     "source_lexical": ("Vn", 0.0),
     "other_language": ("Vn", False),
+    "rare": ("Vn", False),
     "lexical_bound": ("V", None),
     "coverage": ("V", None),
     "source_bound": ("V", 0.0),

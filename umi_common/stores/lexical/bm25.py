@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import Floats, Ints
+from umi_common.pool import RARE, Floats, Ints
 from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 
 Numbers = npt.NDArray[np.integer] | Floats
@@ -163,6 +163,11 @@ class QueryTerms:
     floor: float
     """Added to the score of every matching document; 0 but for Plus."""
 
+    @property
+    def rare(self) -> list[Term]:
+        """The rare terms of weight 1 or more; see `Pool.rare`."""
+        return [term for term, weight in zip(self.terms, self.weights, strict=True) if term.df <= RARE and weight >= 1]
+
 
 @dataclass(eq=False)
 class RowScorer:
@@ -273,6 +278,11 @@ class RowScorer:
                     term.impacts = fresh
                 start = stop
         return [impacts for term in terms if (impacts := found[id(term)]) is not None]
+
+    def rows_of_rare(self, query: QueryTerms) -> Ints:
+        """(P,) the rows that hold a term of `query.rare`; dead rows may be among them."""
+        found = self.impacts(query.rare)
+        return np.concatenate([rows for rows, _ in found]) if found else np.zeros(0, np.int64)
 
     def ceiling(self, term: Term) -> float:
         """Not less than `Term.upper`; needs no postings where the formula itself has a ceiling."""

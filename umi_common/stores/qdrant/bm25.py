@@ -18,7 +18,7 @@ import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import NO_SOURCE, Bools, Floats, Ints
+from umi_common.pool import NO_SOURCE, RARE, Bools, Floats, Ints
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
 from umi_common.stores.qdrant.connection import models
@@ -130,6 +130,14 @@ class CandidateScorer:
         bounds = [self._summed(v, largest[:, np.newaxis], idf[:, np.newaxis] > 0, floors)[0] for v in every]
         return RowScores(scores, np.array(bounds))
 
+    def rare(self, found: Sequence[Candidate]) -> Bools:
+        """(V, n) whether the rows hold a rare term of weight 1 or more; see `Pool.rare`."""
+        tf, _ = self._frequencies(found)
+        counts = np.array([[each.get(index, 0) for index in self.indices.tolist()] for each in self.variations])
+        few = [index in self.peaks and self._frequency(self.peaks[index]) <= RARE for index in self.indices.tolist()]
+        held: Bools = ((counts >= 1) & few) @ (tf > 0)
+        return held
+
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
         """BM25 of each row's source as one document, which holds the chunks of the source that an arm ranks.
 
@@ -175,9 +183,12 @@ class CandidateScorer:
             return 0.0
         if self.config.variant == "lucene":
             return peak.idf
+        return self._weighting.idf(self._frequency(peak))
+
+    def _frequency(self, peak: Peak) -> int:
+        """The number of chunks that hold the term, from its idf."""
         chunks = self.statistics.chunks
-        df = round((chunks + 1) / math.exp(peak.idf) - 0.5)
-        return self._weighting.idf(min(max(df, 1), chunks))
+        return min(max(round((chunks + 1) / math.exp(peak.idf) - 0.5), 1), chunks)
 
     def _largest(self, index: int) -> float:
         """The largest impact of the term in any row."""
