@@ -29,12 +29,19 @@ NOT_RANKED = 0
 FIRST_RANK = 1
 
 RARE = 2
-"""A term that at most so many chunks hold is rare."""
+"""A term that at most so many chunks hold is rare, if these are at most 1 in `RARE_SHARE` chunks."""
+RARE_SHARE = 100
+"""In a store of a few chunks any word is held by one or two."""
 CHUNKS_WITH_TIME = "chunks_with_time"
 """Key of `Pool.facts`, with the value 0: a time range passes no chunk, because none of the store has a time."""
 ROUNDING = 1e-7
 """A vector whose length differs from 1 by at most this counts as a unit vector: rounding its coordinates to float32
 changes the length by up to 6e-8."""
+
+
+def rare_frequency(chunks: int) -> int:
+    """The largest number of chunks that hold a rare term, of so many in the store; 0: no term is rare."""
+    return min(RARE, chunks // RARE_SHARE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

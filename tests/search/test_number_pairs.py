@@ -224,3 +224,20 @@ def test_the_annex_of_a_letter_comes_before_those_that_refer_to_it(query):
 def test_a_letter_that_is_a_word_is_no_number():
     for query in ("plan a trip", "am I late", "Juan y Pedro", "John F. Kennedy", "what's up"):
         assert query_pairs(query, terms_of) is None
+
+
+@pytest.mark.parametrize("written", ["edition {}", "{} edition"])
+@pytest.mark.parametrize("asked", ["edition {} of the handbook of optics", "handbook of optics, {} edition"])
+def test_a_year_may_stand_on_either_side_of_its_word(written, asked):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for year in range(2015, 2024):
+            pages = 2015 + (year + 4) % 9
+            store.add([Chunk(str(year), f"The {written.format(year)} of the handbook of optics has {pages} pages.")])
+        for year in range(2015, 2024):
+            assert umi.search(asked.format(year)).ids[0] == str(year)
+
+
+def test_an_abbreviated_number_is_a_label():
+    found = query_pairs("sec. 4 no. 12", str.split)
+    assert found is not None
+    assert (("4:12",), ()) in found.pairs

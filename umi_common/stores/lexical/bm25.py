@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import RARE, Floats, Ints
+from umi_common.pool import Floats, Ints, rare_frequency
 from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 
 Numbers = npt.NDArray[np.integer] | Floats
@@ -162,11 +162,8 @@ class QueryTerms:
     The idf of a term of weight below 1 is multiplied by its weight."""
     floor: float
     """Added to the score of every matching document; 0 but for Plus."""
-
-    @property
-    def rare(self) -> list[Term]:
-        """The rare terms of weight 1 or more; see `Pool.rare`."""
-        return [term for term, weight in zip(self.terms, self.weights, strict=True) if term.df <= RARE and weight >= 1]
+    rare: Sequence[Term]
+    """Those of `terms` that are rare, with a weight of 1 or more; see `Pool.rare`."""
 
 
 @dataclass(eq=False)
@@ -209,7 +206,9 @@ class RowScorer:
         floor = self.weighting.floor
         if floor:
             floor *= sum(term.idf * weights[term.text] for term in terms)
-        return QueryTerms(terms, [weights[term.text] for term in terms], coverage, floor)
+        most = rare_frequency(self.corpus.documents)
+        rare = [term for term in terms if term.df <= most and weights[term.text] >= 1]
+        return QueryTerms(terms, [weights[term.text] for term in terms], coverage, floor, rare)
 
     def _coverage(self, known: Sequence[Term], weights: Mapping[str, float]) -> float:
         """See `QueryTerms.coverage`; `known` are the terms of `weights` that some living document holds."""

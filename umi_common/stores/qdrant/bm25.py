@@ -18,7 +18,7 @@ import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import NO_SOURCE, RARE, Bools, Floats, Ints
+from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, rare_frequency
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
 from umi_common.stores.qdrant.connection import models
@@ -134,7 +134,8 @@ class CandidateScorer:
         """(V, n) whether the rows hold a rare term of weight 1 or more; see `Pool.rare`."""
         tf, _ = self._frequencies(found)
         counts = np.array([[each.get(index, 0) for index in self.indices.tolist()] for each in self.variations])
-        few = [index in self.peaks and self._frequency(self.peaks[index]) <= RARE for index in self.indices.tolist()]
+        most, peaks = rare_frequency(self.statistics.chunks), self.peaks
+        few = [index in peaks and self._frequency(peaks[index]) <= most for index in self.indices.tolist()]
         held: Bools = ((counts >= 1) & few) @ (tf > 0)
         return held
 
