@@ -535,7 +535,7 @@ def test_a_text_that_refers_to_a_code_is_found_by_what_it_says_of_it():
         for number in range(30, 50):
             part = f"24 V coil, made in {1990 + number}"
             store.add([Chunk(f"K{number}", f"Relay K{number}: {part}, two contacts, switches motor {number % 7}.")])
-            other = f"Relay K{number + 30}: {part}, three contacts. It replaces relay K{number}, which is no longer made."
+            other = f"Relay K{number + 30}: {part}, three contacts. It replaces relay K{number}, now out of stock."
             store.add([Chunk(f"K{number + 30}", other)])
         for number in range(30, 50):
             assert umi.search(f"which relay replaces K{number}?").ids[0] == f"K{number + 30}"

@@ -49,7 +49,22 @@ def test_a_letter_is_found_by_itself(characters, letter):
 
 
 def test_a_code_in_a_text_of_many_pages_is_found_among_short_texts_that_hold_all_other_words():
-    chance, words = random.Random(1), "the licence of a program covers every copy that you give to other people".split()
+    words = (
+        "licence",
+        "program",
+        "covers",
+        "every",
+        "copy",
+        "that",
+        "you",
+        "give",
+        "to",
+        "other",
+        "people",
+        "of",
+        "the",
+    )
+    chance = random.Random(1)
     pages = " ".join([*chance.choices(words, k=2_500), "CVE-2023-12345 is closed.", *chance.choices(words, k=2_500)])
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(

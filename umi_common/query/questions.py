@@ -59,7 +59,7 @@ EXCEPT = re.compile(
     r"|apart from|aside from|with the exception of)\b",
     re.IGNORECASE,
 )
-"""What stands before an exception, in a query or a text; not the keyword "except" of "try except" and "except block"."""
+"""What stands before an exception, in a query or a text; not the keyword of "try except" and "except block"."""
 _EXCLUSION = re.compile(
     rf"(?P<kept>(?:[^.?!\n]|\.\b)+?),? {EXCEPT.pattern}"
     rf"(?P<excluded>(?: (?!{_VERB})[^\s.?!,]+(?:\.\b[^\s.?!,]+)*){{1,8}})[.?!]*",

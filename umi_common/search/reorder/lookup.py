@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.pool import Floats, Ints, Pool
+from umi_common.pool import Bools, Floats, Ints, Pool
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, spaced, up_to_last, words_in
 from umi_common.search.request import SearchRequest
@@ -298,10 +298,11 @@ def reorder_by_lookup(
 def _with_words_beside(codes: Floats, texts: Sequence[str], sought: Lookup) -> Floats:
     """(n, C) g of the codes, from their offsets alone: "which relay replaces K35?" asks for a text that names K35 late,
     and holds "replaces" as the text on K35 does not."""
-    holding = codes.any(axis=1)
+    holding: Bools = (codes > 0).any(axis=1)
     if not (sought.beside and holding.any()):
         return codes
-    read = [_words(text[:PHRASE_CHARACTERS_MAX]) if held else "" for text, held in zip(texts, holding, strict=True)]
+    pairs = zip(texts, holding.tolist(), strict=True)
+    read = [_words(text[:PHRASE_CHARACTERS_MAX]) if held else "" for text, held in pairs]
     full = np.array([_all_in(words, sought.beside) for words in read])
     return codes if full[holding].all() else codes + (codes > 0) * full[:, np.newaxis]
 
