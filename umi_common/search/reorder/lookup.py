@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.pool import Bools, Floats, Ints, Pool
+from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, spaced, up_to_last, words_in
 from umi_common.search.request import SearchRequest
@@ -298,7 +298,7 @@ def reorder_by_lookup(
 def _with_words_beside(codes: Floats, texts: Sequence[str], sought: Lookup) -> Floats:
     """(n, C) g of the codes, from their offsets alone: "which relay replaces K35?" asks for a text that names K35 late,
     and holds "replaces" as the text on K35 does not."""
-    holding: Bools = (codes > 0).any(axis=1)
+    holding = np.asarray(codes.any(axis=1))
     if not (sought.beside and holding.any()):
         return codes
     pairs = zip(texts, holding.tolist(), strict=True)
