@@ -238,7 +238,8 @@ class Pool:
                 f'strategy "{strategy}" needs the {arm} arm, which did not answer; see the store\'s status'
             )
         keep = np.any(self.lexical > 0 if strategy == "text" else self._has_cosine(), axis=0)
-        others = ("dense", "dense_rank") if strategy == "text" else ("lexical", "lexical_rank", "source_lexical")
+        of_words = ("lexical", "lexical_rank", "source_lexical", "rare")
+        others = ("dense", "dense_rank") if strategy == "text" else of_words
         unknown: dict[str, Any] = {name: np.full_like(getattr(self, name), POOL_ARRAYS[name][1]) for name in others}
         return replace(self, mode=strategy, **unknown).rows(np.flatnonzero(keep))
 

@@ -132,12 +132,15 @@ class CandidateScorer:
 
     def rare(self, found: Sequence[Candidate]) -> Bools:
         """(V, n) whether the rows hold a rare term of weight 1 or more; see `Pool.rare`."""
-        tf, _ = self._frequencies(found)
-        counts = np.array([[each.get(index, 0) for index in self.indices.tolist()] for each in self.variations])
-        most, peaks = rare_frequency(self.statistics.chunks), self.peaks
-        few = [index in peaks and self._frequency(peaks[index]) <= most for index in self.indices.tolist()]
-        held: Bools = ((counts >= 1) & few) @ (tf > 0)
-        return held
+        most = rare_frequency(self.statistics.chunks)
+        rare = {index for index, peak in self.peaks.items() if self._frequency(peak) <= most}
+        held = self._frequencies(found)[0] > 0
+        found_by = np.zeros((len(self.variations), len(found)), dtype=np.bool_)
+        for own, weights in zip(found_by, self.variations, strict=True):
+            for at, index in enumerate(self.indices.tolist()):
+                if index in rare and weights.get(index, 0) >= 1:
+                    own |= held[at]
+        return found_by
 
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
         """BM25 of each row's source as one document, which holds the chunks of the source that an arm ranks.
