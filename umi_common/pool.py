@@ -28,11 +28,20 @@ NOT_RANKED = 0
 """In a rank array: the arm scored the row, but the row is not in the arm's list."""
 FIRST_RANK = 1
 
+RARE = 2
+"""A term that at most so many chunks hold is rare, if these are at most 1 in `RARE_SHARE` chunks."""
+RARE_SHARE = 100
+"""In a store of a few chunks any word is held by one or two."""
 CHUNKS_WITH_TIME = "chunks_with_time"
 """Key of `Pool.facts`, with the value 0: a time range passes no chunk, because none of the store has a time."""
 ROUNDING = 1e-7
 """A vector whose length differs from 1 by at most this counts as a unit vector: rounding its coordinates to float32
 changes the length by up to 6e-8."""
+
+
+def rare_frequency(chunks: int) -> int:
+    """The largest number of chunks that hold a rare term, of so many in the store; 0: no term is rare."""
+    return min(RARE, chunks // RARE_SHARE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +108,8 @@ class Pool:
     """(V,) the largest BM25 that a whole source could reach."""
     other_language: Bools
     """(V, n) whether the row is known to be in another language than the query, so that a low BM25 says little."""
+    rare: Bools
+    """(V, n) whether the row holds a rare term of the query, other than a function word, as typed: see `RARE`."""
     source: Ints
     """(n,) a number for each source; NO_SOURCE for a chunk without one."""
     position: Ints
@@ -229,7 +240,8 @@ class Pool:
                 f'strategy "{strategy}" needs the {arm} arm, which did not answer; see the store\'s status'
             )
         keep = np.any(self.lexical > 0 if strategy == "text" else self._has_cosine(), axis=0)
-        others = ("dense", "dense_rank") if strategy == "text" else ("lexical", "lexical_rank", "source_lexical")
+        of_words = ("lexical", "lexical_rank", "source_lexical", "rare")
+        others = ("dense", "dense_rank") if strategy == "text" else of_words
         unknown: dict[str, Any] = {name: np.full_like(getattr(self, name), POOL_ARRAYS[name][1]) for name in others}
         return replace(self, mode=strategy, **unknown).rows(np.flatnonzero(keep))
 
@@ -293,6 +305,7 @@ POOL_ARRAYS: Mapping[str, tuple[str, Any]] = {
     "dense_rank": ("Vn", NOT_RANKED),
     "source_lexical": ("Vn", 0.0),
     "other_language": ("Vn", False),
+    "rare": ("Vn", False),
     "lexical_bound": ("V", None),
     "coverage": ("V", None),
     "source_bound": ("V", 0.0),

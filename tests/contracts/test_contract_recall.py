@@ -323,3 +323,12 @@ def test_a_chunk_the_model_knows_nothing_of_is_found_by_words_only(store):
     assert pool.ids == ("x", "y")
     assert pool.dense_rank[0].tolist() == [0, 1]
     assert pool.lexical_rank[0].tolist() == [1, 0]
+
+
+def test_a_row_with_a_rare_term_of_the_query_is_marked(store):
+    if not isinstance(store, (HybridStore, ChromaStore, QdrantStore)):
+        pytest.skip("a store need not say which terms are rare")
+    store.add([*corpus(), Chunk("rare", "a quokka at the river")])
+    pool = search(store, "which river has a quokka", "river")
+    assert pool.ids_at(np.flatnonzero(pool.rare[0])) == ["rare"]
+    assert not pool.rare[1].any()

@@ -227,3 +227,13 @@ def test_words_of_two_fields_are_no_neighbours():
     query = words_in("the form of Mr Miller")
     assert words_of("the form of Ann Miller", query).neighbours == 3
     assert words_of("FORM Surname: Cole Town: Leeds Date of birth: 3.5.1970 Doctor: Dr Miller", query).neighbours == 0
+
+
+@pytest.mark.parametrize("name", ["vim", "llvm", "pkgconf", "postgresql-common"])
+def test_a_record_is_found_by_its_name_before_those_whose_longer_names_hold_it(name):
+    names = ("vim-common", "vim", "vim-runtime", "llvm-14-runtime", "llvm-runtime", "llvm", "pkgconf-bin", "pkgconf")
+    names += ("postgresql-client-common", "postgresql-common", "postgresql")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, each in enumerate(names):
+            store.add([Chunk(each, f"2026-05-09 07:{at:02}:23 install {each}:amd64 <none> 2:{at}.0-{13 * at % 7}")])
+        assert umi.search(f"When was {name} installed?").ids[0] == name

@@ -93,3 +93,14 @@ def test_a_text_that_states_an_exception_is_found_by_it():
 
 def test_one_arm_alone_searches_the_query_as_it_is(papers):
     assert papers.search("invoices but not from Acme", strategy="text").ids[0].startswith("Invoice Acme")
+
+
+@pytest.mark.parametrize(
+    "question", ["python try except KeyError", "the except clause for a KeyError", "try/except KeyError"]
+)
+def test_the_keyword_of_a_program_excludes_nothing(question):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk("right", "Python raises KeyError where a dict lacks the key; catch it by try and except.")])
+        store.add([Chunk("finally", "In Python, try without except needs finally.")])
+        store.add([Chunk(word, f"Python has the statement {word}.") for word in ("for", "while", "with", "del")])
+        assert umi.search(question).ids[0] == "right"

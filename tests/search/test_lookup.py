@@ -528,3 +528,15 @@ def test_of_two_long_numbers_a_text_with_both_comes_first_and_those_with_one_fol
         store.add(Chunk(name, text) for name, text in {**others, **texts}.items())
         found = DualRetriever(store).search("What does customer 77310 pay in all for the order 481923?", limit=3).ids
     assert found[0] == "both" and {*found[1:]} == {"order", "customer"}
+
+
+def test_a_text_that_refers_to_a_code_is_found_by_what_it_says_of_it():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for number in range(30, 50):
+            part = f"24 V coil, made in {1990 + number}"
+            store.add([Chunk(f"K{number}", f"Relay K{number}: {part}, two contacts, switches motor {number % 7}.")])
+            other = f"Relay K{number + 30}: {part}, three contacts. It replaces relay K{number}, now out of stock."
+            store.add([Chunk(f"K{number + 30}", other)])
+        for number in range(30, 50):
+            assert umi.search(f"which relay replaces K{number}?").ids[0] == f"K{number + 30}"
+            assert umi.search(f"relay K{number}").ids[0] == f"K{number}"

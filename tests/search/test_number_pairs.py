@@ -224,3 +224,18 @@ def test_the_annex_of_a_letter_comes_before_those_that_refer_to_it(query):
 def test_a_letter_that_is_a_word_is_no_number():
     for query in ("plan a trip", "am I late", "Juan y Pedro", "John F. Kennedy", "what's up"):
         assert query_pairs(query, terms_of) is None
+
+
+@pytest.mark.parametrize(("number", "one"), [("2021", True), ("7", False)])
+def test_a_year_may_stand_on_either_side_of_its_word_and_a_short_number_may_not(number, one):
+    for asked, written in (("edition {}", "the {} edition"), ("{} edition", "the edition {}")):
+        found = query_pairs(asked.format(number), str.split)
+        assert found is not None
+        in_text = pairs_in_text(written.format(number), found.numbers, str.split)
+        assert (not found.pairs.isdisjoint(in_text)) is one
+
+
+def test_an_abbreviated_number_is_a_label():
+    found = query_pairs("sec. 4 no. 12", str.split)
+    assert found is not None
+    assert (("4:12",), ()) in found.pairs

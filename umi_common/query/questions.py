@@ -55,10 +55,11 @@ _MARKED = re.compile(r"\?[\"')*\s]*$")
 EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
 """Words that alone ask for all but what the query excludes."""
 EXCEPT = re.compile(
-    r"\b(?:but not|except|excluding|not including|other than|apart from|aside from|with the exception of)\b",
+    r"\b(?:but not|(?<!\btry[ /])except(?! (?:block|clause|handler|statement)s?\b)|excluding|not including|other than"
+    r"|apart from|aside from|with the exception of)\b",
     re.IGNORECASE,
 )
-"""What stands before an exception, in a query or a text."""
+"""What stands before an exception, in a query or a text; not the keyword of "try except" and "except block"."""
 _EXCLUSION = re.compile(
     rf"(?P<kept>(?:[^.?!\n]|\.\b)+?),? {EXCEPT.pattern}"
     rf"(?P<excluded>(?: (?!{_VERB})[^\s.?!,]+(?:\.\b[^\s.?!,]+)*){{1,8}})[.?!]*",

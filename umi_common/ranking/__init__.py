@@ -6,6 +6,7 @@ A fusion makes one score per row; add one as a function with a branch in `fusion
 
     fusion       the fusions, the scores of extra arms, reciprocal ranks, ranks by score
     evidence     scores of both arms on one scale: as evidence, which the default fusion adds up, or normalised
+    rare_terms   in the default fusion, a chunk with a rare term of the query passes those with a much smaller BM25
 
 Relevance is computed from the same evidence and does not change the scores:
 

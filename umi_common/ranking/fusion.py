@@ -17,6 +17,7 @@ from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool, ranked
 from umi_common.ranking.evidence import ArmEvidence, by_best, by_bound, fuse_evidence, logistic, min_max, none, z_score
+from umi_common.ranking.rare_terms import with_rare_terms
 from umi_common.types import SearchResult
 
 ALL_WEIGHTS_0 = "all fusion weights are 0; at least one arm and one query variation must count"
@@ -220,11 +221,12 @@ def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
 
 def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, Floats]:
     """`fuse_evidence` with the weights of the settings; `config.normalizer` is not used."""
-    return fuse_evidence(
+    scores, shares = fuse_evidence(
         *evidence,
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
         variation_weights=weights_of_variations(pool, config.variation_weight),
     )
+    return by_best(with_rare_terms(scores, pool.lexical[0], pool.rare[0])), shares
 
 
 def _by_convex(pool: Pool, config: FusionConfig) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable
-from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool
+from umi_common.pool import FIRST_RANK, NOT_RANKED, RARE, Floats, Ints, Links, Pool
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.index import LexicalIndex
@@ -110,13 +110,24 @@ class TextSearch:
         known: Ints = found[(found != UNKNOWN) & (found < len(self.rows))]
         return known[(self.rows.alive if self.allowed is None else self.allowed)[known]]
 
-    def candidates(self, rankings: Sequence[Ints], named: Named, links: Links | None) -> Ints:
-        """The rows of the pool, sorted by id: those of the rankings, the neighbours of the best of these, those with
-        the ids of the probes, and those that the query or a good candidate names.
+    def candidates(
+        self, lexical: Sequence[LexicalHits] | None, dense: Sequence[Ints], named: Named, links: Links | None
+    ) -> Ints:
+        """The rows of the pool, sorted by id: those of the arms' rankings, the neighbours of the best of these, those
+        with the ids of the probes, those that the query or a good candidate names, and those with a rare term of the
+        query, which may be so long that no arm ranks them.
+
+        Args:
+            lexical, dense: As in `references`.
         """
         others = [self.known(self.request.probe_ids()), np.fromiter(named.rows, np.int64)]
         others += [] if links is None else [links.target]
-        return self.rows.with_neighbours(rankings, np.concatenate(others), self.request, self.allowed)
+        rankings = [hits.rows for hits in lexical or ()]
+        allowed = self.rows.alive if self.allowed is None else self.allowed
+        for term in lexical[0].query.rare if lexical else ():
+            rows = self.index.rows_of_rare(term.text, RARE)
+            others.append(rows[allowed[rows]])
+        return self.rows.with_neighbours([*rankings, *dense], np.concatenate(others), self.request, self.allowed)
 
     def scored(self, lexical: Sequence[LexicalHits] | None, rows: Ints, *, alone: bool) -> dict[str, Any]:
         """The fields of a pool of these rows from the lexical index; the lengths alone if its arm did not answer.

@@ -10,6 +10,7 @@ the best `COMPARED` candidates, a is put before b if both of these are true:
 and one of these:
 
     held(a) contains held(b) and is larger
+    held(a) = held(b) and apart(a) contains apart(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
     held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(b) >= max(2 * start(a), `BEGINNING`)
 
@@ -22,11 +23,15 @@ neighbours(i) is the set of pairs of words that follow each other in asked(i), a
 and also in the query if the words that the text lacks are left out of it. start(i) is the number of words at the
 beginning of the text that hold all of held(i): a text mostly names its subject first, and later what it refers to.
 
+apart(i) is the set of the query's words and hyphenated words that text i holds as they are, and not as parts of other
+ones: for "vim", the record of "vim" and not that of "vim-common".
+
 The scores of the candidates are then given to them anew, in falling order. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -54,6 +59,8 @@ CHARACTERS_MAX = 20_000
 """A longer text is compared with no other: reading its words would take 1 ms."""
 PERIOD = " "
 """A member of `Words.held`, beside words: the text is of the period that the query names."""
+JOINED = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)*")
+"""A word with all that is joined to it by a hyphen, an underscore or a point. Numbers are often joined: "4.12"."""
 
 
 class Words(NamedTuple):
@@ -62,6 +69,7 @@ class Words(NamedTuple):
     all: frozenset[str]
     pairs: frozenset[tuple[str, str]]
     held: frozenset[str]
+    apart: frozenset[str]
     asked: Sequence[str]
     """Sorted."""
     neighbours: int
@@ -85,8 +93,10 @@ def reorder_alike(
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
     """
     rows = ranked.order[:COMPARED]
-    query_words = words_in(query[:CHARACTERS_MAX])
-    texts = [words_of(chunks[id].indexed_text, query_words) for id in pool.ids_at(rows)]
+    query = query[:CHARACTERS_MAX]
+    query_words = words_in(query)
+    joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
+    texts = [words_of(chunks[id].indexed_text, query_words, joined) for id in pool.ids_at(rows)]
     if of_period is not None:
         inside = of_period[rows].tolist()
         texts = [own._replace(held=own.held | {PERIOD}) if at else own for own, at in zip(texts, inside, strict=True)]
@@ -94,11 +104,17 @@ def reorder_alike(
         return in_order(ranked, fuller_first(texts, ranked.scores[rows].tolist()), STAGE)
 
 
-def words_of(text: str, query: Sequence[str]) -> Words:
+def joined_in(text: str) -> frozenset[str]:
+    """The words of a text in lower case, each with what is joined to it."""
+    return frozenset(JOINED.findall(text.lower()))
+
+
+def words_of(text: str, query: Sequence[str], joined: frozenset[str] = frozenset()) -> Words:
     """The words of a text for a query; none of a text that is longer than `CHARACTERS_MAX`.
 
     Args:
         query: Its words in order.
+        joined: `joined_in` of the query, without function words and numbers.
     """
     words = words_in(text) if len(text) <= CHARACTERS_MAX else []
     every, function_words = frozenset(words), all_function_words()
@@ -109,7 +125,8 @@ def words_of(text: str, query: Sequence[str]) -> Words:
     neighbours = near.intersection(pairwise(word for word in query if word in common))
     held = (common - function_words) | (common & NEGATIONS)
     start = max((words.index(word) for word in held), default=0)
-    return Words(every, pairs, held, sorted(word for _, word in asked), len(neighbours), start + 1)
+    apart = joined & joined_in(text) if words else frozenset[str]()
+    return Words(every, pairs, held, apart, sorted(word for _, word in asked), len(neighbours), start + 1)
 
 
 def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
@@ -129,8 +146,9 @@ def _is_fuller(new: Words, other: Words) -> bool:
     """Whether a text comes before another one, by the conditions at the top of this file except that of the scores."""
     more = new.held > other.held
     better_order = new.neighbours > other.neighbours and new.asked == other.asked
+    apart = new.apart > other.apart
     earlier = new.neighbours >= other.neighbours and other.start >= max(2 * new.start, BEGINNING)
-    if not (more or (new.held == other.held and (better_order or earlier))):
+    if not (more or (new.held == other.held and (apart or better_order or earlier))):
         return False
     return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
 

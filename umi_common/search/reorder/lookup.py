@@ -15,7 +15,8 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
 In a longer query a short code is one detail of several, and the raise would cost more than it gains. Scores are
 `words.raised` with
 
-    g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds
+    g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds; 1 more for a code if i also holds
+                  the other words of the query, function words aside, and another candidate with the code does not
               1 for a name, and for the keywords if i holds them all and has nearly the best BM25
               0 if i does not hold p
 
@@ -33,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.pool import Ints, Pool
+from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, spaced, up_to_last, words_in
 from umi_common.search.request import SearchRequest
@@ -101,6 +102,8 @@ class Lookup(NamedTuple):
     """See `_code_pattern`; without the identifiers."""
     identifiers: list[re.Pattern[str]]
     """Codes of at least `IDENTIFIER_DIGITS` digits."""
+    beside: list[str]
+    """The other words of a query with codes, without function words."""
     names: list[re.Pattern[str]]
     """Names of programs and of capital letters."""
     keywords: list[str]
@@ -115,7 +118,9 @@ class Lookup(NamedTuple):
         Args:
             order: The rows of the pool, best first.
         """
-        if self.quoted or self.identifiers:
+        if self.identifiers:  # a long text with a rare one has a low score
+            return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
+        if self.quoted:
             return FAR_CANDIDATES
         if self.codes or self.names:
             return CANDIDATES
@@ -155,7 +160,9 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     names = [] if pasted else [*_program_names(verbatim), *_capitals(verbatim)]
     names = [name for name in names if name not in codes + identifiers]
     keywords = _keywords(query, among_function_words=bool(names))
-    return Lookup(several_words[:PARTS_MAX], codes, identifiers, names, keywords, quoted)
+    beside = [word for word in words_in(timeless) if word.isalpha() and word not in all_function_words()]
+    beside = beside if codes else []
+    return Lookup(several_words[:PARTS_MAX], codes, identifiers, beside, names, keywords, quoted)
 
 
 def _keywords(query: str, *, among_function_words: bool) -> list[str]:
@@ -266,7 +273,8 @@ def reorder_by_lookup(
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
         words = [_words_if_any(text, sought) for text in texts]
         phrases = [[_phrase_in(own, phrase) for phrase in sought.phrases] for own in words]
-        codes = [[_code_in(text, code) for code in sought.codes] for text in texts]
+        offsets = np.array([[_code_in(text, code) for code in sought.codes] for text in texts])
+        codes = _with_words_beside(offsets, texts, sought)
         identifiers = np.array([[_code_in(text, code) for code in sought.identifiers] for text in texts])
         names = [
             [float(name.search(text, 0, NAMED_CHARACTERS_MAX) is not None) for name in sought.names] for text in texts
@@ -285,6 +293,18 @@ def reorder_by_lookup(
         holding = identifiers > 0
         identified = own.max(initial=0.0) * (holding @ (1.0 - holding.mean(axis=0)))
         return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
+
+
+def _with_words_beside(codes: Floats, texts: Sequence[str], sought: Lookup) -> Floats:
+    """(n, C) g of the codes, from their offsets alone: "which relay replaces K35?" asks for a text that names K35 late,
+    and holds "replaces" as the text on K35 does not."""
+    holding = np.asarray(codes.any(axis=1))
+    if not (sought.beside and holding.any()):
+        return codes
+    pairs = zip(texts, holding.tolist(), strict=True)
+    read = [_words(text[:PHRASE_CHARACTERS_MAX]) if held else "" for text, held in pairs]
+    full = np.array([_all_in(words, sought.beside) for words in read])
+    return codes if full[holding].all() else codes + (codes > 0) * full[:, np.newaxis]
 
 
 def _words_if_any(text: str, lookup: Lookup) -> str:

@@ -40,8 +40,10 @@ LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 """A single letter after a word."""
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 """A number and its letter."""
-LABELLED = re.compile(r"([^\W\d_]+)\.? (\d{1,3})\b")
-"""A label and its number; longer numbers are mostly years and amounts."""
+LABELLED = re.compile(r"([^\W\d_]+)(\.?) (\d{1,3})\b")
+"""A label, the point of an abbreviation, and the number; longer numbers are mostly years and amounts."""
+YEAR = re.compile(r"\d{4}")
+"""A number that may stand before or after its word: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Text before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
@@ -51,8 +53,8 @@ WORD_LENGTH = 100
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""A number and the terms of the word beside it, in the order of the text. The second element is () for a number of
-several parts, which is a pair by itself."""
+"""A number and the terms of the word beside it, in the order of the text; the number of a `YEAR` is the second. The
+second element is () for a number of several parts, which is a pair by itself."""
 
 
 class QueryPairs(NamedTuple):
@@ -85,12 +87,13 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 def _labelled(query: str) -> list[tuple[str, str]]:
     """Pairs of numbers with labels that follow each other, that of the larger unit first. It is the first of the query
     ("chapter 5, verse 10"), or the second if function words stand between them ("verse 10 of chapter 5")."""
-    found = [match for match in LABELLED.finditer(query) if match[1].lower() not in all_function_words()]
+    labelled = LABELLED.finditer(query)
+    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]  # "no. 5"
     several: list[tuple[str, str]] = []
     for first, second in pairwise(found):
         between = words_in(query[first.end() : second.start()])
         if all_function_words().issuperset(between):
-            several.append((second[2], first[2]) if between else (first[2], second[2]))
+            several.append((second[3], first[3]) if between else (first[3], second[3]))
     return several
 
 
@@ -147,7 +150,8 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
         here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
         if after is not None:
-            here.append((number, _terms(after[0], terms_of)))
+            beside = _terms(after[0], terms_of)
+            here.append((beside, number) if YEAR.fullmatch(number[0]) else (number, beside))
         if as_one or SEVERAL_PARTS.search(match[0]):
             here.append((number, ()))
         for pair in here:

@@ -65,19 +65,19 @@ def recall_pool(
         return [side.terms(known.get(id)) for id in ids]
 
     named, links = search.references(lambda: side.names, lexical, [], terms_of, rare=False)
-    found, vectors = [hits.rows for hits in lexical or ()], None
+    vectors = None
     if queries is not None:
         try:
             nearest = _nearest(indexed, queries, search, allowed)
-            pooled = search.candidates([*found, *nearest], named, links)
+            pooled = search.candidates(lexical, nearest, named, links)
             vectors = indexed.vectors[pooled]
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
     if queries is None:
-        if not found:
+        if not lexical:
             raise SearchUnavailable(trace.reasons())
-        pooled = search.candidates(found, named, links)
+        pooled = search.candidates(lexical, [], named, links)
         vectors = _vectors_for_ranking(indexed, pooled, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
     fields = search.scored(lexical, pooled, alone=queries is None)

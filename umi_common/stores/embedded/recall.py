@@ -129,7 +129,7 @@ def _search(
         trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
     else:
         named, links = search.references(row_data.names, lexical, found, partial(_terms, core, snapshot))
-    chosen = search.candidates([*(hits.rows for hits in lexical or ()), *found], named, links)
+    chosen = search.candidates(lexical, found, named, links)
     fields = search.scored(lexical, chosen, alone=dense is None)
     if queries is not None and dense is not None:
         fields |= {"dense_rank": search.ranks(found, chosen), "query_vectors": queries}

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import Floats, Ints
+from umi_common.pool import Floats, Ints, rare_frequency
 from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 
 Numbers = npt.NDArray[np.integer] | Floats
@@ -162,6 +162,8 @@ class QueryTerms:
     The idf of a term of weight below 1 is multiplied by its weight."""
     floor: float
     """Added to the score of every matching document; 0 but for Plus."""
+    rare: Sequence[Term]
+    """Those of `terms` that are rare, with a weight of 1 or more; see `Pool.rare`."""
 
 
 @dataclass(eq=False)
@@ -204,7 +206,9 @@ class RowScorer:
         floor = self.weighting.floor
         if floor:
             floor *= sum(term.idf * weights[term.text] for term in terms)
-        return QueryTerms(terms, [weights[term.text] for term in terms], coverage, floor)
+        most = rare_frequency(self.corpus.documents)
+        rare = [term for term in terms if term.df <= most and weights[term.text] >= 1]
+        return QueryTerms(terms, [weights[term.text] for term in terms], coverage, floor, rare)
 
     def _coverage(self, known: Sequence[Term], weights: Mapping[str, float]) -> float:
         """See `QueryTerms.coverage`; `known` are the terms of `weights` that some living document holds."""
@@ -273,6 +277,11 @@ class RowScorer:
                     term.impacts = fresh
                 start = stop
         return [impacts for term in terms if (impacts := found[id(term)]) is not None]
+
+    def rows_of_rare(self, query: QueryTerms) -> Ints:
+        """(P,) the rows that hold a term of `query.rare`; dead rows may be among them."""
+        found = self.impacts(query.rare)
+        return np.concatenate([rows for rows, _ in found]) if found else np.zeros(0, np.int64)
 
     def ceiling(self, term: Term) -> float:
         """Not less than `Term.upper`; needs no postings where the formula itself has a ceiling."""

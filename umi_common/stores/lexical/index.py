@@ -59,6 +59,8 @@ class LexicalScores:
     """(n,) terms in the row."""
     other_language: Mask
     """(V, n) whether the row is known to be in another language than the query."""
+    rare: Mask
+    """(V, n) whether the row holds a rare term of the query; see `Pool.rare`."""
 
     def pool_fields(self) -> dict[str, Any]:
         """The scores as fields of a `Pool`."""
@@ -70,6 +72,7 @@ class LexicalScores:
             "source_bound": self.source_bound,
             "length": self.length,
             "other_language": self.other_language,
+            "rare": self.rare,
         }
 
 
@@ -256,7 +259,8 @@ class LexicalIndex:
         living = wanted[order]
         owners, languages = snapshot.corpus.sources.take(living), snapshot.corpus.languages.take(living)
         shape = (len(queries), len(wanted))
-        lexical, source, other_language = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
+        lexical, source = np.zeros(shape), np.zeros(shape)
+        other_language, rare = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
         bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
             query = scorer.query(self.weighted_terms(text, config)) if searched is None else searched[v].query
@@ -264,12 +268,13 @@ class LexicalIndex:
             lexical[v, order] = scorer.score(query, living) if known is None else known.take(living)
             source[v, order], source_bound[v] = source_scorer.score(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
+            rare[v, order] = np.isin(living, scorer.rows_of_rare(query))
             own = self.analyzer.language_of(text)
             others = np.array([differ(own, language) for language in self.analyzer.languages])
             other_language[v, order] = others[languages]
         length = np.zeros(len(wanted), np.int64)
         length[order] = snapshot.corpus.lengths[living]
-        return LexicalScores(lexical, bound, coverage, source, source_bound, length, other_language)
+        return LexicalScores(lexical, bound, coverage, source, source_bound, length, other_language, rare)
 
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""

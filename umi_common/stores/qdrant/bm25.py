@@ -18,7 +18,7 @@ import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import NO_SOURCE, Bools, Floats, Ints
+from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, rare_frequency
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
 from umi_common.stores.qdrant.connection import models
@@ -130,6 +130,18 @@ class CandidateScorer:
         bounds = [self._summed(v, largest[:, np.newaxis], idf[:, np.newaxis] > 0, floors)[0] for v in every]
         return RowScores(scores, np.array(bounds))
 
+    def rare(self, found: Sequence[Candidate]) -> Bools:
+        """(V, n) whether the rows hold a rare term of weight 1 or more; see `Pool.rare`."""
+        most = rare_frequency(self.statistics.chunks)
+        rare = {index for index, peak in self.peaks.items() if self._frequency(peak) <= most}
+        held = self._frequencies(found)[0] > 0
+        found_by = np.zeros((len(self.variations), len(found)), dtype=np.bool_)
+        for own, weights in zip(found_by, self.variations, strict=True):
+            for at, index in enumerate(self.indices.tolist()):
+                if index in rare and weights.get(index, 0) >= 1:
+                    own |= held[at]
+        return found_by
+
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
         """BM25 of each row's source as one document, which holds the chunks of the source that an arm ranks.
 
@@ -175,9 +187,12 @@ class CandidateScorer:
             return 0.0
         if self.config.variant == "lucene":
             return peak.idf
+        return self._weighting.idf(self._frequency(peak))
+
+    def _frequency(self, peak: Peak) -> int:
+        """The number of chunks that hold the term, from its idf."""
         chunks = self.statistics.chunks
-        df = round((chunks + 1) / math.exp(peak.idf) - 0.5)
-        return self._weighting.idf(min(max(df, 1), chunks))
+        return min(max(round((chunks + 1) / math.exp(peak.idf) - 0.5), 1), chunks)
 
     def _largest(self, index: int) -> float:
         """The largest impact of the term in any row."""

@@ -52,6 +52,7 @@ class CandidateRows:
             [each.id for each in self.candidates],
             lexical=lexical.scores,
             lexical_bound=lexical.bound,
+            rare=self.scorer.rare(self.candidates),
             dense=None if self.queries is None else cosines(vectors, self.queries).astype(np.float64),
             vectors=vectors,
             query_vectors=self.queries,

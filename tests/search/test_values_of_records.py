@@ -1,0 +1,75 @@
+"""A record is found by a value that one or two records hold, whatever other words the question has."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from unicodedata import category, name
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore
+
+SYLLABLES = ("nat", "ter", "mux", "gor", "pel", "dim", "ral", "vos", "nek", "sin", "tul", "wad")
+NOTES = ("", "", "server port", "port of the service manager", "TCP port service multiplexer", "storage daemon")
+FIRST = ("ax", "bo", "ki", "lu", "zed", "mor", "fin", "gol", "tup")
+PORTS = {f"{a}{b}": 1_000 + 37 * at for at, (a, b) in enumerate(product(FIRST, SYLLABLES))}
+
+
+@pytest.fixture(scope="module")
+def services():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, (service, port) in enumerate(PORTS.items()):
+            note = f"\t# {NOTES[at % 6]}" if NOTES[at % 6] else ""
+            store.add([Chunk(f"{service}/{way}", f"{service}\t\t{port}/{way}{note}") for way in ("tcp", "udp")])
+        yield umi
+
+
+@pytest.mark.parametrize("question", ["Which service uses the port {}?", "what service runs on port {} of a server"])
+def test_a_service_is_found_by_its_port(services, question):
+    for service, port in PORTS.items():
+        assert set(services.search(question.format(port), limit=2).ids) == {f"{service}/tcp", f"{service}/udp"}
+
+
+@pytest.fixture(scope="module")
+def characters():
+    signs = {*map(chr, range(0xA1, 0x2FFF, 8)), *"ተՉ᧐ᥕᛕ"}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(
+            Chunk(sign, f"U+{ord(sign):04X} {sign} {name(sign)} category {category(sign)}")
+            for sign in sorted(signs)
+            if name(sign, "")
+        )
+        yield umi
+
+
+@pytest.mark.parametrize("letter", "ተՉ᧐ᥕᛕ")
+def test_a_letter_is_found_by_itself(characters, letter):
+    assert characters.search(f"name of the character {letter}").ids[0] == letter
+
+
+def test_a_code_in_a_text_of_many_pages_is_found_among_short_texts_that_hold_all_other_words():
+    words = (
+        "licence",
+        "program",
+        "covers",
+        "every",
+        "copy",
+        "that",
+        "you",
+        "give",
+        "to",
+        "other",
+        "people",
+        "of",
+        "the",
+    )
+    chance = random.Random(1)
+    pages = " ".join([*chance.choices(words, k=2_500), "CVE-2023-12345 is closed.", *chance.choices(words, k=2_500)])
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(
+            Chunk(str(at), f"CVE-2023-{at}: the vulnerability is fixed in version {at % 7} of the program.")
+            for at in range(20_000, 23_000)
+        )
+        store.add([Chunk("pages", pages)])
+        assert umi.search("In which version is the vulnerability CVE-2023-12345 fixed?").ids[0] == "pages"

@@ -1,0 +1,38 @@
+"""A candidate that holds a rare term of the query stands before those whose BM25 is much smaller. Pure.
+
+    score(i) = max(score(i), max score(j) over all j with bm25(j) < `PASSED` * bm25(i))
+               if i holds a rare term of the query (`pool.RARE`), and bm25(i) >= `LEADING` * max bm25
+
+The row of a table that holds the value sought ("which service uses port 518?") shares fewer words with the query than a
+row that holds the names of its columns ("TCP port service multiplexer"), and vectors place numbers, codes and other
+rare strings by chance. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from umi_common.pool import Bools, Floats
+
+PASSED = 0.9
+"""Candidates with a smaller share of the BM25 are passed."""
+LEADING = 0.6
+"""Smallest share of the best BM25 of a candidate that passes others."""
+LEAD = 0.05
+"""How far the candidate with the best BM25 is ahead of those that it passes, as a share of their score; others less, in
+the proportion of their BM25. Without a lead, the next stages would raise texts that resemble those passed."""
+
+
+def with_rare_terms(scores: Floats, lexical: Floats, rare: Bools) -> Floats:
+    """(n,) scores by the formula at the top of this file; the largest may grow by the share `LEAD`.
+
+    Args:
+        scores: (n,) fused, >= 0.
+        lexical: (n,) BM25 for the query.
+        rare: (n,) whether a candidate holds a rare term of the query.
+    """
+    raised, best = np.array(scores), lexical.max(initial=0.0)
+    for row in np.flatnonzero(rare & (lexical > 0) & (lexical >= LEADING * best)).tolist():
+        passed = scores[lexical < PASSED * lexical[row]].max(initial=0.0)
+        raised[row] = max(scores[row], passed * (1.0 + LEAD * lexical[row] / best))
+    return raised
