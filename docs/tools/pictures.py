@@ -163,28 +163,34 @@ def evidence() -> str:
 
 
 def shares() -> str:
-    """The shares of neighbours and sources over the unity of the corpus."""
-    drawing = Drawing(400, "The shares of neighbours and sources over the corpus' unity")
+    """The shares of neighbours and sources over the intraclass correlation of the corpus."""
+    drawing = Drawing(400, "The shares of neighbours and sources over the corpus' intraclass correlation")
     drawing.box(10, 10, 500, 380, (), "plain")
     left, bottom, wide, high = 60.0, 310.0, 420.0, 210.0
-    unities = np.linspace(0, 1, 201)
-    seen = {"succession": 0.2, "succession_pairs": 1e9, "unity_chunks": 1e9, "company": 1.0}
-    found = [shares_of({**seen, "unity": float(unity)}) for unity in unities]
+    correlations = np.linspace(0, 1, 201)
+    seen = {"autocorrelation": 0.2, "autocorrelation_pairs": 1e9, "icc_chunks": 1e9, "shared_source_share": 1.0}
+    found = [shares_of({**seen, "icc": float(correlation)}) for correlation in correlations]
     drawing.arrow(left, bottom, left + wide + 6, bottom)
     drawing.arrow(left, bottom, left, bottom - high - 20)
     for fill, values in (("blue", [share.position for share in found]), ("brown", [share.source for share in found])):
         drawing.curve(
-            [(left + unity * wide, bottom - value * high) for unity, value in zip(unities, values, strict=True)], fill
+            [
+                (left + correlation * wide, bottom - value * high)
+                for correlation, value in zip(correlations, values, strict=True)
+            ],
+            fill,
         )
     for value in (0.0, 0.5, 1.0):
         drawing.label(left + value * wide, bottom + 22, f"{value:g}", anchor="middle")
         drawing.label(left - 10, bottom - value * high + 5, f"{value:g}", anchor="end")
-    drawing.label(left + wide / 2, bottom + 50, "unity: share of the variance between sources", anchor="middle")
+    drawing.label(
+        left + wide / 2, bottom + 50, "intraclass correlation: share of the variance between sources", anchor="middle"
+    )
     drawing.box(left + 40, 28, 170, 30, "share of neighbours", "blue")
     drawing.box(left + 240, 28, 170, 30, "share of the source", "brown")
-    for unity, what in ((0.05, "chats"), (0.43, "a manual")):
-        drawing.bar(left + unity * wide - 1, bottom - high, 2, high, "violet")
-        drawing.label(left + unity * wide + 8, bottom - 14, what)
+    for correlation, what in ((0.05, "chats"), (0.43, "a manual")):
+        drawing.bar(left + correlation * wide - 1, bottom - high, 2, high, "violet")
+        drawing.label(left + correlation * wide + 8, bottom - 14, what)
     return drawing.text()
 
 

@@ -198,7 +198,7 @@ def test_a_store_with_a_damaged_index_is_not_migrated_in_part(large, tmp_path):
 
 
 def cut_a_table_page(file: Path) -> None:
-    """Let one leaf page of SQLite's table of chunks say that it holds one chunk. SQLite finds no other, and no error."""
+    """Let one leaf page of SQLite's table of chunks say that it holds one chunk; SQLite finds no error."""
     with closing(sqlite3.connect(file)) as connection:
         size, root = 8_192, connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunks'").fetchone()[0]
     data = bytearray(file.read_bytes())

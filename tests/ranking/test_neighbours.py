@@ -8,7 +8,14 @@ from pytest import approx
 
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE
-from umi_common.ranking.neighbours import Shares, following_rows, neighbour_scores, shares_of, source_evidence, standout
+from umi_common.ranking.neighbours import (
+    Shares,
+    following_rows,
+    neighbour_scores,
+    shares_of,
+    source_evidence,
+    source_lead,
+)
 
 SHORT = 0
 """A length at which a chunk needs all the context it can get."""
@@ -85,18 +92,18 @@ def test_one_source_alone_is_no_evidence():
 
 def test_a_source_stands_out_by_its_lead_over_the_second():
     sources = np.array([0, 0, 1, 2])
-    assert standout(np.array([8.0, 8.0, 1.0, 2.0]), sources, lambda: 0.0) == approx(0.5)  # (0.75 - 0.6) / 0.3
-    assert standout(np.array([8.0, 8.0, 0.5, 0.5]), sources, lambda: 0.0) == 1.0
-    assert standout(np.array([8.0, 8.0, 2.0, 6.0]), sources, lambda: 0.0) == 0.0
-    assert standout(np.array([8.0, 8.0, 9.0]), np.array([0, 0, NO_SOURCE]), lambda: 1.0) == 0.0
-    assert standout(np.array([0.0, 0.0]), np.array([0, 1]), lambda: 1.0) == 0.0
+    assert source_lead(np.array([8.0, 8.0, 1.0, 2.0]), sources, lambda: 0.0) == approx(0.5)  # (0.75 - 0.6) / 0.3
+    assert source_lead(np.array([8.0, 8.0, 0.5, 0.5]), sources, lambda: 0.0) == 1.0
+    assert source_lead(np.array([8.0, 8.0, 2.0, 6.0]), sources, lambda: 0.0) == 0.0
+    assert source_lead(np.array([8.0, 8.0, 9.0]), np.array([0, 0, NO_SOURCE]), lambda: 1.0) == 0.0
+    assert source_lead(np.array([0.0, 0.0]), np.array([0, 1]), lambda: 1.0) == 0.0
 
 
 def test_among_copies_a_small_lead_is_enough():
     scores, sources = np.array([8.0, 8.0, 2.0, 6.0]), np.array([0, 0, 1, 2])
-    assert standout(scores, sources, lambda: 1.0) == 1.0  # (0.25 - 0.05) / 0.15
-    assert standout(scores, sources, lambda: 0.7) == approx(0.5)  # (0.7 - 0.5) / 0.4
-    assert standout(np.array([8.0, 8.0, 7.8, 6.0]), sources, lambda: 1.0) == 0.0
+    assert source_lead(scores, sources, lambda: 1.0) == 1.0  # (0.25 - 0.05) / 0.15
+    assert source_lead(scores, sources, lambda: 0.7) == approx(0.5)  # (0.7 - 0.5) / 0.4
+    assert source_lead(np.array([8.0, 8.0, 7.8, 6.0]), sources, lambda: 1.0) == 0.0
 
 
 def test_without_calibration_the_shares_are_those_of_the_prior():
@@ -105,18 +112,30 @@ def test_without_calibration_the_shares_are_those_of_the_prior():
 
 def test_positions_without_information_have_a_share_of_0():
     # (1000 * 0.0 + 40 * 0.1) / 1040 = 0.004 is below 0.03
-    calibration = {"succession": 0.0, "succession_pairs": 1000.0, "unity": 0.0, "unity_chunks": 1000.0, "company": 1.0}
+    calibration = {
+        "autocorrelation": 0.0,
+        "autocorrelation_pairs": 1000.0,
+        "icc": 0.0,
+        "icc_chunks": 1000.0,
+        "shared_source_share": 1.0,
+    }
     assert shares_of(calibration) == Shares(0.0, 0.0)
     assert shares_of(calibration, least=0.4) == Shares(0.0, 0.4)
 
 
-def measured(unity, *, company=1.0):
-    return {"succession": 0.4, "succession_pairs": 1e9, "unity": unity, "unity_chunks": 1e9, "company": company}
+def measured(icc, *, shared_source_share=1.0):
+    return {
+        "autocorrelation": 0.4,
+        "autocorrelation_pairs": 1e9,
+        "icc": icc,
+        "icc_chunks": 1e9,
+        "shared_source_share": shared_source_share,
+    }
 
 
 def test_shares_fall_if_each_chunk_repeats_its_source():
     # position: 1 - (0.2 - 0.1) / (0.3 - 0.1) = 0.5; source: (1 - (0.2 - 0.1) / (1.0 - 0.1)) * 0.5 = 4 / 9
-    shares = shares_of(measured(0.2, company=0.5))
+    shares = shares_of(measured(0.2, shared_source_share=0.5))
     assert (shares.position, shares.source) == (approx(0.5), approx(4 / 9))
     assert shares_of(measured(0.1)) == Shares(approx(1.0), approx(1.0))
     assert shares_of(measured(0.3)).position == approx(0.0, abs=1e-6)

@@ -57,8 +57,8 @@ def test_a_source_that_the_sample_cuts_is_left_out(monkeypatch):
     store = qdrant(local())
     store.add([Chunk(f"{s}{n}", f"boat {s} {n}", source=s, position=n) for s in "ab" for n in range(8)])
     pool = search(store, "boat")
-    assert pool.calibration["unity_chunks"] == 0.0  # one source is no evidence
-    assert pool.calibration["succession_pairs"] == 7 + 6
+    assert pool.calibration["icc_chunks"] == 0.0  # one source is no evidence
+    assert pool.calibration["autocorrelation_pairs"] == 7 + 6
 
 
 def test_one_source_larger_than_the_sample_tells_nothing(monkeypatch):

@@ -131,12 +131,12 @@ def test_chunks_without_positions_are_ranked_as_without_it():
 
 
 @pytest.mark.parametrize(
-    ("succession", "pairs", "share"),
+    ("autocorrelation", "pairs", "share"),
     [(0.0, 1_000, 0.0), (0.2, 0, 0.0), (0.2, 1_000, 1.0), (0.11, 40, 0.5), (-0.3, 1_000, 0.0)],
 )
-def test_the_share_is_how_far_positions_carry(succession, pairs, share):
+def test_the_share_is_how_far_positions_carry(autocorrelation, pairs, share):
     # 0.11 from 40 pairs, averaged with 40 pairs of 0: 0.055, in the middle between 0.03 and 0.08
-    assert order_share({"succession": succession, "succession_pairs": pairs}) == approx(share)
+    assert order_share({"autocorrelation": autocorrelation, "autocorrelation_pairs": pairs}) == approx(share)
     assert order_share({}) == 0
 
 

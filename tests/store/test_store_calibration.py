@@ -100,4 +100,4 @@ def test_unity_is_the_intra_class_correlation_by_hand():
     table.append([Head(at + 1, f"c{at}", "st"[at // 2], at, None) for at in range(4)])
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
     numbers = Calibration().numbers(table.snapshot(), vectors, lambda: np.ones(4, dtype=np.int64), table.sources)
-    assert (numbers["unity"], numbers["unity_chunks"], numbers["company"]) == (1.0, 2.0, 1.0)
+    assert (numbers["icc"], numbers["icc_chunks"], numbers["shared_source_share"]) == (1.0, 2.0, 1.0)

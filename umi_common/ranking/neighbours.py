@@ -14,7 +14,7 @@ are: the chunk beside the right one is then as good an answer to another questio
 Both fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
 reference manual do.
 
-s has a lower limit for each query, `standout`: it is above 0 if one source matches the query far better than all
+s has a lower limit for each query, `source_lead`: it is above 0 if one source matches the query far better than all
 others, or if one matches better and the best chunks are copies of each other. Documents made from one template are such
 copies, and only its source distinguishes a clause of one contract from the same clause of another.
 
@@ -48,16 +48,16 @@ COPY_FROM, COPY_AT = 0.8, 0.9
 copy and gives nothing: a line of a log does not become relevant because the next, nearly equal line is."""
 
 PRIOR_PAIRS = 40.0
-PRIOR_SUCCESSION = 0.1
-"""A measured succession is averaged with this prior, which counts as 40 pairs."""
-SUCCESSION_FROM, SUCCESSION_TO = 0.03, 0.08
+PRIOR_AUTOCORRELATION = 0.1
+"""A measured autocorrelation is averaged with this prior, which counts as 40 pairs."""
+AUTOCORRELATION_FROM, AUTOCORRELATION_TO = 0.03, 0.08
 PRIOR_CHUNKS = 20.0
-PRIOR_UNITY = 0.05
-"""A measured unity is averaged with this prior, which counts as 20 chunks."""
-UNITY_FROM, UNITY_TO = 0.01, 0.025
-"""Below the first number the share is 0, above the second 1. With shuffled positions, 9 in 10 dev corpora have a
-succession below 0.03, and all have a unity below 0.01; unshuffled, 9 in 10 have a succession above 0.05, and all have a
-unity above 0.03."""
+PRIOR_ICC = 0.05
+"""A measured intraclass correlation is averaged with this prior, which counts as 20 chunks."""
+ICC_FROM, ICC_TO = 0.01, 0.025
+"""Below the first number the share is 0, above the second 1. With shuffled positions, 9 in 10 dev corpora have an
+autocorrelation below 0.03, and all have an intraclass correlation below 0.01; unshuffled, 9 in 10 have an
+autocorrelation above 0.05, and all have an intraclass correlation above 0.03."""
 LEAD_FROM, LEAD_TO = 0.6, 0.9
 """Lead of the best source over the second from which its share rises, and where it is 1. With random sources 19 in 20
 questions have a lead below 0.63; where documents follow one template and the query names one, 9 in 10 above 0.87."""
@@ -73,8 +73,8 @@ COPY_LEAD_FROM, COPY_LEAD_TO = 0.05, 0.2
 share words."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
-"""Unity at which both shares start to fall, and at which each is 0. Chats and meetings have a unity below 0.07,
-sessions on one topic each 0.4, a reference manual 0.43."""
+"""Intraclass correlation at which both shares start to fall, and at which each is 0. Chats and
+meetings have one below 0.07, sessions on one topic each 0.4, a reference manual 0.43."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     shares = FULL_SHARES
     if own.adaptive:
         order = best_first(scores)
-        least = standout(by_source, pool.source, partial(share_of_copies, pool, order, elsewhere=True))
+        least = source_lead(by_source, pool.source, partial(share_of_copies, pool, order, elsewhere=True))
         shares = shares_of(pool.calibration, least, apart=share_of_distinct(pool, order))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
     return neighbour_scores(
@@ -116,37 +116,38 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
 def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float = 1.0) -> Shares:
     """The shares for a corpus with these calibration numbers; the prior is used for a missing number.
 
-    succession: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
-    autocorrelation of the vectors), from `succession_pairs` pairs. unity: the share of the vectors' variance that lies
-    between sources, from `unity_chunks` chunks. company: the share of chunks whose source has more than one.
+    autocorrelation: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
+    autocorrelation of the vectors), from `autocorrelation_pairs` pairs. icc, the intraclass correlation: the share of
+    the vectors' variance that lies between sources, from `icc_chunks` chunks. shared_source_share: the share of chunks
+    whose source has more than one.
 
-        p = ramp(shrunk succession, 0.03, 0.08) * (1 - ramp(shrunk unity, 0.1, 0.3)) * apart
-        s = max(least, ramp(shrunk unity, 0.01, 0.025)) * (1 - ramp(shrunk unity, 0.1, 1.0)) * company
+        p = ramp(shrunk autocorrelation, 0.03, 0.08) * (1 - ramp(shrunk icc, 0.1, 0.3)) * apart
+        s = max(least, ramp(shrunk icc, 0.01, 0.025)) * (1 - ramp(shrunk icc, 0.1, 1.0)) * shared_source_share
 
     Args:
         calibration: Any of these numbers, by name.
-        least: From `standout`.
+        least: From `source_lead`.
         apart: From `share_of_distinct`.
     """
-    pairs, chunks = calibration.get("succession_pairs", 0.0), calibration.get("unity_chunks", 0.0)
-    succession = _shrunk(calibration.get("succession", 0.0), pairs, PRIOR_SUCCESSION, PRIOR_PAIRS)
-    unity = _shrunk(calibration.get("unity", 0.0), chunks, PRIOR_UNITY, PRIOR_CHUNKS)
-    new_beside = 1.0 - _ramp(unity, REDUNDANT_FROM, POSITION_REDUNDANT_AT)
-    new_around = 1.0 - _ramp(unity, REDUNDANT_FROM, SOURCE_REDUNDANT_AT)
+    pairs, chunks = calibration.get("autocorrelation_pairs", 0.0), calibration.get("icc_chunks", 0.0)
+    autocorrelation = _shrunk(calibration.get("autocorrelation", 0.0), pairs, PRIOR_AUTOCORRELATION, PRIOR_PAIRS)
+    icc = _shrunk(calibration.get("icc", 0.0), chunks, PRIOR_ICC, PRIOR_CHUNKS)
+    new_beside = 1.0 - _ramp(icc, REDUNDANT_FROM, POSITION_REDUNDANT_AT)
+    new_around = 1.0 - _ramp(icc, REDUNDANT_FROM, SOURCE_REDUNDANT_AT)
     return Shares(
-        position=_ramp(succession, SUCCESSION_FROM, SUCCESSION_TO) * new_beside * apart,
-        source=max(least, _ramp(unity, UNITY_FROM, UNITY_TO)) * new_around * calibration.get("company", 1.0),
+        position=_ramp(autocorrelation, AUTOCORRELATION_FROM, AUTOCORRELATION_TO) * new_beside * apart,
+        source=max(least, _ramp(icc, ICC_FROM, ICC_TO)) * new_around * calibration.get("shared_source_share", 1.0),
     )
 
 
 def order_share(calibration: Mapping[str, float]) -> float:
     """How much adjacent chunks have in common in a corpus with these calibration numbers, 0..1; 0 without positions.
 
-    ramp(succession * pairs / (pairs + 40), 0.03, 0.08)
+    ramp(autocorrelation * pairs / (pairs + 40), 0.03, 0.08)
     """
-    pairs = calibration.get("succession_pairs", 0.0)
-    succession = _shrunk(calibration.get("succession", 0.0), pairs, 0.0, PRIOR_PAIRS)
-    return _ramp(succession, SUCCESSION_FROM, SUCCESSION_TO)
+    pairs = calibration.get("autocorrelation_pairs", 0.0)
+    autocorrelation = _shrunk(calibration.get("autocorrelation", 0.0), pairs, 0.0, PRIOR_PAIRS)
+    return _ramp(autocorrelation, AUTOCORRELATION_FROM, AUTOCORRELATION_TO)
 
 
 def length_factors(length: Ints) -> Floats:
@@ -195,7 +196,7 @@ def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     return np.where(inside, (source_lexical - float(known.min())) / best, 0.0)
 
 
-def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) -> float:
+def source_lead(source_lexical: Floats, source: Ints, copies: Callable[[], float]) -> float:
     """How far one source stands out: max(ramp(lead, 0.6, 0.9), ramp(lead, 0.05, 0.2) * ramp(copies, 0.5, 0.9)).
 
     lead = (best - second) / best, for the BM25 of the pool's best source and of the second best.

@@ -4,12 +4,13 @@ For a query, the background: mean and standard deviation of its cosines over a s
 
 For the corpus, how far positions and sources are informative:
 
-    succession   how much more similar chunks one or two positions apart are than any two chunks of their source: the
-                 lag-1 plus the lag-2 autocorrelation of the vectors around their source's mean, less the value expected
-                 by chance. Lag 2 matters because speakers alternate. 0: positions carry no information.
-    unity        the share of the vectors' variance that lies between sources (intra-class correlation).
-                 0: sources carry no information, 1: all chunks of a source have the same vector.
-    company      of the chunks with a source and a position, the share whose source has more than one of them.
+    autocorrelation      how much more similar chunks one or two positions apart are than any two chunks of their
+                         source: the lag-1 plus the lag-2 autocorrelation of the vectors around their source's mean,
+                         less the value expected by chance. Lag 2 matters because speakers alternate. 0: positions carry
+                         no information.
+    icc                  intraclass correlation, the share of the vectors' variance that lies between sources. 0:
+                         sources carry no information, 1: all chunks of a source have the same vector.
+    shared_source_share  of the chunks with a source and a position, the share whose source has more than one of them.
 
 All are computed from sums over each source, so after a write only the sums of the changed sources are computed again.
 """
@@ -34,7 +35,7 @@ SAMPLE_SIZE = 1_024
 WEIGHT_TERMS_MAX = 30
 """The weight of a chunk is its number of terms, at most this; very short chunks carry little about the order."""
 LAGS = (1, 2)
-"""Distances between the chunks that `succession` compares."""
+"""Distances between the chunks that `autocorrelation` compares."""
 SOURCE_CHUNKS_MAX = 1_024
 """Largest number of chunks of one source from which the statistics are computed; more hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
@@ -211,7 +212,8 @@ class Calibration:
     def numbers(
         self, rows: Rows, vectors: RowVectors, lengths: Callable[[], Lengths], sources: Sequence[str]
     ) -> Mapping[str, float]:
-        """succession, succession_pairs, unity, unity_chunks, company; empty where no source has two chunks.
+        """autocorrelation, autocorrelation_pairs, icc, icc_chunks, shared_source_share; empty if no source has two
+        chunks.
 
         Args:
             vectors: (n, dim) unit rows; rows of zeros are left out.
@@ -230,14 +232,14 @@ class Calibration:
         positioned = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
         # `sources` may have grown since the snapshot was taken.
         sizes = np.bincount(positioned, minlength=max(len(sources), len(self._order)))
-        in_company = int(sizes[sizes > 1].sum())
-        if not in_company:
+        in_shared_sources = int(sizes[sizes > 1].sum())
+        if not in_shared_sources:
             return {}
         self._sum_up(self._choose(sizes, sources), sizes, rows, vectors, lengths)
         return {
-            **_succession(self._sums),
-            **_unity(self._sums, self._totals),
-            "company": in_company / len(positioned),
+            **_autocorrelation(self._sums),
+            **_icc(self._sums, self._totals),
+            "shared_source_share": in_shared_sources / len(positioned),
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
@@ -268,7 +270,7 @@ class Calibration:
             self._totals = np.append(self._totals, np.zeros((1, vectors.shape[1])), axis=0)[old]
         stale = [at for at, code in enumerate(chosen) if code in touched]
         if stale:
-            ordered = rows.succession
+            ordered = rows.source_order
             codes = rows.source[ordered]
         for at in stale:
             first = int(codes.searchsorted(chosen[at]))
@@ -326,26 +328,26 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
     return sums, total
 
 
-def _succession(sums: Floats) -> dict[str, float]:
-    """`succession` and the number of pairs behind it."""
+def _autocorrelation(sums: Floats) -> dict[str, float]:
+    """`autocorrelation` and the number of pairs behind it."""
     whole = sums.sum(axis=0)
     scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
     weights = whole[WEIGHT_PRODUCTS]
     per_lag = np.where(weights > 0, whole[PRODUCTS] / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
     return {
-        "succession": float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0,
-        "succession_pairs": float(whole[PAIRS]),
+        "autocorrelation": float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0,
+        "autocorrelation_pairs": float(whole[PAIRS]),
     }
 
 
-def _unity(sums: Floats, totals: Floats) -> dict[str, float]:
-    """`unity`, 1 - (variance within sources) / (total variance), and its degrees of freedom; 0 for a single source."""
+def _icc(sums: Floats, totals: Floats) -> dict[str, float]:
+    """`icc`, 1 - (variance within sources) / (total variance), and its degrees of freedom; 0 for a single source."""
     parts = int(np.count_nonzero(sums[:, CHUNKS]))
     if parts < 2:
-        return {"unity": 0.0, "unity_chunks": 0.0}
+        return {"icc": 0.0, "icc_chunks": 0.0}
     whole = totals.sum(axis=0)
     chunks, within = sums.sum(axis=0)[[CHUNKS, WITHIN]]
     spread = (chunks - float(whole @ whole) / chunks) / (chunks - 1)
     freedom = chunks - parts
-    unity = 1.0 - within / freedom / spread if spread > DIVISOR_MIN else 0.0
-    return {"unity": float(unity), "unity_chunks": float(freedom)}
+    icc = 1.0 - within / freedom / spread if spread > DIVISOR_MIN else 0.0
+    return {"icc": float(icc), "icc_chunks": float(freedom)}

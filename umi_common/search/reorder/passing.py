@@ -11,10 +11,10 @@ from umi_common.search.rank import RankedPool
 
 
 def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[int]:
-    """The indices 0 to count - 1 in their new order: each in turn moves forward, up to the first that it does not pass.
+    """The indices 0 to count - 1 in their new order: each in turn moves before the first one that it passes.
 
     Args:
-        passes: Whether the candidate of the first index passes that of the second, which stands directly before it.
+        passes: Whether the candidate of the first index passes that of the second, which stands before it.
     """
     order: list[int] = []
     for new in range(count):

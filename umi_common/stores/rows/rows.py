@@ -30,7 +30,7 @@ UNKNOWN = -1
 """In place of a row number: there is no such chunk."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""If a snapshot has more new rows than this, the whole succession is sorted again; fewer are inserted one by one."""
+"""If a snapshot has more new rows than this, the whole order is sorted again; fewer are inserted one by one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -51,8 +51,8 @@ class Rows:
     """(n,) False: removed."""
     living: int
     """Number of living chunks."""
-    earlier_succession: tuple[Ints, int] | None = None
-    """`succession` of an earlier snapshot, and the number of its rows."""
+    earlier_source_order: tuple[Ints, int] | None = None
+    """`source_order` of an earlier snapshot, and the number of its rows."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -70,9 +70,9 @@ class Rows:
         return list(map(bool, inside))
 
     @cached_property
-    def succession(self) -> Ints:
+    def source_order(self) -> Ints:
         """Living rows with source and position, sorted by source, position and id, so neighbours are adjacent."""
-        order, known = (np.zeros(0, dtype=np.int64), 0) if self.earlier_succession is None else self.earlier_succession
+        order, known = self.earlier_source_order or (np.zeros(0, dtype=np.int64), 0)
         new = known + np.flatnonzero(self._has_position(slice(known, None)))
         if len(new) > RESORTED_FROM:
             return self._sorted(np.flatnonzero(self._has_position(slice(None))))
@@ -80,9 +80,9 @@ class Rows:
             order = order[self.alive[order]]
         return self._inserted(order, new) if len(new) else order
 
-    def succession_known(self) -> tuple[Ints, int] | None:
-        """The last succession that was computed, and the number of rows of its snapshot; None: none was yet."""
-        return (self.succession, len(self)) if "succession" in self.__dict__ else self.earlier_succession
+    def known_source_order(self) -> tuple[Ints, int] | None:
+        """The last `source_order` that was computed, and the number of rows of its snapshot; None: none was yet."""
+        return (self.source_order, len(self)) if "source_order" in self.__dict__ else self.earlier_source_order
 
     def _has_position(self, which: slice) -> Mask:
         positioned: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
@@ -99,7 +99,7 @@ class Rows:
         return order
 
     def _inserted(self, order: Ints, new: Ints) -> Ints:
-        """The succession with a few more rows inserted in order."""
+        """The order with a few more rows inserted in order."""
         new = self._sorted(new)
         codes = self.source[order]
         insert_at = []
@@ -112,18 +112,18 @@ class Rows:
 
     @cached_property
     def slot(self) -> Ints:
-        """(n,) index of each row in `succession`; -1: it is not in there."""
+        """(n,) index of each row in `source_order`; -1: it is not in there."""
         slot = np.full(len(self), -1, dtype=np.int64)
-        slot[self.succession] = np.arange(len(self.succession))
+        slot[self.source_order] = np.arange(len(self.source_order))
         return slot
 
     @cached_property
     def index_in_source(self) -> Ints:
         """(n,) index of each row among the living rows of its source that have a position, from 0; else NO_POSITION."""
-        starts = np.flatnonzero(np.diff(self.source[self.succession], prepend=NO_SOURCE))
-        sizes = np.diff(starts, append=len(self.succession))
+        starts = np.flatnonzero(np.diff(self.source[self.source_order], prepend=NO_SOURCE))
+        sizes = np.diff(starts, append=len(self.source_order))
         index = np.full(len(self), NO_POSITION, dtype=np.int64)
-        index[self.succession] = np.arange(len(self.succession)) - np.repeat(starts, sizes)
+        index[self.source_order] = np.arange(len(self.source_order)) - np.repeat(starts, sizes)
         return index
 
     def beside(self, rows: Ints, reach: int) -> Ints:
@@ -131,8 +131,8 @@ class Rows:
         unsorted, with repeats."""
         slot = self.slot[rows]
         slots = slot[slot >= 0][:, None] + np.arange(-reach, reach + 1)
-        inside = (slots >= 0) & (slots < len(self.succession))
-        found = self.succession[np.where(inside, slots, 0)]
+        inside = (slots >= 0) & (slots < len(self.source_order))
+        found = self.source_order[np.where(inside, slots, 0)]
         codes = self.source[found]
         near: Ints = found[inside & (codes == codes[:, reach, None])]
         return near
@@ -159,7 +159,7 @@ class Rows:
         """A row and those at most `reach` places before or after it in its source, in order; the row alone if it has no
         position."""
         slot = int(self.slot[row])
-        near: Ints = self.succession[max(0, slot - reach) : slot + reach + 1] if slot >= 0 else np.array([row])
+        near: Ints = self.source_order[max(0, slot - reach) : slot + reach + 1] if slot >= 0 else np.array([row])
         same: Ints = near[self.source[near] == self.source[row]]
         return same
 
@@ -275,7 +275,7 @@ class RowTable:
 
     def snapshot(self) -> Rows:
         """The current rows."""
-        before = None if self._last is None else self._last.succession_known()
+        before = None if self._last is None else self._last.known_source_order()
         self._last = Rows(
             self._ids,
             self._seq.view,
