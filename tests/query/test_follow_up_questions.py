@@ -95,8 +95,8 @@ def test_a_german_follow_up_question_finds_its_answer_among_contracts_with_the_s
     history = ("Was kostet die Zahnversicherung?", "33 Euro.")
     with HybridStore.open() as store, DualRetriever(store) as umi:
         for number, name in enumerate(names):
-            texts = f"Die {name}versicherung kostet 3{number} Euro.", f"Die {name}versicherung läuft am {number}. Mai ab."
-            store.add([Chunk(f"{name} {at}", text) for at, text in enumerate(texts)])
+            store.add([Chunk(f"{name} 0", f"Die {name}versicherung kostet 3{number} Euro.")])
+            store.add([Chunk(f"{name} 1", f"Die {name}versicherung läuft am {number}. Mai ab.")])
         assert "Zahn 1" in umi.search("und wann läuft sie ab?", limit=2, history=history).ids
         assert "Zahn 1" not in umi.search("und wann läuft sie ab?", limit=2).ids
 

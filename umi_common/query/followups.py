@@ -46,7 +46,8 @@ _LEADING_ELSEWHERE = re.compile(
     r"|maar|peki|ve|και|а|и|но|और|그리고|그럼|그러면)\s"
     rf"|(?:a|ale|e|en|és|i|ma|mais|mas|och|og)\s(?:{_QUESTION_WORDS})\b|e (?:a|por|se)\b"
     r"|و(?:ما|ماذا|متى|كم|كيف|أين|هل|لماذا)\b"
-    r"|那么|那.+呢|それは|では、|じゃあ|(?:warum|wieso|pourquoi|por qué|perché|waarom|por que|dlaczego|почему|neden)\W*$)",
+    r"|那么|那.+呢|それは|では、|じゃあ"
+    r"|(?:warum|wieso|pourquoi|por qué|perché|waarom|por que|dlaczego|почему|neden)\W*$)",
     re.IGNORECASE,
 )
 """`_LEADING` of other languages. Words that are another word elsewhere count only before a question word or "for": in
