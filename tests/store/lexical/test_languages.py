@@ -69,6 +69,28 @@ def test_other_forms_of_polish_and_czech_words_are_found(text, query):
         assert umi.search(query, strategy="text").ids[:1] == [str(len(others))]
 
 
+@pytest.mark.parametrize(
+    ("query", "answer", "other"),
+    [
+        ("Mietvertragskündigung", "Die Kündigung des Mietvertrags ist nicht mehr möglich.", "Bus {} ist da."),
+        ("reisverzekering", "De verzekering van uw reis is bij ons niet duur.", "Bus {} is er nog niet."),
+        ("försäkringsavgift", "En avgift för din försäkring ska betalas i maj.", "Buss {} är inte här än."),
+    ],
+)
+def test_a_compound_finds_the_text_that_holds_its_parts(query, answer, other):
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(id="answer", text=answer), *(Chunk(id=f"{n}", text=other.format(n)) for n in range(9))])
+        assert umi.search(query, strategy="text").ids == ["answer"]
+        store.add([Chunk(id="compound", text=f"Bus: {query}")])
+        assert umi.search(query, strategy="text").ids == ["compound"]  # a text holds the word as it is typed
+
+
+def test_an_english_word_is_not_taken_apart():
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(id="1", text="The fire was put out and the wall is to be painted by you.")])
+        assert umi.search("firewall", strategy="text").ids == []
+
+
 def test_an_older_snowball_stems_a_language_that_it_lacks_as_english(monkeypatch):
     import Stemmer
 
