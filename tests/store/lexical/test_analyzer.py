@@ -52,9 +52,14 @@ TABLE = [
     ("ﬁne ＡＢＣ ½", "fine abc 1 2 1/2"),
     ("insur-\nance", "insur anc insur"),
     ("cafe\u0301 caf\u00e9", "café café"),
-    ("co\u00adoperate zero\u200bwidth", "cooper zerowidth"),
+    ("co\u00adoperate zero\u200bwidth auf\u200cgeben joi\u2060ned \ufeffmark", "cooper zerowidth aufgeben join mark"),
     ("İstanbul İSTANBUL I\u0307stanbul istanbul", "istanbul istanbul istanbul istanbul"),
-    ("\u0958लम \u0915\u093cलम", "\u0915\u093cलम \u0915\u093cलम"),
+    ("\u0958लम \u0915\u093cलम कलम", "कलम कलम कलम"),
+    ("हिन्दी हिंदी पाँच पांच", "हिंद हिंद पांच पांच"),
+    ("٢٠٢٣, ۲۰۲۳, २०२३, ๒๐๒๓, ١٬٢٣٤٫٥٠", "2023 2023 2023 2023 1234 50 1234.50"),
+    ("کتاب كتاب می\u200cخواهم ميخواهم", "كتاب كتاب ميخو ميخو"),
+    ("п\u02bcять п'ять", "пят пят"),
+    ("\u0219coal\u0103 \u015fcoal\u0103", "\u015fcoal\u0103 \u015fcoal\u0103"),
     # each emoji is a word, without the marks that join or colour it
     (
         "thanks\U0001f64f see \u2764\ufe0f \U0001f469\u200d\U0001f680",
@@ -66,7 +71,7 @@ TABLE = [
     ("Книги книгами", "книг книг"),
     ("Αθήνα ΑΘΗΝΑΣ", "αθην αθην"),
     ("العربيّة عربية", "عرب عرب"),
-    ("लड़कियों लड़की", "लड़क लड़क"),
+    ("लड़कियों लड़की", "लडक लडक"),
     ("שלום", "שלום"),
     # no spaces between words
     ("日本語", "日本 本語 日 本 語"),

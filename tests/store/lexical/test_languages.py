@@ -24,6 +24,8 @@ TEXTS = {
     "spanish": "Las casas de la ciudad se vendieron por mucho dinero, pero no todas.",
     "turkish": "Bu evler için çok para ödendi ve bir yıl sonra yine satıldı.",
     "romanian": "Casele vechi din oraș au fost vândute pentru o sumă foarte mare.",
+    "polish": "Stare domy zostały sprzedane, ale nie wszystkie, bo kupujący jest zadowolony z ceny.",
+    "czech": "Staré domy byly prodány a kupující je s cenou spokojen, protože nebyla vysoká.",
     "english": "The old houses were sold, and the buyer is happy with the price.",
     "not found": "Rechnungen bezahlen",
 }
@@ -50,6 +52,52 @@ def found(index: LexicalIndex, query: str) -> list[tuple[int, float]]:
 @pytest.mark.parametrize(("language", "text"), [*TEXTS.items(), *OTHER_LETTERS.items()])
 def test_the_language_of_a_sentence_is_found(language, text):
     assert language_of(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Umowy najmu nie można rozwiązać przed końcem roku, jeśli lokal jest zajęty.", "rozwiązanie umowa najem"),
+        ("Smlouvu je možné ukončit jen písemně, protože to zákon vyžaduje.", "ukončení smlouva"),
+    ],
+)
+def test_other_forms_of_polish_and_czech_words_are_found(text, query):
+    sentences = "Sklep jest czynny od poniedziałku.", "Obchod je otevřen jen v pondělí, protože to tak je."
+    others = [*sentences * 3]
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(id=str(at), text=each) for at, each in enumerate([*others, text])])
+        assert umi.search(query, strategy="text").ids[:1] == [str(len(others))]
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "other"),
+    [
+        ("Mietvertragskündigung", "Die Kündigung des Mietvertrags ist nicht mehr möglich.", "Bus {} ist da."),
+        ("reisverzekering", "De verzekering van uw reis is bij ons niet duur.", "Bus {} is er nog niet."),
+        ("försäkringsavgift", "En avgift för din försäkring ska betalas i maj.", "Buss {} är inte här än."),
+    ],
+)
+def test_a_compound_finds_the_text_that_holds_its_parts(query, answer, other):
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(id="answer", text=answer), *(Chunk(id=f"{n}", text=other.format(n)) for n in range(9))])
+        assert umi.search(query, strategy="text").ids == ["answer"]
+        store.add([Chunk(id="compound", text=f"Bus: {query}")])
+        assert umi.search(query, strategy="text").ids == ["compound"]  # a text holds the word as it is typed
+
+
+def test_an_english_word_is_not_taken_apart():
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(id="1", text="The fire was put out and the wall is to be painted by you.")])
+        assert umi.search("firewall", strategy="text").ids == []
+
+
+def test_an_older_snowball_stems_a_language_that_it_lacks_as_english(monkeypatch):
+    import Stemmer
+
+    known = Stemmer.algorithms()
+    monkeypatch.setattr(Stemmer, "algorithms", lambda: [each for each in known if each != "polish"])
+    analyzer = Analyzer(AnalyzerConfig())
+    assert analyzer.of_language("polish") is analyzer.of_language("english")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages, spellings
 
-ANALYZER_VERSION = 7
+ANALYZER_VERSION = 8
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -54,6 +54,25 @@ _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Z
 """The parts of such a word: get Value, HTTP Server 2."""
 _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2150-\u215e])")
 """A digit before a fraction or a raised digit, which are set apart from it: 1½ is not 11/2, nor 18¹ 181."""
+_FORMS = {
+    **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),  # soft hyphen, zero-width signs
+    **{"\u2044": "/", "\u2019": "'", "\u02bc": "'", "\u066b": ".", "\u066c": ","},
+    **{"\u06cc": "\u064a", "\u06a9": "\u0643"},  # Persian yeh and kaf on an Arabic keyboard
+    **{"\u0219": "\u015f", "\u021b": "\u0163", "\u0218": "\u015e", "\u021a": "\u0162"},  # Romanian comma and cedilla
+    **{"\u093c": "", "\u0901": "\u0902"},  # Hindi nukta is often left out, candrabindu written as anusvara
+}
+"""Character -> what is indexed in its place, because people type either."""
+_DIGITS_OF_SCRIPTS = (
+    "\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0a66-\u0a6f\u0ae6-\u0aef\u0be6-\u0bef\u0c66-\u0c6f"
+    "\u0ce6-\u0cef\u0d66-\u0d6f\u0e50-\u0e59\u0ed0-\u0ed9\u1040-\u1049\u17e0-\u17e9"
+)
+"""Digits of other scripts, which are indexed as 0 to 9."""
+_OTHER_FORM = re.compile(f"[{''.join(_FORMS)}{_DIGITS_OF_SCRIPTS}]")
+_NASAL = re.compile(
+    "(?:\u0919\u094d(?=[\u0915-\u0918])|\u091e\u094d(?=[\u091a-\u091d])|\u0923\u094d(?=[\u091f-\u0922])"
+    "|\u0928\u094d(?=[\u0924-\u0927])|\u092e\u094d(?=[\u092a-\u092d]))"
+)
+"""A Hindi nasal before a consonant of its class, which is also written as anusvara."""
 _NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
 """The letter before a version, and a zero before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
 _DIGITS = re.compile(r"\d+|\D+")
@@ -105,9 +124,9 @@ class Analyzer:
         """The analyzer of one of `languages`, whatever language a text has.
 
         That of a language that was not found, or of a script, is that of English, which stems the words of other
-        scripts by their most written language.
+        scripts by their most written language; so is that of a language that the installed Snowball lacks.
         """
-        if language == languages.NOT_FOUND or language in languages.SCRIPTS:
+        if language not in self._stems.known:
             language = self._language
         known = self._by_language.get(language)
         if known is None:
@@ -249,6 +268,8 @@ class _Stemmers:
         known = Stemmer.algorithms()
         if language != "none" and language not in known:
             raise ConfigError(f"analyzer.language is {language!r}; expected 'none' or one of {', '.join(known)}")
+        self.known = frozenset(known)
+        """The languages that the installed Snowball stems."""
         self._languages = languages.stemmers_by_script(language)
         self._local = threading.local()
         self.release = ".".join(Stemmer.version().split(".")[:2])
@@ -273,8 +294,7 @@ class _Stemmers:
     def _new_stemmers(self) -> dict[str, Any]:
         import Stemmer
 
-        available = set(Stemmer.algorithms())
-        return {script: Stemmer.Stemmer(name, 0) for script, name in self._languages.items() if name in available}
+        return {script: Stemmer.Stemmer(name, 0) for script, name in self._languages.items() if name in self.known}
 
 
 def pieces(text: str) -> list[str]:
@@ -288,8 +308,13 @@ def pieces(text: str) -> list[str]:
 
 def _normalised(text: str) -> str:
     text = unicodedata.normalize("NFKC", _BEFORE_RAISED.sub(r"\g<0> ", text))
-    text = text.replace("\u2044", "/").replace("\u2019", "'")
-    return text.replace("\u00ad", "").replace("\u200b", "").replace("\u200d", "")
+    text = _OTHER_FORM.sub(_one_form, text)
+    return _NASAL.sub("\u0902", text) if "\u094d" in text else text
+
+
+def _one_form(char: re.Match[str]) -> str:
+    form = _FORMS.get(char[0])
+    return str(unicodedata.decimal(char[0])) if form is None else form
 
 
 def _segments(token: str) -> list[str]:

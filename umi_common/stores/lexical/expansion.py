@@ -25,6 +25,10 @@ TYPO_TERMS_MAX = 5
 """A word that is one edit away from more terms than this is not corrected."""
 TYPO_WEIGHT = 0.5
 """Factor on the weight of a term that may be meant by a mistyped word; below 1, because the word may be right."""
+COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "norwegian", "swedish"})
+"""Languages that write compounds as one word."""
+PART_LETTERS = 4
+"""Smallest number of letters of each part of a compound that no row holds."""
 FORM_WEIGHT = 0.5
 """Factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 
@@ -48,8 +52,9 @@ class QueryExpander:
         The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
         terms of one word in all languages and spellings count as one term: weight * idf of each is the word's weight
         times the idf of the sum of their df. An English word that has other forms also stands for these, times
-        `FORM_WEIGHT`; any other word that no row holds for the terms one edit away, times `TYPO_WEIGHT`. Of a long
-        query, only the `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in the other languages.
+        `FORM_WEIGHT`; any other word that no row holds for the terms one edit away, or for the two parts of a compound,
+        times `TYPO_WEIGHT`. Of a long query, only the `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in
+        the other languages.
         """
         first = self._first_analyzer(query)
         weights = first.weighted_terms(query, function_word_weight)
@@ -111,14 +116,15 @@ class QueryExpander:
         return {each: FORM_WEIGHT * weight * (min(1.0, limit / own) if own > 0 else 1.0) for each, own in alone.items()}
 
     def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:
-        """Add to the terms of each word those that differ in accents alone; if no row holds any, those one edit away.
+        """Add to the terms of each word those that differ in accents alone; if no row holds any, those one edit away;
+        if there is none, the parts of a compound.
 
         Args:
             words: The terms of each word; extended in place.
             counts: Number of living rows that hold each term; extended in place.
 
         Returns:
-            The terms one edit away that were added.
+            The terms one edit away and the parts that were added.
         """
         mistyped: set[str] = set()
         for terms in words:
@@ -127,7 +133,7 @@ class QueryExpander:
             if query.isascii() or not known:  # words of a query with accents are taken as they are, if a row holds them
                 others = self._counts(other for term in terms for other in self.spellings.others(term))
             if not known and not any(others.values()):
-                others |= (near := self._one_edit_away(terms[0]))
+                others |= (near := self._one_edit_away(terms[0]) or next(filter(None, map(self._parts, terms)), {}))
                 mistyped.update(near)
             terms += [other for other in others if other not in terms]
             counts |= others
@@ -141,6 +147,21 @@ class QueryExpander:
         counts = self._counts(filter(self.corpus.codes.__contains__, one_edit_away(word)))
         held = {term: count for term, count in counts.items() if count}
         return held if len(held) <= TYPO_TERMS_MAX else {}
+
+    def _parts(self, word: str) -> dict[str, int]:
+        """The terms of the two parts of a compound, each with the number of living rows that hold it: "mietvertrag" and
+        "kundig" of "mietvertragskundig". Of several pairs the one that most rows hold; none if no row is in one of the
+        languages of `COMPOUNDING`."""
+        analyzer = next((each for each in self.analyzers if COMPOUNDING.intersection(each.languages)), None)
+        if analyzer is None or not word.isalpha() or len(word) not in TYPO_LETTERS:
+            return {}
+        best: dict[str, int] = {}
+        for at in range(PART_LETTERS, len(word) - PART_LETTERS + 1):
+            for head in (word[:at], word[: at - 1]) if word[at - 1] == "s" else (word[:at],):
+                counts = self._counts(chain(*analyzer.terms_of_pieces([head, word[at:]])))
+                if len(counts) == 2 and min(counts.values()) > min(best.values(), default=0):
+                    best = counts
+        return best
 
     def _counts(self, terms: Iterable[str]) -> dict[str, int]:
         """The number of living rows that hold each term."""
