@@ -108,7 +108,8 @@ def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """The arguments of one `Store.recall`. Inside a store, `RecallRequest(probes, **options)` makes one of them."""
+    """The arguments of one `Store.recall`. Inside a store: `RecallRequest(probes, **options)`, from the arguments of
+    `recall`."""
 
     probes: Sequence[Probe]
     depth: int
@@ -117,7 +118,7 @@ class RecallRequest:
     where: Filter | None = None
     """None: every chunk passes."""
     window: TimeRange | None = None
-    """None: any time, and no time, passes."""
+    """None: chunks of any time, and chunks without one, pass."""
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
     decay: DecayConfig = field(default_factory=DecayConfig)
     around: int = 0

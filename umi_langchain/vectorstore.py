@@ -299,7 +299,8 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """The best documents by cosine, without BM25; best first. Adjacent documents of a source raise each other."""
+        """The best documents by cosine, without BM25; best first. Adjacent documents of a source raise each other's
+        score."""
         return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
     def max_marginal_relevance_search(

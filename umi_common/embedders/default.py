@@ -34,7 +34,8 @@ BATCH = 1_024
 
 
 class PackagedModel(ABC):
-    """A model that is loaded once, for its first text; a copied or unpickled one loads its files again. Thread-safe."""
+    """A model that loads its files when it embeds its first text. A copied or unpickled model loads them again.
+    Thread-safe."""
 
     name: str
     dim: int
@@ -97,7 +98,7 @@ class WordLlamaEmbedder(PackagedModel):
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
-            # In file names of macOS and texts of PDFs, é may be two characters, which are other tokens than é as one.
+            # In file names of macOS and texts of PDFs, é may be two characters, whose tokens differ from those of é.
             clipped = [normalize("NFC", utf8_text(text[:TEXT_CHARACTERS_MAX])) for text in texts[start : start + BATCH]]
             for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
                 if encoding.ids:

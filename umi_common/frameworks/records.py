@@ -31,7 +31,7 @@ from umi_common.types import Chunk, TimeRange, age_in_hours, as_utc, plain_value
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of everything that is not flat."""
 NESTED = ["umi_nested"]
-"""Stands in the metadata for a value that is not flat: to filters the value is there and is not None."""
+"""Replaces a nested value in the metadata, so that filters see a value that is not None."""
 ID_CHARACTERS = 32
 """Hexadecimal digits of a `content_id`."""
 POSITION_END = 2**62
@@ -65,7 +65,7 @@ EXAMPLE_CHARACTERS = 40
 
 @dataclass(frozen=True, slots=True)
 class PlaceKeys:
-    """The metadata keys of a text's source, position and time; None: the metadata does not hold it.
+    """The metadata keys of a text's source, position and time; None: no key holds it.
 
     The values also stay in the metadata. A value of the wrong type is metadata only.
     """

@@ -21,7 +21,7 @@ _MARKED_HEADINGS = {
     ".org": re.compile(r"^(\*+)[ \t]+(.+)$", re.MULTILINE),
     ".adoc": re.compile(r"^(={1,6})[ \t]+(.+)$", re.MULTILINE),
 }
-"""By ending: a heading after a mark, which is longer for a lower level."""
+"""By file ending: the pattern of a heading that follows a mark, such as "##"; a longer mark is a lower level."""
 _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
 _UNDERLINES = {".rst": "", **dict.fromkeys((".md", ".markdown", ".mdx"), "=-")}
 """By ending: the signs that underline headings, highest level first; "": each file has its own order."""
@@ -151,7 +151,7 @@ class _OpenTable:
     cells: int = 0
     """Number of cells of the row that is open."""
     has_digit: bool = False
-    """Whether the row that is open has a digit."""
+    """Whether a cell of the open row holds a digit."""
     second_row: int = 0
     """Index in `text` of the second row; 0: it was not read yet."""
     columns: int = 0
@@ -334,7 +334,7 @@ class HtmlText(HTMLParser):
         if table.columns > 1 and table.second_row < self._length:
             table.rows = max(table.rows, table.second_row)
         has_head = table.data_begun and table.rows > table.start
-        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # else an inner table is listed
+        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # only if no inner table is listed
             self._tables.append((table.start, table.rows, self._length))
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:

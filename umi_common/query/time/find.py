@@ -92,7 +92,7 @@ _ASKING = re.compile(
     r"|dijiste)\b|[我你们说了告诉什么]|\W)*",
     re.I,
 )
-"""Words around a period that name no matter of their own."""
+"""Words around a period that name no subject."""
 SCOPE_CHARS = 80
 """Characters before a period that are searched for a word such as "messages" or "said"."""
 
@@ -173,7 +173,8 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
 
 
 def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
-    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first); the other order where only that is a date."""
+    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first); the other order if only that order gives a valid
+    date."""
     for match in _NUMERIC.finditer(query):
         *numbers, digits = re.split(r"\D", match[0])
         first, second, year = *map(int, numbers), year_number(digits)
@@ -218,7 +219,8 @@ def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> 
 
 
 def time_order(query: str) -> TimeOrder | None:
-    """Which of several texts on one matter the query asks for; None: any, or both ("from the first to the latest")."""
+    """Whether the query asks for the latest or the first of several texts on one subject; None: any, or both ("from the
+    first to the latest")."""
     query = _OTHER_MEANING.sub(" ", query)
     latest, first = _LATEST.search(query), _FIRST.search(query)
     if latest and first:

@@ -1,11 +1,11 @@
 """Put candidates that hold excluded terms of the query behind those that hold only the terms that it asks for.
 
-Of "projects but not on AWS" both arms rank the projects on AWS first, which have most words of it. Among the best
-`CANDIDATES`, a passes b, which stands directly before it, if all of these are true:
+For "projects but not on AWS", both arms rank projects on AWS first, because these hold most of the query's words. Each
+of the best `CANDIDATES` moves before the first one that it passes; a passes b if all of these are true:
 
     lacks(a) contains lacks(b) and is larger
     held(a) contains held(b)
-    score(a) >= `SCORE` * score(b), or the query asks for everything but the excluded: "anything except tea"
+    score(a) >= `SCORE` * score(b), or the query asks for everything else: "anything except tea"
 
 lacks(i) is the set of the excluded terms that text i lacks. held(i) is the set of the terms that the query asks for and
 text i holds. Neither has function words. If a candidate itself states an exception with an excluded term ("open daily
@@ -31,7 +31,8 @@ STAGE = "excluded"
 CANDIDATES = 50
 """Best candidates whose texts are read; with 200 the results are the same."""
 SCORE = 0.4
-"""Smallest share of the other's score: below it a text is about another subject, and no better than an excluded one."""
+"""Smallest share of the other's score: a text with less is about another subject, so it must not pass even an excluded
+one."""
 CHARACTERS_MAX = 20_000
 """Number of characters at the beginning of a text that are read."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
@@ -46,7 +47,8 @@ def reorder_excluded(
     exclusion: Exclusion,
     terms_of: TermsOf,
 ) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows in the order of the top of this file; see `ReorderStage`.
+    """The ranking with its first `CANDIDATES` rows in the order that the module's docstring describes; see
+    `ReorderStage`.
 
     Args:
         exclusion: Of the query.

@@ -159,7 +159,8 @@ def _best(
 
 
 def _vectors_for_ranking(indexed: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
-    """The vectors of candidates of BM25, for the stages that compare chunks; None if Chroma fails or has failed."""
+    """The vectors of candidates of BM25, for the stages that compare chunks; None if Chroma fails now or failed earlier
+    in this search."""
     if any(loss.part == "chroma" for loss in trace.degraded):
         return None
     try:

@@ -257,7 +257,7 @@ class HybridStore(BaseStore):
 
         Args:
             k: Largest number of results, >= 1.
-            timeout: Seconds to wait for another thread to repair a failed index; larger values act like 0.15.
+            timeout: Seconds to wait for another thread that repairs a failed index; at most 0.15 are waited.
 
         Raises:
             InvalidLimit: If `k` is not a whole number of at least 1.

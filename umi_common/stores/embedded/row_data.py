@@ -174,13 +174,13 @@ class RowData:
         """The snapshot after a change. After an exception the data is inconsistent and must be made again."""
         dead = self.table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
         rows = self.table.append(change.heads)
-        self.table.remove(dead)  # last: an id that is replaced always has a row
+        self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
         if not len(self._vectors.view):
             self._vectors = VectorRows(change.vectors)  # the first: their dimension was not known before
         elif len(rows):
             self._vectors.extend(change.vectors)
         self._change_index(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
-        with self._reading:  # until published: a first reading in between would miss these rows
+        with self._reading:  # held until published; columns read in between would lack these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):

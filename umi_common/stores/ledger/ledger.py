@@ -73,7 +73,7 @@ Result = TypeVar("Result")
 ROWS_AT_ONCE = 1_000
 """Rows in memory at once while the texts of all are read."""
 VECTORS_AT_ONCE = 250
-"""Vectors decoded together; so few stay in the processor's cache until they are copied into the result."""
+"""Vectors decoded together; a batch of this size stays in the processor's cache until it is copied into the result."""
 READER_SECONDS = 1.0
 """Longest wait, of `compact` and `close`, for readers of an older state: a search takes milliseconds."""
 IDS_NAMED = 3

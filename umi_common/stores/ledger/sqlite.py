@@ -17,7 +17,7 @@ from umi_common.types import inode_of
 SQL_VARIABLES = 500
 """Largest number of "?" in one statement; below the limit of every SQLite."""
 BUSY_SECONDS = 10.0
-"""How long a statement waits for another process's short lock."""
+"""Seconds that a statement waits for another process's short lock."""
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Exceptions of sqlite3. UnicodeDecodeError: a damaged schema or text in a message that is not UTF-8."""
 DAMAGED = (
@@ -32,7 +32,8 @@ DAMAGED = (
     "foreign key mismatch",
     "disk i/o error",
 )
-"""Parts of SQLite's messages about a damaged file. Messages, because sqlite3 of Python 3.10 gives no error codes."""
+"""Parts of SQLite's messages about a damaged file. Messages are compared, because sqlite3 gives no error codes before
+Python 3.11."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
 """Parts of SQLite's messages about a write that the disk refused."""
 UNWRITABLE = ("readonly", "read-only")
