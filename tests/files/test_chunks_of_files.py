@@ -488,8 +488,7 @@ def test_what_a_file_says_of_its_times_counts_before_the_date_in_its_name(file):
     assert [chunk.event_time for chunk in chunks_of(file("chat 2026-11-20.txt", log))] == [None, None]
 
 
-def test_a_date_further_down_or_that_does_not_read_as_one_dates_nothing(file, caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_a_date_further_down_or_that_does_not_read_as_one_dates_nothing(file, caplog):
     lower, open_end = "# Log\n\n---\ndate: 2026-11-18\n---\n", "---\ndate: 2026-11-18\n"
     for text in (lower, open_end, "---\ncreated: {{date}}\n---\nText"):
         assert [chunk.event_time for chunk in chunks_of(file("a.md", text))] == [None]

@@ -348,8 +348,7 @@ def embedded(store):
     return int(store.vectors(store.ids()).any(axis=1).sum())
 
 
-def test_the_last_words_of_a_thread_outlive_an_embedder_that_is_down(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_the_last_words_of_a_thread_outlive_an_embedder_that_is_down(tmp_path, caplog):
     down = FaultyEmbedder(HashEmbedder())
     with HybridStore.open(tmp_path, embedder=down) as store:
         agent = create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)])

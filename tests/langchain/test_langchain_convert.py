@@ -284,8 +284,7 @@ def test_a_german_or_american_date_is_a_time_that_periods_find():
         assert one(timestamp=written).event_time == datetime(2026, 11, 18, tzinfo=timezone.utc)
 
 
-def test_a_date_that_may_be_may_or_june_is_said_once_and_not_dropped_in_silence(caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_a_date_that_may_be_may_or_june_is_said_once_and_not_dropped_in_silence(caplog):
     keys = PlaceKeys(time="written on")
     documents = [Document(page_content=f"text {i}", metadata={"written on": "05/06/2026"}) for i in range(3)]
     chunks = to_chunks(documents, keys)[1]
@@ -295,8 +294,7 @@ def test_a_date_that_may_be_may_or_june_is_said_once_and_not_dropped_in_silence(
     assert "metadata['written on'] is '05/06/2026'" in said.getMessage() and "ISO 8601" in said.getMessage()
 
 
-def test_the_place_in_a_recording_is_no_time_and_not_worth_a_warning(caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_the_place_in_a_recording_is_no_time_and_not_worth_a_warning(caplog):
     documents = [Document(page_content="text", metadata={"at": 83.5})]
     assert to_chunks(documents, PlaceKeys(time="at"))[1][0].event_time is None
     assert not caplog.records

@@ -35,24 +35,21 @@ def test_an_edited_file_answers_with_its_new_text(start):
     assert start([page("The fee is 5 euros.")]) == {"The fee is 5 euros.", "Pets are allowed."}
 
 
-def test_a_day_of_a_chat_that_replaces_the_day_before_is_told(start, monkeypatch, caplog):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_a_day_of_a_chat_that_replaces_the_day_before_is_told(start, caplog):
     start([page("The dog is called Rex.", "chat")])
     start([page("I moved to Oslo.", "chat")])
     assert "1 stored texts were removed" in caplog.text and "add_documents" in caplog.text
 
 
 @pytest.mark.parametrize("options", [{}, {"mirror": True}])
-def test_an_edit_of_one_page_of_several_is_not_told(start, monkeypatch, caplog, options):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_an_edit_of_one_page_of_several_is_not_told(start, caplog, options):
     start([page("Page 0."), page("Page 1.")])
     start([page("Page 0."), page("Page 1 is new.")], **options)
     start([page("All is new.")], mirror=True)
     assert not caplog.records
 
 
-def test_pages_that_are_found_by_another_title_than_before_are_not_told(start, monkeypatch, caplog):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_pages_that_are_found_by_another_title_than_before_are_not_told(start, caplog):
     for title in ("Rules", "Rules of 2024"):
         pages = [Document(page_content=f"Page {n}.", metadata={"source": "a.md", "title": title}) for n in range(2)]
         assert len(start(pages, search_text=["title"])) == 2

@@ -138,8 +138,7 @@ def test_sections_whose_nested_values_differ_are_not_joined():
     assert sorted(document.metadata["umi_ids"] for document in found) == [["0", "1"], ["2"]]
 
 
-def test_documents_that_cannot_be_joined_because_they_have_no_position_are_told(caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_documents_that_cannot_be_joined_because_they_have_no_position_are_told(caplog):
     parts = [Document(page_content=f"part {n}", metadata={"source": "a.md", "section": "S"}) for n in range(2)]
     with UmiVectorStore() as store:
         store.add_documents(parts)

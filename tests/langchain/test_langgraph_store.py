@@ -508,8 +508,7 @@ def test_reads_that_lengthen_a_life_never_undo_a_write():
         assert store.get(ANN, "m").value == {"n": 30}
 
 
-def test_a_user_without_memories_is_no_misspelt_filter(caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_a_user_without_memories_is_no_misspelt_filter(caplog):
     store = UmiStore(HybridStore.open())
     store.put(ANN, "food", {"text": "Ann likes pizza."})
     assert store.search(BOB, query="what does Bob like?") == [] and caplog.records == []

@@ -142,8 +142,7 @@ def test_an_image_without_text_is_refused_by_its_place():
         one(ImageNode(id_="m", image_path="a.png"))
 
 
-def test_a_german_date_is_a_time_and_one_that_may_be_two_days_is_said_once(caplog, monkeypatch):
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+def test_a_german_date_is_a_time_and_one_that_may_be_two_days_is_said_once(caplog):
     keys = PlaceKeys(time="date of letter")
     dates = ["18.11.2026", "05/06/2026", "06/05/2026"]
     nodes = [TextNode(text=f"letter {day}", metadata={"date of letter": day}) for day in dates]

@@ -224,11 +224,8 @@ def embedded(store):
     return int(store.vectors(store.ids()).any(axis=1).sum())
 
 
-async def test_what_left_the_chat_history_while_the_embedder_was_down_is_found_at_once_and_embedded_later(
-    monkeypatch, caplog
-):
+async def test_what_left_the_chat_history_while_the_embedder_was_down_is_found_at_once_and_embedded_later(caplog):
     """LlamaIndex's `Memory` has forgotten these messages, so the application cannot give them again."""
-    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
     refused = {"4711"}
     embedder = FaultyEmbedder(HashEmbedder(), lambda texts: any(word in text for word in refused for text in texts))
     with HybridStore.open(embedder=embedder) as store, DualRetriever(store) as umi:
