@@ -89,7 +89,9 @@ async def test_an_agent_searches_packs_and_explains_and_cannot_write(store):
             text, answer = await call(session, "search", **arguments)
             assert answer.is_error and says in text
         nothing, _ = await call(session, "context", query="key", filter={"user": "nobody"})
-        assert nothing.startswith("Nothing found")
+        assert nothing.startswith("Nothing found") and "Keys of the texts" in nothing and "'user'" in nothing
+        misspelt, _ = await call(session, "search", query="key", filter={"usr": "ann"})
+        assert "Keys of the texts" in misspelt
         # What another process writes is found.
         with HybridStore.open(store) as writer:
             writer.add([Chunk("n", "The parcel is at the post office in Vine Street.")])

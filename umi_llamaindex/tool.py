@@ -18,8 +18,8 @@ from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
 from umi_common.frameworks.records import (
-    NOTHING_FOUND,
     TOOL_DESCRIPTION,
+    nothing_found,
     refuse_other_retriever,
     tool_schema,
     tool_window,
@@ -79,7 +79,12 @@ class UmiTool(AsyncBaseTool):
 
     def _output(self, asked: dict[str, Any], query: UmiQuery, result: SearchResult) -> ToolOutput:
         nodes: list[NodeWithScore] = self._retriever._nodes_with_events(result)
-        text, lost = self._write(result, self._retriever._options(query)) if nodes else (NOTHING_FOUND, ())
+        if nodes:
+            text, lost = self._write(result, self._retriever._options(query))
+        else:
+            own = self._retriever._options(UmiQuery(query.query_str))
+            store = self._retriever.umi.store
+            text, lost = nothing_found(store, query.filters, own["where"], own["time_range"]), ()
         content = with_losses(text, (*result.degraded, *lost))
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 
@@ -99,7 +104,8 @@ def create_umi_tool(
 ) -> UmiTool:
     """A tool whose arguments are query, limit, filter, and start and end of a time range.
 
-    Filter and time range apply in addition to the retriever's own. If a part of the search failed, a line after the
+    Filter and time range apply in addition to the retriever's own. A model whose filter finds nothing is told which
+    metadata keys there are. If a part of the search failed, a line after the
     context says so; it is not counted in the budget. Index nodes are shown with their own text; LlamaIndex's
     `RetrieverTool` follows them to their objects.
 

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BeforeValidator, Field
 
+from umi_common import __version__
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened_retriever, where_of
 from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
 from umi_common.filters.tree import comparisons, shown
-from umi_common.frameworks.records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_time, tool_window
+from umi_common.frameworks.records import (
+    TOOL_DESCRIPTION,
+    nothing_found,
+    to_chunk,
+    to_metadata,
+    tool_time,
+    tool_window,
+)
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult
@@ -96,7 +104,9 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
         query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> dict[str, Any]:
         with _errors_for_the_model():
-            return _hits(await umi.asearch(query, **search_arguments(limit, filter, start, end)))
+            result = await umi.asearch(query, **search_arguments(limit, filter, start, end))
+            note = "" if result.hits else nothing_found(umi.store, filter, scope.where, None)
+            return {"hits": _hits(result), "note": with_losses(note, result.degraded)}
 
     async def context(
         query: Query, tokens: Tokens = None, filter: Conditions = None, start: Start = None, end: End = None
@@ -104,7 +114,8 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
         with _errors_for_the_model():
             budget = TOKENS if tokens is None else tokens
             packed = await umi.aget_context(query, budget=budget, **search_arguments(HITS_MAX, filter, start, end))
-            return with_losses(packed.text or NOTHING_FOUND, packed.degraded)
+            text = packed.text or nothing_found(umi.store, filter, scope.where, None)
+            return with_losses(text, packed.degraded)
 
     async def explain(
         query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
@@ -119,7 +130,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     ]
     if writable:
         tools.append(_tool(_adding(umi, scope), "Store a text, so that later searches find it; returns its id."))
-    return MCPServer("umi", instructions=TOOL_DESCRIPTION, tools=tools)
+    return MCPServer("umi", version=__version__, instructions=TOOL_DESCRIPTION, tools=tools)
 
 
 def _tool(function: Any, description: str) -> Tool:
@@ -170,11 +181,9 @@ def _values_of(where: Filter | None) -> dict[str, Any]:
     return {where.key: where.value} if isinstance(where, Comparison) and where.operator == "$eq" else {}
 
 
-def _hits(result: SearchResult) -> dict[str, Any]:
-    """The answer of the tool `search`: id, text, relevance and metadata of each hit, and a note if nothing was found
-    or a part of the search failed.
-    """
-    hits = [
+def _hits(result: SearchResult) -> list[dict[str, Any]]:
+    """Id, text, relevance and metadata of each hit, for the tool `search`."""
+    return [
         {
             "id": hit.chunk.id,
             "text": hit.chunk.text,
@@ -183,7 +192,6 @@ def _hits(result: SearchResult) -> dict[str, Any]:
         }
         for hit in result
     ]
-    return {"hits": hits, "note": with_losses("" if hits else NOTHING_FOUND, result.degraded)}
 
 
 @contextmanager

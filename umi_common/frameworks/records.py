@@ -449,9 +449,7 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
     return create_model("UmiSearch", __base__=_ToolArguments, **fields)
 
 
-def nothing_found(
-    store: Store, asked: Mapping[str, Any] | None, within: Filter | None, window: TimeRange | None
-) -> str:
+def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
     """What a tool tells a model whose search found nothing. If the model gave a filter, it is told which metadata keys
     the texts have, each with an example: it may have guessed a key, or compared a number with a string.
 
