@@ -120,28 +120,15 @@ def pool(
             found[0, row] = rank
         return found
 
-    row = np.array([lexical], dtype=np.float64)
-    zeros = np.zeros((1, n))
-    return Pool(
-        ids=tuple(f"{number:04}" for number in range(n)),
-        lexical=row,
+    return Pool.of(
+        [f"{number:04}" for number in range(n)],
+        lexical=np.array([lexical], dtype=np.float64),
         dense=np.array([dense], dtype=np.float64),
         lexical_rank=ranks(lexical, 0.0),
         dense_rank=ranks(dense, -1.0),
         lexical_bound=np.array([bound]),
         coverage=np.array([coverage]),
-        source_lexical=zeros,
-        source_bound=np.zeros(1),
-        other_language=np.zeros((1, n), dtype=np.bool_),
-        source=np.full(n, -1),
-        position=np.full(n, -1),
         length=np.full(n, 10),
-        age_hours=np.full(n, np.nan),
-        vectors=np.zeros((n, 2), dtype=np.float32),
-        version=np.zeros(n, dtype=np.int64),
-        named=np.zeros(n),
-        mentioning=np.zeros(n),
-        query_vectors=np.zeros((1, 2), dtype=np.float32),
         mode=mode,
         facts={"chunks": chunks},
     )

@@ -12,8 +12,9 @@ from umi_common.ranking.rare_terms import LEAD, with_rare_terms
 SCORE = st.floats(0, 1)
 
 
-def raised(scores, lexical, rare):
-    return with_rare_terms(np.array(scores), np.array(lexical), np.array(rare)).tolist()
+def raised(scores, lexical, rare, other_language=False):
+    foreign = np.broadcast_to(np.array(other_language), len(scores))
+    return with_rare_terms(np.array(scores), np.array(lexical), np.array(rare), foreign).tolist()
 
 
 def test_it_passes_the_candidate_that_has_a_much_smaller_bm25_and_no_other():
@@ -27,6 +28,10 @@ def test_of_two_that_pass_the_same_candidate_the_larger_bm25_leads():
 
 def test_without_half_of_the_best_bm25_it_passes_nothing():
     assert raised([1.0, 0.5, 0.2], [0.0, 2.0, 1.0], [False, False, True]) == [1.0, 0.5, 0.2]
+
+
+def test_it_passes_none_in_another_language_whose_bm25_says_little():
+    assert raised([1.0, 0.5], [0.0, 2.0], [False, True], [True, False]) == [1.0, 0.5]
 
 
 def test_nothing_changes_without_a_lexical_arm():

@@ -226,7 +226,8 @@ def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tup
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
         variation_weights=weights_of_variations(pool, config.variation_weight),
     )
-    return by_best(with_rare_terms(scores, pool.lexical[0], pool.rare[0])), shares
+    scores = with_rare_terms(scores, pool.lexical[0], pool.rare[0], pool.other_language[0])
+    return by_best(scores), shares
 
 
 def _by_convex(pool: Pool, config: FusionConfig) -> Floats:

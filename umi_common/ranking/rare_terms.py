@@ -3,6 +3,8 @@
     score(i) = max(score(i), max score(j) over all j with bm25(j) < `PASSED` * bm25(i))
                if i holds a rare term of the query (`pool.RARE`), and bm25(i) >= `LEADING` * max bm25
 
+where j is not in another language than the query: its BM25 says little.
+
 The row of a table that holds the value sought ("which service uses port 518?") shares fewer words with the query than a
 row that holds the names of its columns ("TCP port service multiplexer"), and vectors place numbers, codes and other
 rare strings by chance. Measured in docs/decisions.md.
@@ -23,16 +25,17 @@ LEAD = 0.05
 the proportion of their BM25. Without a lead, the next stages would raise texts that resemble those passed."""
 
 
-def with_rare_terms(scores: Floats, lexical: Floats, rare: Bools) -> Floats:
+def with_rare_terms(scores: Floats, lexical: Floats, rare: Bools, other_language: Bools) -> Floats:
     """(n,) scores by the formula at the top of this file; the largest may grow by the share `LEAD`.
 
     Args:
         scores: (n,) fused, >= 0.
         lexical: (n,) BM25 for the query.
         rare: (n,) whether a candidate holds a rare term of the query.
+        other_language: (n,) whether a candidate is in another language than the query.
     """
     raised, best = np.array(scores), lexical.max(initial=0.0)
     for row in np.flatnonzero(rare & (lexical > 0) & (lexical >= LEADING * best)).tolist():
-        passed = scores[lexical < PASSED * lexical[row]].max(initial=0.0)
+        passed = scores[(lexical < PASSED * lexical[row]) & ~other_language].max(initial=0.0)
         raised[row] = max(scores[row], passed * (1.0 + LEAD * lexical[row] / best))
     return raised

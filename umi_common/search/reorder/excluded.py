@@ -1,7 +1,7 @@
 """Put candidates that hold excluded terms of the query behind those that hold only the terms that it asks for.
 
-For "projects but not on AWS", both arms rank projects on AWS first, because these hold most of the query's words. Each
-of the best `CANDIDATES` moves before the first one that it passes; a passes b if all of these are true:
+For "projects but not on AWS", both arms rank projects on AWS first, because these hold most of the query's words. Among
+the best `CANDIDATES`, a passes b, which stands directly before it, if all of these are true:
 
     lacks(a) contains lacks(b) and is larger
     held(a) contains held(b)

@@ -11,14 +11,17 @@ from umi_common.search.rank import RankedPool
 
 
 def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[int]:
-    """The indices 0 to count - 1 in their new order: each in turn moves before the first one that it passes.
+    """The indices 0 to count - 1 in their new order: each in turn moves forward, up to the first that it does not pass.
 
     Args:
-        passes: Whether the candidate of the first index passes that of the second, which stands before it.
+        passes: Whether the candidate of the first index passes that of the second, which stands directly before it.
     """
     order: list[int] = []
     for new in range(count):
-        order.insert(next((at for at, other in enumerate(order) if passes(new, other)), len(order)), new)
+        at = len(order)
+        while at and passes(new, order[at - 1]):
+            at -= 1
+        order.insert(at, new)
     return order
 
 
