@@ -18,16 +18,16 @@ def raised(scores, lexical, rare, other_language=False):
 
 
 def test_it_passes_the_candidate_that_has_a_much_smaller_bm25_and_no_other():
-    scores, lexical = [1.0, 0.95, 0.4], [1.7, 1.9, 2.0]  # 1.7 < 0.9 * 2.0 < 1.9
+    scores, lexical = [1.0, 0.95, 0.4], [1.5, 1.9, 2.0]  # 1.5 < 0.8 * 2.0 < 1.9
     assert raised(scores, lexical, [False, False, True]) == approx([1.0, 0.95, 1.0 + LEAD])
 
 
 def test_of_two_that_pass_the_same_candidate_the_larger_bm25_leads():
-    assert raised([1.0, 0.2, 0.3], [0.0, 2.0, 1.5], [False, True, True]) == approx([1.0, 1.0 + LEAD, 1.0 + 0.75 * LEAD])
+    assert raised([1.0, 0.2, 0.3], [0.0, 2.0, 1.9], [False, True, True]) == approx([1.0, 1.0 + LEAD, 1.0 + 0.95 * LEAD])
 
 
-def test_without_half_of_the_best_bm25_it_passes_nothing():
-    assert raised([1.0, 0.5, 0.2], [0.0, 2.0, 1.0], [False, False, True]) == [1.0, 0.5, 0.2]
+def test_without_nearly_the_best_bm25_it_passes_nothing():
+    assert raised([1.0, 0.5, 0.2], [0.0, 2.0, 1.7], [False, False, True]) == [1.0, 0.5, 0.2]
 
 
 def test_it_passes_none_in_another_language_whose_bm25_says_little():
