@@ -18,7 +18,7 @@ from umi_common.pool import Bools, Floats
 
 PASSED = 0.8
 """Candidates with a smaller share of the BM25 are passed."""
-LEADING = 0.9
+LEADING = 0.8
 """Smallest share of the best BM25 of a candidate that passes others."""
 LEAD = 0.05
 """How far the candidate with the best BM25 is ahead of those that it passes, as a share of their score; others less, in
