@@ -180,7 +180,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         """Store chunks, without vectors while the embedder fails; once it works, embed those stored so before.
 
         Raises:
-            EmbedderError, StoreError: If they are not stored.
+            EmbedderError, StoreError: If they are not stored, or those stored before are not embedded.
         """
         store = self.umi.store
         if self._failure is not None and now - self._failure[1] < PAUSE:
@@ -194,7 +194,11 @@ class UmiMemoryMiddleware(AgentMiddleware):
             return
         if self._unembedded:
             self._unembedded = False  # before the search: another call may store some meanwhile
-            embed_unembedded(store)
+            try:
+                embed_unembedded(store)
+            except UmiError:
+                self._unembedded = True  # the next message tries again
+                raise
 
 
 def _query_and_history(messages: Sequence[AnyMessage]) -> tuple[str, tuple[str, ...]]:

@@ -364,6 +364,19 @@ def test_the_last_words_of_a_thread_outlive_an_embedder_that_is_down(tmp_path, c
         assert not any("unembedded" in chunk.metadata for chunk in store.get(store.ids()))
 
 
+def test_words_that_the_embedder_refuses_once_more_are_embedded_when_it_takes_them():
+    refused = {"4711"}
+    embedder = FaultyEmbedder(HashEmbedder(), lambda texts: any(word in text for word in refused for text in texts))
+    with HybridStore.open(embedder=embedder) as store:
+        say(create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)]), "ann", "t", "It is 4711.")
+        later = create_agent(model_saying("Hello.", "Bye."), middleware=[UmiMemoryMiddleware(store)])
+        say(later, "bob", "u", "Hello.")
+        assert embedded(store) < len(store)
+        refused.clear()
+        say(later, "bob", "u", "Bye.")
+        assert embedded(store) == len(store)
+
+
 class Service(Embeddings):
     """Letters as dimensions; a text must be embedded to find out how many."""
 
