@@ -246,9 +246,32 @@ def test_sixty_four_callers_share_a_rate_limit_and_every_query_gets_its_vector(r
     assert clock.monotonic() < 320 / 20 * 1.25, "the rate that the service bears is used"
 
 
+def test_a_service_that_takes_two_seconds_to_refuse_a_call_is_still_used_at_the_rate_it_bears():
+    class SlowToRefuse(RemoteModel):
+        async def aembed_documents(self, texts):
+            try:
+                return await super().aembed_documents(texts)
+            except RateLimited:
+                await asyncio.sleep(2.0)
+                raise
+
+    clock = VirtualClock()
+    model = SlowToRefuse(seconds=0.02, calls_per_second=50, clock=clock.monotonic)
+    asked = QueryEmbedder(as_embedder(model), clock=clock.monotonic)
+
+    async def everybody():
+        return await asyncio.gather(*(asked.aembed_each([f"question {n}"], 8.0, 0) for n in range(200)))
+
+    vectors = clock.run(everybody())
+    assert model.refused > 0
+    assert sum(isinstance(vector, np.ndarray) for (vector,) in vectors) == 200
+    assert clock.monotonic() < 8.0
+
+
 def test_sixty_four_threads_under_a_rate_limit_lose_no_vector():
     model = RemoteModel(seconds=0.02, calls_per_second=50, failures=0.01, seed=3)
-    with store_of(model) as store, DualRetriever(store) as umi:
+    patient = UmiConfig(recall={"embedder_timeout_seconds": 20.0})  # the machine may stall; 192 calls take 4 seconds
+    with store_of(model) as store, DualRetriever(store, config=patient) as umi:
         modes = []
 
         def caller(number):

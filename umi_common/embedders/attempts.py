@@ -83,6 +83,7 @@ def attempts(
         if isinstance(admission, CallFailure):
             raise state.last or admission.error
         state.calling = True
+        admitted = clock()
         try:
             (outcome,) = yield (call(deadline - clock()),)
         finally:
@@ -100,7 +101,7 @@ def attempts(
         if on_retry is not None:
             on_retry(outcome.error, clock() - arrival + seconds)
         if is_rate_limit(outcome.error):
-            queue.refused(seconds)
+            queue.refused(admitted, seconds)
         if seconds:
             yield (_pause(seconds),)
 

@@ -18,6 +18,8 @@ from umi_common.runtime.guards import DeadlineExceeded
 
 WINDOW_SECONDS = 1.0
 """Seconds over which the admitted and the refused calls are counted."""
+KEPT_SECONDS = 10.0
+"""Seconds for which the times of calls are kept; a refusal may take so long to arrive."""
 USED_SHARE = 0.95
 """Share of the rate estimated at a refusal at which further calls are admitted."""
 FASTER = 0.998
@@ -31,8 +33,9 @@ class CallQueue:
     """Admits calls of one service; the call that has waited longest is admitted first.
 
     At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
-    rate that it accepts is estimated as the calls of the last second less the refused ones, at least one. Further calls
-    are admitted 1 / (0.95 rate) seconds apart. Each success shortens that interval by 0.2 percent.
+    rate that it accepts is estimated as the calls admitted in the second up to that call less the refused ones among
+    them, at least one. Further calls are admitted 1 / (0.95 rate) seconds apart. Each success shortens that interval by
+    0.2 percent.
 
     Args:
         concurrency: Calls at a time, >= 1.
@@ -101,19 +104,20 @@ class CallQueue:
             if self._interval < SHORTEST_SECONDS:
                 self._interval = 0.0
 
-    def refused(self, seconds: float) -> None:
+    def refused(self, admitted: float, seconds: float) -> None:
         """Record that the service refused a call because there are too many.
 
         Args:
+            admitted: When the refused call was admitted, on the clock.
             seconds: Pause that the service asked for; 0: none. No call is admitted during it, unless calls succeeded
                 since the last refusal: then the rate is already close to the accepted one.
         """
         with self._lock:
             now = self._clock()
             _drop_old(self._refused, now)
-            self._refused.append(now)
-            _drop_old(self._admitted, now)
-            rate = max(1, len(self._admitted) - len(self._refused)) / WINDOW_SECONDS
+            self._refused.append(admitted)
+            accepted = _calls_until(admitted, self._admitted) - _calls_until(admitted, self._refused)
+            rate = max(1, accepted) / WINDOW_SECONDS
             self._interval = 1.0 / (USED_SHARE * rate)
             self._next = max(self._next, now + (self._interval if self._succeeded else max(seconds, self._interval)))
             self._succeeded = False
@@ -161,6 +165,11 @@ class CallQueue:
 
 
 def _drop_old(times: deque[float], now: float) -> None:
-    """Remove the times before the last WINDOW_SECONDS."""
-    while times and times[0] < now - WINDOW_SECONDS:
+    """Remove the times before the last KEPT_SECONDS."""
+    while times and times[0] < now - KEPT_SECONDS:
         times.popleft()
+
+
+def _calls_until(end: float, times: deque[float]) -> int:
+    """The number of times in the WINDOW_SECONDS up to `end`."""
+    return sum(end - WINDOW_SECONDS <= each <= end for each in times)
