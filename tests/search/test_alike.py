@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.search.reorder.alike import CHARACTERS_MAX, STAGE, fuller_first, words_of
+from umi_common.search.reorder.alike import CHARACTERS_MAX, STAGE, Words, fuller_first
 from umi_common.search.reorder.words import words_in
 
 PLACES = ("Bistro Anker", "Golden Wok", "Pizzeria Rosa", "School kitchen Elm Street")
@@ -153,7 +153,7 @@ def test_the_section_of_a_contract_is_found_by_its_number():
 
 
 def order_of(texts, query, scores=None):
-    return fuller_first([words_of(text, words_in(query)) for text in texts], scores or [1.0] * len(texts))
+    return fuller_first([Words(text, words_in(query)) for text in texts], scores or [1.0] * len(texts))
 
 
 def test_a_text_passes_those_before_it_that_hold_less():
@@ -225,8 +225,8 @@ def test_every_text_stays_and_equal_texts_keep_their_order(texts, query):
 
 def test_words_of_two_fields_are_no_neighbours():
     query = words_in("the form of Mr Miller")
-    assert words_of("the form of Ann Miller", query).neighbours == 3
-    assert words_of("FORM Surname: Cole Town: Leeds Date of birth: 3.5.1970 Doctor: Dr Miller", query).neighbours == 0
+    assert Words("the form of Ann Miller", query).neighbours == 3
+    assert Words("FORM Surname: Cole Town: Leeds Date of birth: 3.5.1970 Doctor: Dr Miller", query).neighbours == 0
 
 
 @pytest.mark.parametrize("name", ["vim", "llvm", "pkgconf", "postgresql-common"])

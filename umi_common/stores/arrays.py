@@ -1,14 +1,25 @@
-"""Two tools for numpy arrays: distinct values, and an array that grows at its end while other threads read it."""
+"""Tools for numpy arrays: distinct values, the best of many scores, and an array that grows while it is read."""
 
 from __future__ import annotations
 
+import heapq
+import math
 import mmap
-from typing import BinaryIO, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from umi_common.pool import Floats, Ints
+
+Numbers = npt.NDArray[np.floating[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)
+IdOf = Callable[[int], str]
+STRIPES = 16
+"""Scores whose largest stands for all of them where a score near the k-th is looked for."""
+SORTED_AT_ONCE = 8
+"""Multiple of k: up to so many rows are all sorted; of more rows, only those that reach the k-th score."""
 ROWS_FIRST = 256
 """Capacity of a new array; doubled when full."""
 
@@ -24,6 +35,54 @@ def beginnings(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
     new = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return new
+
+
+def kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
+    """The k-th largest; `fewer` if there are fewer than k."""
+    if len(scores) < k:
+        return fewer
+    parted, index = scores.copy(), len(scores) - k
+    parted.partition(index)
+    return float(parted[index])
+
+
+def at_most_kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
+    """At most the k-th largest, and mostly little less: of many scores it is found in a tenth of the time of `kth`."""
+    if len(scores) < k * STRIPES:
+        return kth(scores, k, fewer)
+    return kth(scores[: len(scores) // STRIPES * STRIPES].reshape(STRIPES, -1).max(axis=0), k)
+
+
+def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float = -math.inf) -> tuple[Ints, Floats]:
+    """The best k of distinct rows with scores above `above`, best first, ties by the smaller id; and their scores."""
+    if len(rows) > SORTED_AT_ONCE * k:
+        keep = (scores >= kth(scores, k)).nonzero()[0]
+        rows, scores = rows.take(keep), scores.take(keep)
+    order = (-scores).argsort()
+    falling = scores.take(order)
+    if len(falling) and falling[-1] <= above:
+        falling = falling[: np.count_nonzero(falling > above)]
+    equal = falling[1:] == falling[:-1]
+    if not np.count_nonzero(equal[:k]):  # `any` takes three times as long
+        return rows.take(order[: min(k, len(falling))]), falling[:k]
+    reach = int(np.count_nonzero(falling >= falling[min(k, len(falling)) - 1]))
+    ranked = rows.take(order[:reach])
+    if reach > 2 * k:
+        first = np.count_nonzero(falling > falling[k - 1])
+        ranked[first:k] = heapq.nsmallest(k - first, ranked[first:].tolist(), key=id_of)
+        reach = k
+    _order_ties(ranked[:reach], falling[:reach], equal[: reach - 1], id_of)
+    return ranked[:k], falling[:k]
+
+
+def _order_ties(ranked: Ints, falling: Floats, equal: npt.NDArray[np.bool_], id_of: IdOf) -> None:
+    """Put rows ranked by falling scores in the order of their ids where a score equals the next."""
+    tied = np.zeros(len(ranked), np.bool_)
+    tied[1:] = equal
+    tied[:-1] |= equal
+    rows = ranked[tied].tolist()
+    by_score_and_id = sorted(zip((-falling[tied]).tolist(), map(id_of, rows), rows, strict=True))
+    ranked[tied] = [row for _, _, row in by_score_and_id]
 
 
 class Growing(Generic[Scalar]):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 from itertools import product
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import MONTH, MONTH_START, MONTHS, month_number, year_number
+from umi_common.times import MONTHS as MONTHS_BY_NAME
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
@@ -24,6 +26,8 @@ LONGEST_DAY, LONGEST_MONTH = timedelta(hours=25), timedelta(days=31, hours=1)
 """One hour longer for clocks that go back. In a period longer than a month, dates without a year do not count."""
 SHORTEST_YEAR = timedelta(days=364)
 """Shortest period that a range of years states; a year less a day, for clocks that change."""
+MANY_YEARS = timedelta(days=3_660)
+"""Most texts with a date hold digits of one of so many years."""
 _YEAR = r"(?:18|19|20)\d\d"
 _DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
@@ -76,6 +80,9 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         now: Gives the time zone in which a stated day begins.
         any_year: Whether a date with a year is read as if it had none.
     """
+    parts, beginning = () if any_year else _parts_of_dates(period, now.tzinfo), text[:CHARACTERS_READ].lower()
+    if parts and not any(part in beginning for part in parts):
+        return False
     if _MAY_STATE.search(text, 0, CHARACTERS_READ) is None:
         return False
     if any(_around(match, period) for match in _YEARS.finditer(text, 0, CHARACTERS_READ)):
@@ -88,6 +95,25 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         for match in different.values()
         for stated in _periods(match, now, yearless, any_year=any_year)
     )
+
+
+@lru_cache(maxsize=8)
+def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
+    """Parts of dates in lower case; a text that states a date in the period holds one of them. () if any date may do.
+
+    They are the last two digits of each year; in a period of at most a month, the beginnings of the month's names; and
+    for a year or longer, the first two digits of the years of a range that holds it.
+    """
+    if period.start is None or period.end is None or period.end - period.start > MANY_YEARS:
+        return ()
+    try:
+        first, last = period.start.astimezone(zone), (period.end - timedelta(microseconds=1)).astimezone(zone)
+    except OverflowError:  # in the year 1 or 9999
+        return ()
+    months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _years_without_one(period) else ()
+    names = [name for name, number in MONTHS_BY_NAME.items() if number in {(month - 1) % 12 + 1 for month in months}]
+    centuries = ("18", "19", "20") if period.end - period.start >= SHORTEST_YEAR else ()
+    return (*(f"{year % 100:02}" for year in range(first.year, last.year + 1)), *names, *centuries)
 
 
 def _around(years: re.Match[str], period: TimeRange) -> bool:

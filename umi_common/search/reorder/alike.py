@@ -33,8 +33,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from umi_common.pool import Bools, Pool
 from umi_common.search.rank import RankedPool
@@ -64,19 +65,63 @@ JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 (CoSQA with MiniLM -.005)."""
 
 
-class Words(NamedTuple):
-    """The words of one text, and those that the query asks for; the formulas are at the top of this file."""
+class Words:
+    """The words of one text, and those that the query asks for, by the formulas at the top of this file.
 
-    all: frozenset[str]
-    pairs: frozenset[tuple[str, str]]
-    held: frozenset[str]
-    apart: frozenset[str]
-    asked: Sequence[str]
-    """Sorted."""
-    neighbours: int
-    """Number of pairs."""
-    start: int
-    """Number of words."""
+    Most texts differ in `held`; the rest is computed when a comparison first needs it.
+
+    Args:
+        text: Has no words if it is longer than `CHARACTERS_MAX`.
+        query: Its words in order.
+        joined: `joined_in` of the query, without function words and numbers.
+        of_period: Whether the text is of the period that the query names.
+    """
+
+    def __init__(
+        self, text: str, query: Sequence[str], joined: frozenset[str] = frozenset(), *, of_period: bool = False
+    ) -> None:
+        self._text, self._query, self._joined = text, query, joined
+        self._words = words_in(text) if len(text) <= CHARACTERS_MAX else []
+        self.all = frozenset(self._words)
+        self._common = common = self.all.intersection(query)
+        self._content = (common - all_function_words()) | (common & NEGATIONS)
+        self.held = self._content | {PERIOD} if of_period else self._content
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """See the top of this file."""
+        function_words = all_function_words()
+        return frozenset(
+            (one, other)
+            for one, other in pairwise(self._words)
+            if one not in function_words or other not in function_words
+        )
+
+    @cached_property
+    def apart(self) -> frozenset[str]:
+        """See the top of this file; none of a text without words."""
+        return self._joined & joined_in(self._text) if self._words else frozenset()
+
+    @cached_property
+    def start(self) -> int:
+        """Number of words."""
+        return 1 + max(map(self._words.index, self._content), default=0)
+
+    @cached_property
+    def asked(self) -> list[str]:
+        """Sorted."""
+        return sorted(word for _, word in self._places)
+
+    @cached_property
+    def neighbours(self) -> int:
+        """Number of pairs."""
+        near = {(one, other) for (at, one), (then, other) in pairwise(self._places) if then - at <= REACH}
+        return len(near.intersection(pairwise(word for word in self._query if word in self._common)))
+
+    @cached_property
+    def _places(self) -> list[tuple[int, str]]:
+        """The query's words in the text, each with its index among the words of the text."""
+        return [(at, word) for at, word in enumerate(self._words) if word in self._common]
 
 
 def reorder_alike(
@@ -97,10 +142,11 @@ def reorder_alike(
     query = query[:CHARACTERS_MAX]
     query_words = words_in(query)
     joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
-    texts = [words_of(chunks[id].indexed_text, query_words, joined) for id in pool.ids_at(rows)]
-    if of_period is not None:
-        inside = of_period[rows].tolist()
-        texts = [own._replace(held=own.held | {PERIOD}) if at else own for own, at in zip(texts, inside, strict=True)]
+    inside = [False] * len(rows) if of_period is None else of_period[rows].tolist()
+    texts = [
+        Words(chunks[id].indexed_text, query_words, joined, of_period=at)
+        for id, at in zip(pool.ids_at(rows), inside, strict=True)
+    ]
     with trace.stage(STAGE):
         return in_order(ranked, fuller_first(texts, ranked.scores[rows].tolist()), STAGE)
 
@@ -108,26 +154,6 @@ def reorder_alike(
 def joined_in(text: str) -> frozenset[str]:
     """The words of a text in lower case, each with what is joined to it."""
     return frozenset(JOINED.findall(text.lower()))
-
-
-def words_of(text: str, query: Sequence[str], joined: frozenset[str] = frozenset()) -> Words:
-    """The words of a text for a query; none of a text that is longer than `CHARACTERS_MAX`.
-
-    Args:
-        query: Its words in order.
-        joined: `joined_in` of the query, without function words and numbers.
-    """
-    words = words_in(text) if len(text) <= CHARACTERS_MAX else []
-    every, function_words = frozenset(words), all_function_words()
-    pairs = frozenset(pair for pair in pairwise(words) if not function_words.issuperset(pair))
-    common = every.intersection(query)
-    asked = [(at, word) for at, word in enumerate(words) if word in common]
-    near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
-    neighbours = near.intersection(pairwise(word for word in query if word in common))
-    held = (common - function_words) | (common & NEGATIONS)
-    start = max((words.index(word) for word in held), default=0)
-    apart = joined & joined_in(text) if words else frozenset[str]()
-    return Words(every, pairs, held, apart, sorted(word for _, word in asked), len(neighbours), start + 1)
 
 
 def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
@@ -145,13 +171,13 @@ def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
 
 def _is_fuller(new: Words, other: Words) -> bool:
     """Whether a text comes before another one, by the conditions at the top of this file except that of the scores."""
-    more = new.held > other.held
-    better_order = new.neighbours > other.neighbours and new.asked == other.asked
-    apart = new.apart > other.apart
-    earlier = new.neighbours >= other.neighbours and other.start >= max(2 * new.start, BEGINNING)
-    if not (more or (new.held == other.held and (apart or better_order or earlier))):
-        return False
-    return _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
+    if new.held != other.held:
+        fuller = new.held > other.held
+    else:
+        better_order = new.neighbours > other.neighbours and new.asked == other.asked
+        earlier = other.start >= max(2 * new.start, BEGINNING) and new.neighbours >= other.neighbours
+        fuller = better_order or earlier or new.apart > other.apart
+    return fuller and _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
 
 
 def _common(one: frozenset[Any], other: frozenset[Any]) -> float:

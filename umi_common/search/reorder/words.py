@@ -15,12 +15,15 @@ PARTS_MAX = 16
 """Of a query the first so many numbers, single letters, phrases and codes each are sought; the time grows with them."""
 DIGITS = re.compile(r"\d+")
 WHOLE_WORD = re.compile(r"[^\W_]+")
+ASCII_WORDS = "".join(sign.lower() if sign.isalnum() else " " for sign in map(chr, range(128)))
+"""For `str.translate`: each letter and digit of ASCII in lower case, a space for each other sign."""
 
 
 def words_in(text: str) -> list[str]:
     """The words of a text in order, in lower case, Latin ones without accents."""
-    words = WHOLE_WORD.findall(normalize("NFC", text).lower())
-    return words if text.isascii() else list(map(without_accents, words))
+    if text.isascii():  # most texts are, and this takes a quarter of the time
+        return text.translate(ASCII_WORDS).split()
+    return list(map(without_accents, WHOLE_WORD.findall(normalize("NFC", text).lower())))
 
 
 def spaced(words: Sequence[str]) -> str:

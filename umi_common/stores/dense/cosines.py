@@ -14,6 +14,7 @@ import numpy as np
 import simsimd
 
 from umi_common.pool import Floats, Ints, Vectors, weighted
+from umi_common.stores.arrays import at_most_kth, best_rows, kth
 from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
 from umi_common.stores.rows.rows import Mask
 
@@ -147,18 +148,14 @@ class _Selection:
         ranked = weighted(scores, self.weights)
         if self.allowed is not None:
             ranked = np.where(self.allowed, ranked, EXCLUDED)
-        if bound is None:
-            return np.flatnonzero(ranked >= self._kth(ranked))
         # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection.
-        rows = np.flatnonzero(ranked >= max(self._kth(ranked) - 2 * bound.largest, LOWEST_ALLOWED))
+        error = 0.0 if bound is None else 2 * bound.largest
+        least = at_most_kth(ranked, self.k, LOWEST_ALLOWED) - error
+        rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
+        if bound is None:
+            return rows
         left, errors = ranked[rows], bound.at(rows)
-        return rows[left + errors >= self._kth(left - errors)]
-
-    def _kth(self, scores: Floats | Vectors) -> float:
-        """The k-th largest score of an allowed row; LOWEST_ALLOWED if there are fewer."""
-        if len(scores) <= self.k:
-            return LOWEST_ALLOWED
-        return max(float(np.partition(scores, len(scores) - self.k)[len(scores) - self.k]), LOWEST_ALLOWED)
+        return rows[left + errors >= kth(left - errors, self.k, LOWEST_ALLOWED)]
 
     def near_the_best(self, queries: Vectors, scan: Scan) -> list[tuple[Ints, Floats]]:
         """For each query the rows that may be among the best k, and their cosines."""
@@ -171,11 +168,5 @@ class _Selection:
 
     def ranked(self, rows: Ints, scores: Floats, all_cosines: Vectors | None) -> DenseHits:
         """The best k of `rows` by their decayed cosines; ties to the smaller id."""
-        ranking_scores = weighted(scores, None if self.weights is None else self.weights[rows])
-        order = np.argsort(-ranking_scores)
-        falling = ranking_scores[order[: self.k + 1]]
-        if (falling[1:] == falling[:-1]).any():
-            near = np.flatnonzero(ranking_scores >= falling[: self.k][-1]).tolist()
-            order = np.array(sorted(near, key=lambda index: (-ranking_scores[index], self.ids[int(rows[index])])))
-        best = order[: self.k]
-        return DenseHits(rows[best], ranking_scores[best], all_cosines)
+        decayed = weighted(scores, None if self.weights is None else self.weights[rows])
+        return DenseHits(*best_rows(rows, decayed, self.k, self.ids.__getitem__), all_cosines)

@@ -21,7 +21,7 @@ import numpy as np
 from umi_common.config import LexicalConfig
 from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
-from umi_common.stores.arrays import distinct
+from umi_common.stores.arrays import IdOf, distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
@@ -31,7 +31,7 @@ from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import differ
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
-from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
+from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
 

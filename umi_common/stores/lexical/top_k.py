@@ -10,19 +10,18 @@ upper bound from one byte a common term, and only rows whose bound is large enou
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
+from umi_common.stores.arrays import IdOf, at_most_kth, best_rows, kth
 from umi_common.stores.lexical.bm25 import Impacts, QueryTerms, RowScorer, Term
 from umi_common.stores.rows.rows import Mask
 
-IdOf = Callable[[int], str]
 PRUNING_PAYS = 60_000
 """Smallest number of postings plus rows for which pruning is faster than summing all postings."""
 TERM_PAYS = 3_000
@@ -31,10 +30,6 @@ READ_AT_ONCE = 8_192
 """Postings of the rarest terms that are summed before the first threshold."""
 BOUNDS_PAY = 4
 """Upper bounds of all rows are computed where the postings to be read are more than the rows divided by this."""
-STRIPES = 64
-"""Rows whose largest bound stands for all of them where the k-th bound is looked for."""
-SORTED_AT_ONCE = 8
-"""Multiple of k: up to so many rows are all sorted; of more rows, only those that reach the k-th score."""
 _SLACK = 1.0 + 1e-12
 """Factor on every bound: bounds are sums, which rounding may make too small."""
 
@@ -145,8 +140,7 @@ def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexic
         bounds *= limits.mask
     if limits.weights is not None:
         bounds = bounds * limits.weights  # in eight bytes: a weight may be smaller than four can hold
-    spread = bounds[: len(bounds) // STRIPES * STRIPES].reshape(STRIPES, -1).max(axis=0)
-    least = kth(spread, limits.k)  # at most the k-th bound, and much faster to find
+    least = at_most_kth(bounds, limits.k)
     for _ in range(2):
         rows = (bounds >= least if least > 0.0 else bounds > 0.0).nonzero()[0]
         scores = limits.weighted(rows, scorer.score(query, rows))
@@ -188,46 +182,9 @@ def _lifted(scores: Floats, floor: float) -> Floats:
     return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
 
 
-def kth(scores: npt.NDArray[np.floating], k: int) -> float:
-    """The k-th largest; 0 if there are fewer."""
-    if len(scores) < k:
-        return 0.0
-    parted, index = scores.copy(), len(scores) - k
-    parted.partition(index)
-    return float(parted[index])
-
-
 def best(rows: Ints, scores: Floats, limits: SearchLimits) -> tuple[Ints, Floats]:
     """The best k of distinct rows by scores > 0, best first."""
-    k = limits.k
-    if len(rows) > SORTED_AT_ONCE * k:
-        keep = (scores >= kth(scores, k)).nonzero()[0]
-        rows, scores = rows.take(keep), scores.take(keep)
-    order = (-scores).argsort()
-    falling = scores.take(order)
-    if len(falling) and falling[-1] <= 0.0:
-        falling = falling[: np.count_nonzero(falling > 0.0)]
-    equal = falling[1:] == falling[:-1]
-    if not np.count_nonzero(equal[:k]):  # `any` takes three times as long
-        return rows.take(order[: min(k, len(falling))]), falling[:k]
-    reach = int(np.count_nonzero(falling >= falling[min(k, len(falling)) - 1]))
-    ranked = rows.take(order[:reach])
-    if reach > 2 * k:
-        first = np.count_nonzero(falling > falling[k - 1])
-        ranked[first:k] = heapq.nsmallest(k - first, ranked[first:].tolist(), key=limits.id_of)
-        reach = k
-    _order_ties(ranked[:reach], falling[:reach], equal[: reach - 1], limits.id_of)
-    return ranked[:k], falling[:k]
-
-
-def _order_ties(ranked: Ints, falling: Floats, equal: Mask, id_of: IdOf) -> None:
-    """Put rows ranked by falling scores in the order of their ids where a score equals the next."""
-    tied = np.zeros(len(ranked), np.bool_)
-    tied[1:] = equal
-    tied[:-1] |= equal
-    rows = ranked[tied].tolist()
-    by_score_and_id = sorted(zip((-falling[tied]).tolist(), map(id_of, rows), rows, strict=True))
-    ranked[tied] = [row for _, _, row in by_score_and_id]
+    return best_rows(rows, scores, limits.k, limits.id_of, above=0.0)
 
 
 def _rest(scorer: RowScorer, query: QueryTerms) -> list[float]:
