@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable
-from umi_common.pool import FIRST_RANK, NOT_RANKED, RARE, Floats, Ints, Links, Pool
+from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.index import LexicalIndex
@@ -124,8 +124,8 @@ class TextSearch:
         others += [] if links is None else [links.target]
         rankings = [hits.rows for hits in lexical or ()]
         allowed = self.rows.alive if self.allowed is None else self.allowed
-        for term in lexical[0].query.rare if lexical else ():
-            rows = self.index.rows_of_rare(term.text, RARE)
+        if lexical:
+            rows = self.index.rows_with_rare(lexical[0].query, self.request.lexical)
             others.append(rows[allowed[rows]])
         return self.rows.with_neighbours([*rankings, *dense], np.concatenate(others), self.request, self.allowed)
 

@@ -197,7 +197,7 @@ def test_a_question_gets_the_same_to_the_bit_whatever_was_asked_before(
     index, live = lived(history)
     for query in asked:
         never_asked = index.view()
-        never_asked._snapshot = Snapshot(index._snapshot.corpus)
+        never_asked._snapshot = Snapshot(index._snapshot.corpus, index.analyzer)
         results = []
         for one in (index, never_asked):
             found = one.search([query], k=4, config=config, id_of=str)

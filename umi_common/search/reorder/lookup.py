@@ -93,14 +93,26 @@ PART_OF_A_CODE = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters, or one of digits."""
 
 
+class Code(NamedTuple):
+    """A code of a query, as texts hold it."""
+
+    pattern: re.Pattern[str]
+    digits: str
+    """Its first digits, which every text with the code holds, and few others; "" if it has none but raised ones."""
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The first place of the code in a text."""
+        return self.pattern.search(text) if self.digits in text else None
+
+
 class Lookup(NamedTuple):
     """What a query looks up."""
 
     phrases: list[str]
     """As `_words` returns them; each of at least two words."""
-    codes: list[re.Pattern[str]]
-    """See `_code_pattern`; without the identifiers."""
-    identifiers: list[re.Pattern[str]]
+    codes: list[Code]
+    """Without the identifiers."""
+    identifiers: list[Code]
     """Codes of at least `IDENTIFIER_DIGITS` digits."""
     beside: list[str]
     """The other words of a query with codes, without function words."""
@@ -158,7 +170,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     pasted = "\n" in verbatim.strip()
     codes, identifiers = _codes(timeless)
     names = [] if pasted else [*_program_names(verbatim), *_capitals(verbatim)]
-    names = [name for name in names if name not in codes + identifiers]
+    names = [name for name in names if name not in {code.pattern for code in codes + identifiers}]
     keywords = _keywords(query, among_function_words=bool(names))
     beside = [word for word in words_in(timeless) if word.isalpha() and word not in all_function_words()]
     beside = beside if codes else []
@@ -180,9 +192,9 @@ def _keywords(query: str, *, among_function_words: bool) -> list[str]:
     return content if plain and 1 < len(content) <= KEYWORDS_MAX else []
 
 
-def _codes(query: str) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
-    """Patterns of the codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside, else none; and
-    of its identifiers.
+def _codes(query: str) -> tuple[list[Code], list[Code]]:
+    """The codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside, else none; and its
+    identifiers.
 
     A code is a word of at least two characters, one of them a digit. A digit alone mostly counts something.
     """
@@ -193,12 +205,12 @@ def _codes(query: str) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
     others = words.keys() - {"", *codes, *identifiers} - all_function_words()
     if len(others) > OTHER_WORDS_MAX:
         codes = []
-    return list(map(_code_pattern, codes[:PARTS_MAX])), list(map(_code_pattern, identifiers[:PARTS_MAX]))
+    return list(map(_code, codes[:PARTS_MAX])), list(map(_code, identifiers[:PARTS_MAX]))
 
 
-def _code_pattern(code: str) -> re.Pattern[str]:
-    """A pattern of a code, also as a part of a longer one. Between its parts a text may have any sign or none, between
-    two digits it must have one.
+def _code(code: str) -> Code:
+    """A code as texts hold it, also as a part of a longer one. Between its parts a text may have any sign or none,
+    between two digits it must have one.
 
     "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
     """
@@ -207,7 +219,8 @@ def _code_pattern(code: str) -> re.Pattern[str]:
     for before, after in pairwise(parts):
         between_digits = before[-1].isdigit() and after[0].isdigit()
         pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
-    return re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
+    whole = re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
+    return Code(whole, next(filter(str.isdecimal, parts), ""))
 
 
 def _program_names(query: str) -> list[re.Pattern[str]]:
@@ -330,7 +343,7 @@ def _all_in(words: str, keywords: Sequence[str]) -> float:
     return float(all(re.search(rf" {keyword}\w{{0,{ENDING}}} ", words) for keyword in keywords))
 
 
-def _code_in(text: str, code: re.Pattern[str]) -> float:
+def _code_in(text: str, code: Code) -> float:
     """g of a code."""
     match = code.search(text)
     return 0.0 if match is None else 1 - match.start() / len(text)

@@ -150,11 +150,11 @@ class Analyzer:
         An occurrence weighs 1, that of a function word `function_word_weight` (0..1). In a query of function words
         alone every occurrence weighs 1, as in a language without a list of them.
         """
-        own = self.of_language(self.language_of(query))
-        counted = Counter(own.terms(query))
+        own, split = self.of_language(self.language_of(query)), pieces(query)
+        counted = Counter(chain.from_iterable(own.terms_of_pieces(split)))
         if function_word_weight == 1.0 or own._without_function_words is None:
             return counted
-        content = Counter(own._without_function_words.terms(query))
+        content = Counter(chain.from_iterable(own._without_function_words.terms_of_pieces(split)))
         if not content:
             return counted
         weights = {term: content[term] + function_word_weight * (n - content[term]) for term, n in counted.items()}

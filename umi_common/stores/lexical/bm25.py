@@ -236,9 +236,9 @@ class RowScorer:
         code_of = self.corpus.codes.get
         codes = {text: code for text in texts if (code := code_of(text)) is not None}
         terms = [Term(text) for text in codes]
-        wanted = list(codes.values())
+        wanted = np.array(list(codes.values()), np.int32)
         for part in self.corpus.parts:
-            for term, ordinal in zip(terms, part.segment.ordinals(wanted), strict=True):
+            for term, ordinal in zip(terms, part.segment.ordinals(wanted).tolist(), strict=True):
                 if ordinal >= 0 and (df := part.df(ordinal)):
                     term.df += df
                     term.ordinals.append((part, ordinal))

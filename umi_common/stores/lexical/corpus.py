@@ -6,7 +6,7 @@ A write makes a new `Corpus`, which shares unchanged arrays with the old one. A 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -95,6 +95,12 @@ class LiveSegment:
         at = many.searchsorted(few)
         at[at == len(many)] = 0
         return len(held) - int(np.count_nonzero(many[at] == few))
+
+    def dfs(self, ordinals: Ints) -> Ints:
+        """(n,) `df` of each term; 0 for ordinal -1."""
+        if not self.dead:
+            return self.segment.sizes(ordinals)
+        return np.array([self.df(ordinal) if ordinal >= 0 else 0 for ordinal in ordinals.tolist()], np.int64)
 
     def rare_ordinals(self, rows: Ints, most: int) -> tuple[Ints, Ints]:
         """The terms of the rows in this segment that at most `most` documents hold, and perhaps more common ones.
@@ -210,13 +216,16 @@ class Corpus:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """For each term, the number of living rows that hold it."""
-        codes = [self.codes.get(term, NO_CODE) for term in terms]
-        counts = [0] * len(codes)
+        codes = self.codes_of(terms)
+        counts = np.zeros(len(codes), np.int64)
         for part in self.parts:
-            for at, ordinal in enumerate(part.segment.ordinals(codes)):
-                if ordinal >= 0:
-                    counts[at] += part.df(ordinal)
-        return counts
+            counts += part.dfs(part.segment.ordinals(codes))
+        frequencies: list[int] = counts.tolist()
+        return frequencies
+
+    def codes_of(self, terms: Iterable[str]) -> Codes:
+        """(n,) code of each term; NO_CODE for one that the index never held."""
+        return np.array([self.codes.get(term, NO_CODE) for term in terms], np.int32)
 
     def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
         """The terms of these rows that at most `most` living rows hold, and perhaps more common ones.
@@ -229,16 +238,16 @@ class Corpus:
         of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
         return of_row, np.concatenate([np.zeros(0, np.int32), *codes])
 
-    def rows_of_rare(self, codes: Sequence[int], most: int) -> tuple[Ints, Ints]:
+    def rows_of_rare(self, codes: Codes, most: int) -> tuple[Ints, Ints]:
         """The postings of rare terms: those that at most `most` living rows hold.
 
         Args:
-            codes: n term codes, no one twice; a code that no row holds has no posting.
+            codes: (n,) term codes, no one twice; a code that no row holds has no posting.
 
         Returns:
             (P,) indices into `codes`, rising, and the (P,) row of each posting.
         """
-        ordinals = [np.array(part.segment.ordinals(codes), np.int64) for part in self.parts]
+        ordinals = [part.segment.ordinals(codes) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
         # Postings by term. The dead ones among them are subtracted where that may decide whether the term is rare.
         living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)

@@ -96,6 +96,9 @@ class QueryExpander:
     ) -> dict[str, float]:
         """The weight of each term of a word that some living row holds; together they count as one term."""
         df = {term: count for term in terms if (count := counts[term])}
+        if len(df) == 1:  # most words
+            (term,) = df
+            return {term: weight * (TYPO_WEIGHT if term in mistyped else 1.0)}
         whole = self.idf(min(sum(df.values()), self.corpus.documents)) if df else 0.0
         found = {}
         for term, count in df.items():

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +27,7 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
-from umi_common.stores.lexical.corpus import NO_CODE, Corpus
+from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import differ
 from umi_common.stores.lexical.segment import Codes, running
@@ -79,8 +80,9 @@ class LexicalScores:
 class Snapshot:
     """One corpus and its cached scorers, by configuration."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: Corpus, analyzer: Analyzer) -> None:
         self.corpus = corpus
+        self._analyzer = analyzer
         self._scorers: dict[LexicalConfig, SourceScorer] = {}
         self.references: dict[int, Floats] = {}
         """A cache of `stores.references`: the references of each row, as `References._cached` returns them."""
@@ -99,10 +101,14 @@ class Snapshot:
         return known
 
     @cached_property
-    def languages(self) -> dict[int, int]:
-        """Index in `Analyzer.languages` -> number of living rows in that language, where there are any."""
-        counts = np.bincount(self.corpus.languages[self.corpus.alive])
-        return {int(at): int(counts[at]) for at in np.flatnonzero(counts)}
+    def analyzers(self) -> list[Analyzer]:
+        """The distinct analyzers of the living rows, that of most rows first; of an empty index that of the
+        first language."""
+        counts = np.bincount(self.corpus.languages[self.corpus.alive], minlength=1)
+        rows: Counter[Analyzer] = Counter()
+        for at in np.flatnonzero(counts).tolist() or [0]:
+            rows[self._analyzer.of_language(self._analyzer.languages[at])] += int(counts[at])
+        return [analyzer for analyzer, _ in rows.most_common()]
 
     def indices_of_living(self, rows: Ints) -> Ints:
         """Indices into `rows` of the living ones, by rising row."""
@@ -124,7 +130,7 @@ class LexicalIndex:
 
     def __init__(self, analyzer: Analyzer, corpus: Corpus | None = None) -> None:
         self.analyzer = analyzer
-        self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus)
+        self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus, analyzer)
         self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
         self._writing = threading.Lock()
 
@@ -164,7 +170,7 @@ class LexicalIndex:
             for start in range(0, len(rows), TEXTS_A_SEGMENT):
                 some = slice(start, start + TEXTS_A_SEGMENT)
                 corpus = update.added(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
-            self._snapshot = Snapshot(corpus)
+            self._snapshot = Snapshot(corpus, self.analyzer)
 
     def save(
         self,
@@ -280,21 +286,13 @@ class LexicalIndex:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
         snapshot = self._snapshot
         idf, spellings = snapshot.row_scorer(config).weighting.idf, self._vocabulary.spellings
-        expander = QueryExpander(self.analyzer, self._analyzers(), snapshot.corpus, spellings, idf)
+        expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, spellings, idf)
         return expander.weighted_terms(query, config.function_word_weight)
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""
         split = pieces(query)
-        return [[term for terms in each.terms_of_pieces(split) for term in terms] for each in self._analyzers()]
-
-    def _analyzers(self) -> list[Analyzer]:
-        """The distinct analyzers of the living rows, that of most rows first; of an empty index that of the
-        first language."""
-        rows: Counter[Analyzer] = Counter()
-        for at, count in self._snapshot.languages.items() or [(0, 0)]:
-            rows[self.analyzer.of_language(self.analyzer.languages[at])] += count
-        return [analyzer for analyzer, _ in rows.most_common()]
+        return [list(chain.from_iterable(each.terms_of_pieces(split))) for each in self._snapshot.analyzers]
 
     @property
     def references(self) -> dict[int, Floats]:
@@ -331,7 +329,12 @@ class LexicalIndex:
     def rows_of_rare(self, term: str, most: int) -> Ints:
         """(P,) the living rows that hold a term, rising; none if more than `most` hold it."""
         corpus = self._snapshot.corpus
-        return corpus.rows_of_rare([corpus.codes.get(term, NO_CODE)], most)[1]
+        return corpus.rows_of_rare(corpus.codes_of([term]), most)[1]
+
+    def rows_with_rare(self, query: QueryTerms, config: LexicalConfig) -> Ints:
+        """(P,) the rows that hold a rare term of a query, see `Pool.rare`; dead ones may be among them. `config` as in
+        the search for the query."""
+        return self._snapshot.row_scorer(config).rows_of_rare(query)
 
     def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
         """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
@@ -344,7 +347,7 @@ class LexicalIndex:
         of_row, codes = corpus.rare_terms(rows, most)
         terms = distinct(codes)
         own = terms.searchsorted(codes)
-        term, row = corpus.rows_of_rare(terms.tolist(), most)
+        term, row = corpus.rows_of_rare(terms, most)
         counts = np.bincount(term, minlength=len(terms))
         sizes = counts[own]
         first = running(counts)[:-1][own]

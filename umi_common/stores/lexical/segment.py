@@ -60,14 +60,12 @@ class Segment:
         """(T,) postings of each term."""
         return np.diff(self.starts).astype(np.int64)
 
-    def ordinals(self, codes: Sequence[int]) -> list[int]:
-        """Index of each term in `terms`; -1 if the segment does not have it."""
+    def ordinals(self, codes: Codes) -> Ints:
+        """(n,) index of each term in `terms`; -1 if the segment does not have it."""
         if not len(self.terms):
-            return [-1] * len(codes)
-        wanted = np.array(codes, np.int32)
-        at = self.terms.searchsorted(wanted)
-        found: list[int] = np.where(self.terms.take(at, mode="clip") == wanted, at, -1).tolist()
-        return found
+            return np.full(len(codes), -1)
+        at = self.terms.searchsorted(codes)
+        return np.where(self.terms.take(at, mode="clip") == codes, at, -1)
 
     def postings(self, ordinal: int) -> tuple[Codes, TermCounts]:
         """(rows, tf) of terms[ordinal]."""
