@@ -225,6 +225,8 @@ class References:
         for terms in self.index.terms_in_order(text) if self.names else ():
             found |= self.names.mentioned(terms, self.index.living)
         weights = {name: weight for name, rows in found.items() if (weight := self._weight(name, len(rows)))}
+        if not weights:
+            return Named({}, {})
         holding = {name: self._holding_all(_codes_of(name) or name) for name in weights}
         held = self._weight_held(chain.from_iterable([*found[name], *rows] for name, rows in holding.items()))
         named: dict[int, float] = {}

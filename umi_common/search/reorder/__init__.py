@@ -13,5 +13,5 @@ read, calls them, and then `rerank`:
     in_time_order      of nearly equal candidates, the latest or the first one first, if the query asks for it
     rerank             by a cross-encoder or another model of the user's
 
-`words` and `passing` hold what several of them share.
+`words` holds what several of them share; `search.rank` changes a ranking.
 """

@@ -38,8 +38,7 @@ from itertools import pairwise
 from typing import Any
 
 from umi_common.pool import Bools, Pool
-from umi_common.search.rank import RankedPool
-from umi_common.search.reorder.passing import in_order, order_after_passing
+from umi_common.search.rank import RankedPool, in_order, order_after_passing
 from umi_common.search.reorder.words import words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
@@ -91,15 +90,14 @@ class Words:
     def pairs(self) -> frozenset[tuple[str, str]]:
         """See the top of this file."""
         function_words = all_function_words()
-        return frozenset(
-            (one, other)
-            for one, other in pairwise(self._words)
-            if one not in function_words or other not in function_words
-        )
+        adjacent = pairwise(self._words)
+        return frozenset({pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words})
 
     @cached_property
     def apart(self) -> frozenset[str]:
         """See the top of this file; none of a text without words."""
+        if self._text.isascii() and "-" not in self._text:  # no word is joined to another
+            return self._joined & self.all
         return self._joined & joined_in(self._text) if self._words else frozenset()
 
     @cached_property

@@ -19,9 +19,8 @@ from collections.abc import Mapping
 
 from umi_common.pool import Pool
 from umi_common.query.questions import EXCEPT, Exclusion
-from umi_common.search.rank import RankedPool
+from umi_common.search.rank import RankedPool, in_order, order_after_passing
 from umi_common.search.reorder.number_pairs import TermsOf
-from umi_common.search.reorder.passing import in_order, order_after_passing
 from umi_common.search.reorder.words import words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words

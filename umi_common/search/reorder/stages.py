@@ -126,4 +126,5 @@ def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: In
     """
     if not config.enabled:
         return 0.0
-    return order_share(pool.calibration) * share_of_distinct(pool, order) if config.adaptive else 1.0
+    share = order_share(pool.calibration) if config.adaptive else 1.0
+    return share * share_of_distinct(pool, order) if config.adaptive and share else share

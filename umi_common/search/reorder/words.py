@@ -23,7 +23,8 @@ def words_in(text: str) -> list[str]:
     """The words of a text in order, in lower case, Latin ones without accents."""
     if text.isascii():  # most texts are, and this takes a quarter of the time
         return text.translate(ASCII_WORDS).split()
-    return list(map(without_accents, WHOLE_WORD.findall(normalize("NFC", text).lower())))
+    words = WHOLE_WORD.findall(normalize("NFC", text).lower())
+    return [word if word.isascii() else without_accents(word) for word in words]
 
 
 def spaced(words: Sequence[str]) -> str:

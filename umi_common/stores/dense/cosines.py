@@ -107,19 +107,19 @@ def search(
     ]
 
 
-def score(matrix: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits]) -> Floats:
-    """(V, n) cosines of V unit queries with n of the matrix's rows.
+def score(vectors: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits]) -> Floats:
+    """(V, n) cosines of V unit queries with n rows.
 
     Args:
-        matrix: Unit rows, by row number.
+        vectors: (n, dim) of these rows, unit vectors.
         queries: (V, dim) unit rows.
-        rows: n rows, in any order.
+        rows: (n,) numbers of the rows, in any order.
         searched: Results of `search` for the same queries; if they have the cosines of all rows, these are used again.
     """
     known = [hits.all_cosines for hits in searched if hits.all_cosines is not None]
     if len(known) == len(queries):
         return np.array([each.take(rows) for each in known], dtype=np.float64)
-    return cosines_at(matrix, rows, queries)
+    return cosines(vectors, queries).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -131,10 +131,11 @@ def _search(
         named, links = search.references(row_data.names, lexical, found, partial(_terms, core, snapshot))
     chosen = search.candidates(lexical, found, named, links)
     fields = search.scored(lexical, chosen, alone=dense is None)
+    vectors = snapshot.vectors.take(chosen, axis=0)
     if queries is not None and dense is not None:
         fields |= {"dense_rank": search.ranks(found, chosen), "query_vectors": queries}
-        fields["dense"] = dense_search.score(snapshot.vectors, queries, chosen, searched=dense)
-    fields |= {"vectors": snapshot.vectors.take(chosen, axis=0), "version": rows.seq[chosen], **corpus_fields}
+        fields["dense"] = dense_search.score(vectors, queries, chosen, searched=dense)
+    fields |= {"vectors": vectors, "version": rows.seq[chosen], **corpus_fields}
     return search.pool(chosen, named, links, **fields)
 
 

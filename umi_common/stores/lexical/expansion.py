@@ -63,7 +63,7 @@ class QueryExpander:
         if plain and all(self.corpus.frequencies(list(weights))):
             return weights
         words = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
-        counts = self._counts(chain(*words.values(), forms))
+        counts = self._counts(chain(*words.values(), forms, *forms.values()))
         formless = [terms for term, terms in words.items() if term not in forms]
         mistyped = self._add_spellings(query, formless, counts) if len(weights) <= SPELLED_TERMS_MAX else set()
         expanded = {term: weight for term, weight in weights.items() if term not in words}
@@ -73,7 +73,7 @@ class QueryExpander:
             if mistyped.issuperset(each for each in terms if counts[each]):
                 expanded[term] = weights[term]  # no row holds the word as typed; its term lowers the coverage
         for term, others in forms.items():
-            found = self._weights_of_forms(weights.get(term, 0.0), counts.get(term, 0), others)
+            found = self._weights_of_forms(weights.get(term, 0.0), term, others, counts)
             expanded |= {each: weight for each, weight in found.items() if each not in expanded}
         return {term: weight for term, weight in expanded.items() if weight}
 
@@ -106,16 +106,20 @@ class QueryExpander:
             found[term] = weight * (TYPO_WEIGHT if term in mistyped else 1.0) * share
         return found
 
-    def _weights_of_forms(self, weight: float, count: int, others: Sequence[str]) -> dict[str, float]:
+    def _weights_of_forms(
+        self, weight: float, term: str, others: Sequence[str], counts: Mapping[str, int]
+    ) -> dict[str, float]:
         """The weight of each other form of a word that a living row holds. If a row holds the word as typed, weight *
         idf of a form is at most `FORM_WEIGHT` times that of the word.
 
         Args:
             weight: Of the word as typed.
-            count: Number of living rows that hold the word as typed.
+            term: Of the word as typed.
+            others: Of its other forms.
+            counts: Number of living rows that hold each of these terms.
         """
-        limit = self.idf(count) if count else np.inf
-        alone = {each: self.idf(held) for each, held in self._counts(others).items() if held}
+        limit = self.idf(counts[term]) if counts[term] else np.inf
+        alone = {each: self.idf(held) for each in others if (held := counts[each])}
         return {each: FORM_WEIGHT * weight * (min(1.0, limit / own) if own > 0 else 1.0) for each, own in alone.items()}
 
     def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:

@@ -274,7 +274,8 @@ class LexicalIndex:
             lexical[v, order] = scorer.score(query, living) if known is None else known.take(living)
             source[v, order], source_bound[v] = source_scorer.score(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
-            rare[v, order] = np.isin(living, scorer.rows_of_rare(query))
+            if query.rare:
+                rare[v, order] = np.isin(living, scorer.rows_of_rare(query))
             own = self.analyzer.language_of(text)
             others = np.array([differ(own, language) for language in self.analyzer.languages])
             other_language[v, order] = others[languages]

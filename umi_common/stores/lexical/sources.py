@@ -70,6 +70,8 @@ class SourceScorer:
 
     def score(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
         """(score of each of some source codes, 0 for NO_SOURCE; an upper bound of the score of any source)"""
+        if not len(self.row_scorer.corpus.source_documents):  # no row has a source
+            return np.zeros(len(sources), np.float64), 0.0
         impacts = self._impacts(query.terms)
         scores = _looked_up(impacts, query.weights, sources)
         pairs = list(zip(impacts, query.weights, strict=True))
