@@ -158,7 +158,8 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options of `recall` that a store may lack. Without "strategy", the search takes one arm's part of the whole pool."""
+"""Options of `recall` that a store may lack. If it lacks "strategy", the search itself keeps only the candidates and
+scores of the arm that was asked for."""
 
 
 @lru_cache(maxsize=64)
