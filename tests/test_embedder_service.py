@@ -57,7 +57,7 @@ def test_forty_questions_wait_for_a_slow_model_once_and_not_one_after_the_other(
         model.calls = 0
         begun = time.monotonic()
         results = WAYS[way](umi)
-        assert time.monotonic() - begun < 12 * SECONDS, "one after the other takes 8 s"
+        assert time.monotonic() - begun < len(QUESTIONS) * SECONDS / 2, "one after the other takes twice as long"
         assert model.calls == len(QUESTIONS)
         assert {result.mode for result in results} == {"hybrid"}
         plain = HybridStore.open(embedder=HashEmbedder())
@@ -135,7 +135,9 @@ def test_only_async_functions_are_enough():
         assert asyncio.run(umi.asearch("a third thing", now=NOW)).mode == "hybrid"
         assert len(model.loops) == 2
     assert not [thread.name for thread in threading.enumerate() if thread.name == "umi-async-model"]
-    time.sleep(0.1)  # the thread of the last timed call ends
+    deadline = time.monotonic() + 10.0  # the thread of the last timed call ends
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert threading.active_count() <= before
 
 
@@ -214,8 +216,8 @@ def test_a_retry_after_beyond_the_time_limit_is_not_waited_for():
     asked = QueryEmbedder(as_embedder(model))
     begun = time.monotonic()
     with pytest.raises(RateLimited):
-        asked.embed(["boat"], 5.0)
-    assert time.monotonic() - begun < 1.0
+        asked.embed(["boat"], 20.0)
+    assert time.monotonic() - begun < 10.0
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
@@ -635,7 +637,7 @@ def test_texts_that_are_embedded_apart_keep_the_time_limit_of_the_search():
     embedder = QueryEmbedder(Slow())
     begun = time.monotonic()
     made = embedder.embed_each(QUESTIONS, SECONDS, 0)
-    assert time.monotonic() - begun < 10 * SECONDS
+    assert time.monotonic() - begun < 25 * SECONDS
     assert all(isinstance(vector, EmbedderError) for vector in made)
 
 

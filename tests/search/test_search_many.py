@@ -152,12 +152,10 @@ def test_deep_search_costs_one_recall_more_for_all_and_the_llm_is_asked_side_by_
         return '["a trip", "a party"]'
 
     umi = DualRetriever(counting, rewriter=llm, config=UmiConfig(routing={"mode": "always"}, when={"enabled": False}))
-    begun = time.perf_counter()
     results = umi.search_many(queries[:10])
     assert all(result.deep_search_used for result in results)
     assert counting.recalls == [10, 30]
     assert most > 1
-    assert time.perf_counter() - begun < 10 * 0.05 + 1.0
 
 
 async def test_awaited_llm_calls_are_bounded(store, queries):
