@@ -15,7 +15,16 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ValidBatch, checked_page, ids_to_delete, valid_batch
+from umi_common.stores.batch_checks import (
+    AddReport,
+    OnInvalid,
+    ValidBatch,
+    checked_count,
+    checked_ids,
+    checked_page,
+    ids_to_delete,
+    valid_batch,
+)
 from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
@@ -120,6 +129,22 @@ class BaseStore(Closing, ABC):
             page += [chunk for chunk in self.get(batch) if chunk is not None and matches(tree, chunk.metadata)]
         self._scan = _Scan(content, tree, page[-1].id, ids) if len(page) == limit else None
         return page
+
+    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
+        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
+
+        Chunks that do not pass `where` are left out.
+
+        Raises:
+            InvalidLimit: If `reach` is not a whole number of at least 0.
+        """
+        tree = parse_filter(where)
+        around = self._around(checked_ids(ids), checked_count("reach", reach, least=0), tree)
+        return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
+
+    @abstractmethod
+    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> Mapping[str, Iterable[Chunk]]:
+        """As `neighbours`, perhaps with chunks that do not pass."""
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:

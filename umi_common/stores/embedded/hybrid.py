@@ -20,7 +20,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
-from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_count, checked_directory, checked_ids
+from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_directory, checked_ids
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
@@ -219,16 +219,8 @@ class HybridStore(BaseStore):
         rows, passing = snapshot.rows, snapshot.row_data.mask(snapshot, parse_filter(where), window)
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
-    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
-
-        Chunks that do not pass `where` are left out.
-
-        Raises:
-            InvalidLimit: If `reach` is not a whole number of at least 0.
-        """
-        reach = checked_count("reach", reach, least=0)
-        return self._ready().neighbours(checked_ids(ids), reach, parse_filter(where))
+    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
+        return self._ready().neighbours(ids, reach, where)
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
