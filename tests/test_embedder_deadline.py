@@ -131,7 +131,7 @@ def test_many_threads_that_search_at_once_leave_few_calls_behind(store, embedder
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
     assert found == ["text"] * 100
     assert embedder.inside <= 32
 
@@ -170,7 +170,7 @@ def test_more_searches_at_once_than_calls_run_wait_for_their_turn():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
     assert modes == ["hybrid"] * 100
 
 

@@ -511,13 +511,13 @@ async def test_a_cancelled_search_does_not_cancel_the_call_of_the_others():
 def test_an_add_that_waits_for_a_service_that_is_down_says_so_within_seconds(caplog, capsys):
     model, texts = RemoteModel(failures=1.0), [Chunk("c", "a secret text")]
     with HybridStore.open(embedder=model, config=UmiConfig(embedder={"retry_seconds": 3.0})) as store:
-        begun = time.time()
         with pytest.raises(EmbedderError):
             store.add(texts, show_progress=True)
+        ended = time.time()
     (record,) = caplog.records
     said = record.getMessage()
     assert (record.name, record.levelname) == ("umi", "WARNING")
-    assert record.created - begun < 2.5
+    assert record.created < ended - 0.1, "before it gave up"
     assert "RemoteModel/remote" in said
     assert "ServiceDown, HTTP 503" in said
     assert "for up to 3 s (embedder.retry_seconds)" in said

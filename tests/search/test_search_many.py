@@ -251,7 +251,7 @@ async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told,
         def embed_queries(self, texts):
             asked.append(len(texts))
             begun.set()
-            released.wait(5)
+            released.wait(60)
             return super().embed_queries(texts)
 
     words = [f"word{n}" for n in range(16)]
@@ -261,7 +261,7 @@ async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told,
         umi = DualRetriever(store, rewriter=ScriptedLLM(lambda _: ["and"]), config=config)
         options = {"deep_search": deep, "on_stage": (lambda name: lambda stage: None) if told else None, "now": NOW}
         tasks = [asyncio.create_task(umi.asearch(word, **options)) for word in words]
-        await asyncio.to_thread(begun.wait, 5)
+        await asyncio.to_thread(begun.wait, 60)
         released.set()
         found = await asyncio.gather(*tasks)
         calls = len(asked)
