@@ -18,7 +18,7 @@ demo: $(VENV)/.demo ## index the Python standard library's docstrings and ask; m
 	@$(BIN)/umi demo $(if $(Q),--question "$(Q)")
 
 # Hundreds of tests start a Python: without its bytecode each compiles its imports anew, up to three seconds.
-test: $(VENV)/.dev ## every test (about twenty minutes); make test T=tests/ranking for some
+test: $(VENV)/.dev ## every test (about a quarter of an hour); make test T=tests/ranking for some
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(T)
 
 check: $(VENV)/.dev ## lint, format, types, import direction, public names

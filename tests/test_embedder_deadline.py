@@ -22,13 +22,13 @@ from umi_common.types import Chunk
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
 CHUNKS = [Chunk(f"c{n}", f"the roofers want {n} thousand", source="chat", position=n) for n in range(5)]
 SECONDS = 0.3
-SOON = 2.0
-"""Seconds by which a search must be back; far below the 20 s for which the embedder hangs."""
+SOON = 15.0
+"""Seconds by which a search is back also on a busy machine; far below the 60 s for which the embedder hangs."""
 SHORT = UmiConfig(recall=RecallConfig(embedder_timeout_seconds=SECONDS))
 
 
 class Hanging(HashEmbedder):
-    """Embeds documents; queries hang until `release()`, or 20 s."""
+    """Embeds documents; queries hang until `released` is set, or 60 s."""
 
     def __init__(self):
         super().__init__(64)
@@ -37,7 +37,7 @@ class Hanging(HashEmbedder):
     def embed_queries(self, texts):
         self.calls += 1
         self.inside += 1
-        self.released.wait(20)
+        self.released.wait(60)
         self.inside -= 1
         return super().embed_queries(texts)
 
@@ -131,7 +131,7 @@ def test_many_threads_that_search_at_once_leave_few_calls_behind(store, embedder
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
     assert found == ["text"] * 100
     assert embedder.inside <= 32
 
@@ -170,7 +170,7 @@ def test_more_searches_at_once_than_calls_run_wait_for_their_turn():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
     assert modes == ["hybrid"] * 100
 
 

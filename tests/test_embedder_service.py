@@ -57,7 +57,7 @@ def test_forty_questions_wait_for_a_slow_model_once_and_not_one_after_the_other(
         model.calls = 0
         begun = time.monotonic()
         results = WAYS[way](umi)
-        assert time.monotonic() - begun < 12 * SECONDS, "one after the other takes 8 s"
+        assert time.monotonic() - begun < len(QUESTIONS) * SECONDS / 2, "one after the other takes twice as long"
         assert model.calls == len(QUESTIONS)
         assert {result.mode for result in results} == {"hybrid"}
         plain = HybridStore.open(embedder=HashEmbedder())
@@ -135,7 +135,9 @@ def test_only_async_functions_are_enough():
         assert asyncio.run(umi.asearch("a third thing", now=NOW)).mode == "hybrid"
         assert len(model.loops) == 2
     assert not [thread.name for thread in threading.enumerate() if thread.name == "umi-async-model"]
-    time.sleep(0.1)  # the thread of the last timed call ends
+    deadline = time.monotonic() + 10.0  # the thread of the last timed call ends
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert threading.active_count() <= before
 
 
@@ -214,8 +216,8 @@ def test_a_retry_after_beyond_the_time_limit_is_not_waited_for():
     asked = QueryEmbedder(as_embedder(model))
     begun = time.monotonic()
     with pytest.raises(RateLimited):
-        asked.embed(["boat"], 5.0)
-    assert time.monotonic() - begun < 1.0
+        asked.embed(["boat"], 20.0)
+    assert time.monotonic() - begun < 10.0
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
@@ -509,13 +511,13 @@ async def test_a_cancelled_search_does_not_cancel_the_call_of_the_others():
 def test_an_add_that_waits_for_a_service_that_is_down_says_so_within_seconds(caplog, capsys):
     model, texts = RemoteModel(failures=1.0), [Chunk("c", "a secret text")]
     with HybridStore.open(embedder=model, config=UmiConfig(embedder={"retry_seconds": 3.0})) as store:
-        begun = time.time()
         with pytest.raises(EmbedderError):
             store.add(texts, show_progress=True)
+        ended = time.time()
     (record,) = caplog.records
     said = record.getMessage()
     assert (record.name, record.levelname) == ("umi", "WARNING")
-    assert record.created - begun < 2.5
+    assert record.created < ended - 0.1, "before it gave up"
     assert "RemoteModel/remote" in said
     assert "ServiceDown, HTTP 503" in said
     assert "for up to 3 s (embedder.retry_seconds)" in said
@@ -635,7 +637,7 @@ def test_texts_that_are_embedded_apart_keep_the_time_limit_of_the_search():
     embedder = QueryEmbedder(Slow())
     begun = time.monotonic()
     made = embedder.embed_each(QUESTIONS, SECONDS, 0)
-    assert time.monotonic() - begun < 10 * SECONDS
+    assert time.monotonic() - begun < 25 * SECONDS
     assert all(isinstance(vector, EmbedderError) for vector in made)
 
 

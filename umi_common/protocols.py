@@ -158,7 +158,8 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options of `recall` that a store may lack. Without "strategy", the search takes one arm's part of the whole pool."""
+"""Options of `recall` that a store may lack. If it lacks "strategy", the search itself keeps only the candidates and
+scores of the arm that was asked for."""
 
 
 @lru_cache(maxsize=64)
@@ -238,9 +239,9 @@ class Store(Protocol):
     def scan(self, *, where: Filter | None = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """The first `limit` chunks that pass `where` and whose id is greater than `after`, by rising id.
 
-        The next page begins after the last id of this one; a page that is not full is the last. Each page is a
-        snapshot. The pages together are not, if there are writes between them; a chunk that exists from the first page
-        to the last is returned exactly once.
+        The next page begins after the last id of this one; a page that is not full is the last. If there are writes
+        meanwhile, the chunks are not all of one moment; but a chunk that exists, and passes, from the first page to the
+        last is returned exactly once.
 
         Args:
             after: Any string, the id of a chunk or not; None: from the smallest id. Ids are ordered by code point.

@@ -71,7 +71,7 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
 
 @contextmanager
 def calls_below(manager: BaseCallbackManager) -> Iterator[None]:
-    """While this is entered, LangChain's models that are called become child runs of the manager's run."""
+    """Inside the `with` block, calls of LangChain's models become child runs of the manager's run."""
     token = var_child_runnable_config.set({**(var_child_runnable_config.get() or {}), "callbacks": manager})
     try:
         yield

@@ -36,8 +36,8 @@ def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float =
     """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; its nodes are scored by their ranks.
 
     Nodes that do not pass the filter and the time range of a search are dropped. A `UmiRetriever` gets both, so that it
-    finds only nodes that pass. The retriever of an index over LlamaIndex's simple store, Chroma or umi's store gets the
-    conditions that a key is one of some strings. Other retrievers get neither.
+    finds only nodes that pass. The retriever of an index over LlamaIndex's simple store, Chroma or umi's store gets
+    those conditions of the filter that compare a key with strings by "$eq" or "$in". Other retrievers get neither.
 
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
@@ -85,7 +85,7 @@ def _narrowed(
 
 
 def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
-    """The conditions that a key is one of some strings, of those that must all hold for the filter to hold."""
+    """The conditions that compare a key with strings by "$eq" or "$in", of those that must all hold."""
     if isinstance(where, And):
         return [condition for part in where.parts for condition in _conditions(part)]
     if not isinstance(where, Comparison) or where.operator not in ("$eq", "$in"):
@@ -108,7 +108,7 @@ def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredCh
 
 
 class SettingsLLM:
-    """An LLM that calls the current `Settings.llm`. If that changes, umi still uses cached replies of the old."""
+    """An LLM that calls the current `Settings.llm`. After a change, cached replies of the previous one stay in use."""
 
     def complete(self, prompt: str) -> Any:
         """The completion of the current `Settings.llm`."""

@@ -94,9 +94,9 @@ def test_a_line_of_100_kb_is_measured_only_at_its_beginning():
 @pytest.mark.parametrize("text", ["a" * 100_000, "\u0301" * 100_000, "🇩" * 100_000, "\n" * 100_000, ". " * 50_000])
 def test_hostile_texts_take_no_time(text):
     counter = counter_for()
-    started = time.perf_counter()
+    started = time.process_time()
     end = cut_to_fit(text, 1_000, counter.measure)
-    assert time.perf_counter() - started < 2.0
+    assert time.process_time() - started < 2.0
     assert counter.measure(text[:end]) <= 1_000
 
 

@@ -96,7 +96,7 @@ def test_ctrl_c_inside_a_lock_of_a_store_that_only_reads_stops_no_later_read(tmp
             found: list[Chunk] = []
             thread = threading.Thread(target=lambda found=found: found.extend(reader.scan()), daemon=True)
             thread.start()
-            thread.join(5)
+            thread.join(60)
             assert len(found) == 3, instant
             if left > 0:
                 return

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
-from umi_common.filters import Filter, to_sql
-from umi_common.filters.sql import LOWER
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.types import Metadata
 
@@ -171,32 +167,6 @@ class Cases:
         if operator == "$exists":
             return {operator: self._random.random() < 0.5}
         return {operator: self.value() if operator in ("$eq", "$ne") else self._random.choice(self._scalars)}
-
-
-class SqlRows:
-    """Metadata as JSON text in a real SQLite, one row each; every second row is written in ASCII."""
-
-    def __init__(self, metadatas: Sequence[Metadata]) -> None:
-        self._db = sqlite3.connect(":memory:")
-        self._db.create_function(LOWER, 1, str.lower, deterministic=True)
-        self._db.execute("CREATE TABLE chunks (row INTEGER PRIMARY KEY, metadata TEXT)")
-        texts = ((row, json.dumps(dict(one), ensure_ascii=row % 2 == 0)) for row, one in enumerate(metadatas))
-        self._db.executemany("INSERT INTO chunks VALUES (?, ?)", texts)
-        self._count = len(metadatas)
-
-    def passing(self, where: Filter) -> list[bool]:
-        condition, parameters = to_sql(where)
-        found = {row for (row,) in self._db.execute(f"SELECT row FROM chunks WHERE {condition}", parameters)}
-        return [row in found for row in range(self._count)]
-
-    def close(self) -> None:
-        self._db.close()
-
-    def __enter__(self) -> SqlRows:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def columns_of(metadatas: Sequence[Metadata]) -> MetadataColumns:

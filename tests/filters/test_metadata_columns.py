@@ -130,9 +130,9 @@ def test_a_filter_over_a_hundred_thousand_rows_is_fast_and_many_distinct_values_
     columns = columns_of(rows)
 
     def milliseconds(where: dict[str, Any]) -> float:
-        tree, start = _tree(where), time.perf_counter()
+        tree, start = _tree(where), time.process_time()
         columns.mask(tree, len(rows))
-        return (time.perf_counter() - start) * 1e3
+        return (time.process_time() - start) * 1e3
 
     unseen = min(milliseconds({"user": {"$in": [f"u{i}", "u9"]}}) for i in range(8))
     cached = min(milliseconds({"user": {"$in": ["u0", "u9"]}}) for _ in range(5))

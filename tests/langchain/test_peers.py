@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import threading
 import time
 from datetime import datetime, timedelta, timezone
 
@@ -178,11 +179,13 @@ def test_multi_query_over_the_vector_store_returns_each_document_once():
 
 
 def test_multi_query_a_slow_llm_is_not_waited_for():
-    llm = RunnableLambda(lambda prompt: time.sleep(0.8) or "[]")
+    replied = threading.Event()
+    llm = RunnableLambda(lambda prompt: replied.wait(60) and "[]")
     retriever = made("red apple", llm=llm, routing={"mode": "always"}, rewrite={"timeout_seconds": 0.1})
     begun = time.perf_counter()
     assert ids(retriever.invoke("apple")) == ["d0"]
-    assert time.perf_counter() - begun < 0.6
+    assert time.perf_counter() - begun < 30.0
+    replied.set()
 
 
 # Both: the standard retriever tests

@@ -203,9 +203,9 @@ def test_a_reply_that_is_no_text_is_a_typed_error():
 )
 def test_the_largest_reply_is_read_in_no_time(piece: str):
     reply = (piece * REPLY_CHARS_MAX)[:REPLY_CHARS_MAX]
-    begun = time.perf_counter()
+    begun = time.process_time()
     parse_reply(reply, query=QUERY)
-    assert time.perf_counter() - begun < 1.0
+    assert time.process_time() - begun < 1.0
 
 
 MARKS = [

@@ -129,18 +129,18 @@ def test_no_anchor_breaks_it(row: dict[str, Any], now: datetime):
 )
 def test_ten_thousand_bytes_of_near_misses_are_read_in_linear_time(piece: str):
     query = (piece * 10_000)[:9_990] + " may 2023"
-    begun = time.perf_counter()
+    begun = time.process_time()
     find_time(query, NOW)
-    assert time.perf_counter() - begun < 0.5  # milliseconds on a quiet machine; exponential patterns never end
+    assert time.process_time() - begun < 0.5  # it takes milliseconds; exponential patterns never end
 
 
 def test_a_query_without_time_words_costs_microseconds():
     query = "What is the name of my cat and where did I buy her food?"
     times = []
     for _ in range(50):
-        begun = time.perf_counter()
+        begun = time.process_time()
         find_time(query, NOW)
-        times.append(time.perf_counter() - begun)
+        times.append(time.process_time() - begun)
     assert min(times) < 50e-6
 
 

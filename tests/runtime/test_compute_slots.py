@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from umi_common.runtime.calls import SLOT_WAIT_SECONDS, ComputeSlots
+from umi_common.runtime.calls import ComputeSlots
 
 
 def in_threads(work, count):
@@ -16,7 +16,7 @@ def in_threads(work, count):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -37,16 +37,16 @@ def test_at_most_slot_count_threads_compute_at_a_time(at_once):
 
 
 def test_a_slot_is_free_again_after_an_error():
-    slots = ComputeSlots(1)
+    slots = ComputeSlots(1, wait_seconds=30.0)
     with pytest.raises(ValueError), slots.held():
         raise ValueError
     begun = time.perf_counter()
     with slots.held():
-        assert time.perf_counter() - begun < SLOT_WAIT_SECONDS
+        assert time.perf_counter() - begun < 15.0
 
 
 def test_a_thread_that_waited_too_long_continues_and_later_ones_do_not_wait():
-    slots, times = ComputeSlots(1, wait_seconds=0.3), []
+    slots, times = ComputeSlots(1, wait_seconds=1.0), []
 
     def compute():
         begun = time.perf_counter()
@@ -56,9 +56,9 @@ def test_a_thread_that_waited_too_long_continues_and_later_ones_do_not_wait():
     with slots.held():  # held by one who does not come back
         for _ in range(3):
             in_threads(compute, 1)
-        assert times[0] >= 0.3 > max(times[1:])
+        assert times[0] >= 1.0 > max(times[1:])
     compute()  # and when the holder gives it back after all, nothing is free twice
-    assert times[-1] < 0.3
+    assert times[-1] < 1.0
     assert slots._free.qsize() == 1
 
 

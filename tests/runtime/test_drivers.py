@@ -37,7 +37,7 @@ async def test_outcomes_come_back_in_the_order_of_the_calls(threads):
 
 async def test_calls_of_one_tuple_run_at_the_same_time(threads):
     def body():
-        meeting = threading.Barrier(2, timeout=5)
+        meeting = threading.Barrier(2, timeout=60)
         return (yield (Call(meeting.wait), Call(meeting.wait)))
 
     assert sorted(drive(body(), threads)) == [0, 1]
@@ -88,7 +88,7 @@ async def test_the_loop_stays_free_while_a_blocking_call_runs(threads):
     released = threading.Event()
 
     def body():
-        return (yield (Call(lambda: released.wait(5)),))
+        return (yield (Call(lambda: released.wait(60)),))
 
     task = asyncio.create_task(adrive(body(), threads))
     await asyncio.sleep(0.01)
@@ -161,7 +161,7 @@ async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(thre
 
     def wait():
         begun.set()
-        released.wait(5)
+        released.wait(60)
 
     def body():
         try:
@@ -174,7 +174,7 @@ async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(thre
             seen.append("closed")
 
     task = asyncio.create_task(adrive(body(), threads))
-    await asyncio.to_thread(begun.wait, 5)
+    await asyncio.to_thread(begun.wait, 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

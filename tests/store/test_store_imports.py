@@ -8,6 +8,7 @@ from small_store import search
 from umi_common.errors import ConfigError
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
 
 pytestmark = pytest.mark.slow
 TEXTS = ["the red boat", "a blue boat", "night train to the coast"]
@@ -88,3 +89,25 @@ def test_llama_indexs_chroma_comes_over(tmp_path):
         assert [each.id for each in store.neighbours(["n1"], reach=1)["n1"]] == ["n0", "n1", "n2"]
         assert store.verify()
     client.close()
+
+
+def test_what_umi_wrote_into_a_collection_comes_over_whole():
+    """None, a mixed list, source, position and search text, which Chroma cannot hold, are JSON in the record."""
+    chromadb = pytest.importorskip("chromadb")
+    from umi_common.stores.chroma import ChromaStore
+
+    chunk = Chunk(
+        "a",
+        TEXTS[0],
+        metadata={"tags": ["x", 1], "note": None, "year": 2024},
+        source="talk",
+        position=3,
+        search_text="a ship of the fleet",
+    )
+    theirs = chromadb.EphemeralClient().create_collection("written-by-umi")
+    with ChromaStore(theirs, HashEmbedder(64)) as live, HybridStore.open(embedder=HashEmbedder(64)) as store:
+        live.add([chunk])
+        store.import_collection(theirs)
+        assert store.get(["a"]) == live.get(["a"]) == [chunk]
+        assert search(store, "fleet").ids == ("a",)
+        assert not store.drift(theirs)

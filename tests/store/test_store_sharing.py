@@ -48,7 +48,7 @@ started = time.monotonic()
 try:
     HybridStore.open(sys.argv[1], embedder=HashEmbedder()).close()
 except StoreLocked as error:
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 5.0, 'SQLite would wait for 10 s'
     print(error)
 """
 
@@ -222,7 +222,7 @@ def test_a_fork_is_told_and_does_not_hang(path):
                 code = 7
             finally:
                 os._exit(code)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while (done := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert os.waitstatus_to_exitcode(done[1]) == 7

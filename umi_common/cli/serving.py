@@ -157,7 +157,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
         metadata: Annotated[dict[str, Any] | None, _GIVEN, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
-            tool_time("time", time)  # raises if a time is given that is none
+            tool_time("time", time)  # raises if this text is not a time
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
             chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
             if scope.where is not None and not matches(scope.where, chunk.metadata):

@@ -35,7 +35,7 @@ def standard_library() -> list[Chunk]:
 
 
 def module_chunks(module: str, code: bytes) -> list[Chunk]:
-    """The public definitions of one module, not those in `else` or `except` branches; none if it does not parse."""
+    """The public definitions of a module, without those in `else` and `except` branches; none if it does not parse."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # old modules hold invalid escapes
         try:

@@ -18,7 +18,6 @@ from umi_common.demo.live_chroma import show_live_chroma
 from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
 from umi_common.errors import MissingExtra
 from umi_common.explain import to_text
-from umi_common.progress import progress_bar
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -39,8 +38,6 @@ PACKAGES = {
     "rank-bm25": "rank_bm25",
 }
 """Packages that the demo needs, and a module of each by which it is found."""
-SLICE = 2_000
-"""Chunks of one write. After an interruption the next run writes only the chunks that are missing."""
 
 
 def run(directory: Path, question: str | None = None, console: Console | None = None) -> list[SearchResult]:
@@ -86,10 +83,7 @@ def open_standard_library(directory: Path, console: Console) -> HybridStore:
     missing = [chunk for chunk, known in zip(chunks, store.get([c.id for c in chunks]), strict=True) if known is None]
     if missing:
         console.print(f"Indexing {len(missing):,} functions, classes and methods of the standard library")
-        with progress_bar(total=len(missing), unit=" chunks", disable=not sys.stderr.isatty()) as bar:
-            for start in range(0, len(missing), SLICE):
-                store.add(missing[start : start + SLICE])
-                bar.update(len(missing[start : start + SLICE]))
+        store.add(missing, show_progress=sys.stderr.isatty())
     verb = "indexed" if missing else "reopened"
     console.print(f"[bold]{len(store):,} chunks {verb} in {time.perf_counter() - begun:.1f} s[/bold]")
     return store

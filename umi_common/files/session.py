@@ -85,6 +85,7 @@ class IngestSession:
         """By source: the files with parts that are not done."""
         self._to_sweep: list[_File] = []
         self._to_settle: list[tuple[str, list[str], str]] = []
+        """(source, keys of its parts, stamp) of complete files that are not in the checkpoint yet."""
         self._waiting: list[tuple[PartOutcome, _File]] = []
         self._unread: list[Problem] = []
         self._stored_before: set[str] = set()
@@ -263,7 +264,7 @@ class IngestSession:
         return batch
 
     def _complete(self, source: str) -> None:
-        """Close a file if no part of it is left to do."""
+        """Settle a file if no part of it is left to do; if stale chunks may remain, after they are removed."""
         if self._open[source].left:
             return
         file = self._open.pop(source)
@@ -275,6 +276,7 @@ class IngestSession:
             self._sweep()
 
     def _settle(self, file: _File) -> None:
+        """Count a file as indexed and, unless something in it was skipped, mark it in the checkpoint as done."""
         if file.waiting:
             return
         self.report.indexed += 1
@@ -301,6 +303,7 @@ class IngestSession:
         self._save_settled()
 
     def _remove_vanished(self) -> None:
+        """Remove the chunks of files below the roots that no longer exist or are now left out."""
         found = {path for path, _ in self._files}
         gone = [
             source

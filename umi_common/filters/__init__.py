@@ -1,9 +1,8 @@
-"""Metadata filters: parse any spelling into one tree, evaluate it, translate it to SQL and to Chroma.
+"""Metadata filters: parse any spelling into one tree, evaluate it, translate it to Chroma.
 
     parse_filter({"user": "ann", "year": {"$gte": 2023}})      the dict of Chroma and LangChain
     parse_filter(MetadataFilters(filters=[...]))               LlamaIndex's
     matches(tree, metadata)     whether one chunk's metadata passes; every other form is tested against this one
-    to_sql(tree)                a SQLite condition over JSON text, which passes the same rows
     to_chroma(tree)             Chroma's where, which passes at least the same records
     scope(user="ann").narrow(where)     `where`, limited to the chunks of one user
 
@@ -17,7 +16,6 @@ What a filter means (docs/filters.md has the table in full):
 
     tree       the typed tree of a filter; whether one chunk's metadata passes it
     parse      any spelling to the tree; scopes: filters that later ones only narrow
-    sql        the tree as a SQLite condition
     chroma     the tree as a Chroma where-clause
 """
 
@@ -25,7 +23,6 @@ from __future__ import annotations
 
 from umi_common.filters.chroma import ChromaWhere, chroma_metadata, to_chroma
 from umi_common.filters.parse import EVERYTHING, NODES_MAX, Scope, asked_filter, narrow, parse_filter, scope
-from umi_common.filters.sql import to_sql
 from umi_common.filters.tree import (
     DEPTH_MAX,
     VALUES_MAX,
@@ -62,5 +59,4 @@ __all__ = [
     "parse_filter",
     "scope",
     "to_chroma",
-    "to_sql",
 ]

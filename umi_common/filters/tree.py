@@ -27,10 +27,8 @@ ORDERINGS: Mapping[Operator, Callable[[Any, Any], bool]] = {
     "$lte": operator.le,
 }
 
-CONTROL_MAX = "\2"
-"""Text matches may not hold control characters up to this one, because the SQL of a filter rewrites them."""
 DEPTH_MAX = 32
-"""Largest number of levels of And, Or and Not; SQLite's parser stack of 100 entries limits it."""
+"""Largest number of levels of And, Or and Not: they are evaluated by recursion, and no filter of a person is deeper."""
 VALUES_MAX = 100_000
 """Largest number of values of one `$in`, items of one list, and values of all lists in one parsed filter. An async
 search parses the filter on the event loop, where so many values take about 50 ms."""
@@ -145,7 +143,7 @@ def identity(value: MetadataValue) -> Hashable:
 def matches(where: Filter | None, metadata: Metadata) -> bool:
     """Whether metadata passes a filter; None: everything passes. Never raises on metadata that a Chunk can hold.
 
-    SQL, columns and Chroma are tested against it.
+    Columns and Chroma are tested against it.
     """
     if where is None:
         return True
@@ -235,8 +233,8 @@ def _checked_value(where: str, operator: Operator, value: object, written: str) 
     if operator == "$eq" and isinstance(value, (list, tuple)):
         return _checked_list(where, value)
     scalar = _checked_scalar(where, value)
-    if operator in TEXT_MATCHES and (not isinstance(scalar, str) or not scalar or min(scalar) <= CONTROL_MAX):
-        raise FilterError(f"{where}: {shown(scalar)}; expected a text, not empty, without U+0000, U+0001 and U+0002")
+    if operator in TEXT_MATCHES and (not isinstance(scalar, str) or not scalar):
+        raise FilterError(f"{where}: {shown(scalar)}; expected a text that is not empty")
     if operator in ORDERINGS and (scalar is None or isinstance(scalar, bool)):
         raise FilterError(f"{where}: {scalar} has no order; expected a number or a string; use $eq or $ne")
     return scalar

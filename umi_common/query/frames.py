@@ -3,7 +3,8 @@
 No answer holds these words. With them, the lexical arm searches for rare words that no right text holds, the query's
 vector moves towards texts that ask and thank, and a lookup of few words is not recognised. The frame of a query is a
 run of words of `FRAME` at its start, up to a word at which `_ends` allows the end. "what did you say about Rome" and
-"document number of the passport" have no frame. Measured in docs/decisions.md.
+"document number of the passport" have no frame. In comments, "|" marks the end of a frame. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Scores are divided by the best of their result, so they do not compare across qu
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
     covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
     evidence   the largest fused evidence of any chunk, before fusion divides by it
-    few        0.6 * ln(100 / chunks), and 0 from 100 chunks on: in a small store BM25 and deviations are smaller, and
-               fewer wrong chunks can come first. chunks: number of those in the background; few is 0 without one
+    few        0.6 * ln(100 / chunks) below 100 chunks, else 0: in a small store BM25 and deviations are smaller, and
+               fewer wrong chunks can come first. chunks: the number in the background; without a background few is 0
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
 answer. The cosines of many embedders have the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is

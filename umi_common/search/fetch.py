@@ -36,8 +36,8 @@ def fetch(
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """The chunks of the best rows by id, and the order of these rows.
 
-    A row is left out if its chunk was removed after it was scored, if the chunk now fails the filter, or if it
-    repeats a better one and duplicates are left out. The next best row is taken instead.
+    A row is left out if its chunk was removed after it was scored, if the chunk now fails the filter, or, where
+    `config.duplicates` is enabled, if the chunk repeats a better one. The next best row is taken instead.
 
     Args:
         wanted: Largest number of chunks to return; fewer are returned if the rows run out.
@@ -114,7 +114,7 @@ def chunks_beside(
 
     Args:
         store: If its `neighbours` raises, there are none, and a degradation says so.
-        ids: Of the hits.
+        ids: Ids of the hits.
         policy: Assembly policy of the context.
         where, window: Filter and time range of the search; all chunks pass both.
     """

@@ -1,4 +1,4 @@
-"""Base classes of the stores: `recall` of all stores; settings, `add` and `scan` of the stores over a collection."""
+"""Base classes of the stores: `recall` and `scan` of all stores; settings and `add` of the stores over a collection."""
 
 from __future__ import annotations
 
@@ -15,10 +15,31 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ValidBatch, checked_page, ids_to_delete, valid_batch
+from umi_common.stores.batch_checks import (
+    AddReport,
+    OnInvalid,
+    ValidBatch,
+    checked_count,
+    checked_ids,
+    checked_page,
+    ids_to_delete,
+    valid_batch,
+)
 from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
+
+
+class _Scan(NamedTuple):
+    """The ids that a scan listed at its first page, for its next page."""
+
+    content: object
+    """The value of `_content()` when they were listed."""
+    where: Filter | None
+    last: str
+    """The last id of the page before."""
+    ids: list[str]
+    """All that passed `where`, rising."""
 
 
 class BaseStore(Closing, ABC):
@@ -26,6 +47,8 @@ class BaseStore(Closing, ABC):
 
     search_counter: SearchCounter
     """Counts the searches of all retrievers over this store."""
+    _scan: _Scan | None = None
+    """The scan whose next page may be asked for; None: the last scan has ended, or chunks were added since."""
 
     @property
     @abstractmethod
@@ -80,17 +103,68 @@ class BaseStore(Closing, ABC):
         )
         return self.recall_many([request])[0]
 
+    def ids(self) -> list[str]:
+        """Ids of all chunks, rising."""
+        return self._ids_passing(None)
 
-class _Scan(NamedTuple):
-    """The ids that a scan listed at its first page, for its next page."""
+    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
+        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
 
-    content: object
-    """The value of `_content()` when they were listed."""
-    where: Filter | None
-    last: str
-    """The last id of the page before."""
-    ids: list[str]
-    """All that passed `where`, rising."""
+        The first page of a scan lists all ids that pass; the following pages use that list while `_content()` is the
+        same. In a store that does not track changes, they must also continue where the last page ended.
+        """
+        self._ready()
+        content, tree, scan = self._content(), parse_filter(where), self._scan
+        start, limit = checked_page(after, limit)
+        same = scan is not None and scan.content is content and scan.where == tree
+        if scan is not None and same and (content is not None or scan.last == start):
+            ids = scan.ids
+        else:
+            ids = self._ids_passing(tree)
+        page: list[Chunk] = []
+        at = bisect_right(ids, start)
+        while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
+            batch = ids[at : at + limit - len(page)]
+            at += len(batch)
+            page += [chunk for chunk in self.get(batch) if chunk is not None and matches(tree, chunk.metadata)]
+        self._scan = _Scan(content, tree, page[-1].id, ids) if len(page) == limit else None
+        return page
+
+    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
+        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
+
+        Chunks that do not pass `where` are left out.
+
+        Raises:
+            InvalidLimit: If `reach` is not a whole number of at least 0.
+        """
+        tree = parse_filter(where)
+        around = self._around(checked_ids(ids), checked_count("reach", reach, least=0), tree)
+        return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
+
+    @abstractmethod
+    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> Mapping[str, Iterable[Chunk]]:
+        """As `neighbours`, perhaps with chunks that do not pass."""
+
+    @abstractmethod
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Chunks aligned with ids; None where the store has no such chunk."""
+
+    @abstractmethod
+    def _ids_passing(self, where: Filter | None) -> list[str]:
+        """Ids of all chunks that pass `where`, rising."""
+
+    def _content(self) -> object:
+        """A new object after each change of the collection; None in a store that does not track changes."""
+        return None
+
+    @abstractmethod
+    def _ready(self) -> object:
+        """The object that the store searches, brought up to date.
+
+        Raises:
+            StoreClosed: After close().
+        """
 
 
 class CollectionStore(BaseStore):
@@ -108,8 +182,6 @@ class CollectionStore(BaseStore):
         self._embeddings = document_cache(None, None, config.embedder.cached_documents)
         self.search_counter = SearchCounter()
         self._closed = False
-        self._scan: _Scan | None = None
-        """The scan whose next page may be asked for; None: the last scan has ended, or chunks were added since."""
 
     @property
     def embedder(self) -> Embedder:
@@ -190,52 +262,6 @@ class CollectionStore(BaseStore):
         self._ready()
         tree = parse_filter(where)
         return self._remove(ids_to_delete(ids, tree, "to empty a collection, delete it"), tree)
-
-    def ids(self) -> list[str]:
-        """Ids of all chunks, rising."""
-        return self._ids_passing(None)
-
-    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
-
-        The first page of a scan lists all ids that pass; the following pages use that list while `_content()` is the
-        same.
-        """
-        self._ready()
-        content, tree, scan = self._content(), parse_filter(where), self._scan
-        start, limit = checked_page(after, limit)
-        if scan is not None and scan.content is content and (scan.where, scan.last) == (tree, start):
-            ids = scan.ids
-        else:
-            ids = self._ids_passing(tree)
-        page: list[Chunk] = []
-        at = bisect_right(ids, start)
-        while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
-            batch = ids[at : at + limit - len(page)]
-            at += len(batch)
-            page += [chunk for chunk in self.get(batch) if chunk is not None and matches(tree, chunk.metadata)]
-        self._scan = _Scan(content, tree, page[-1].id, ids) if len(page) == limit else None
-        return page
-
-    @abstractmethod
-    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids; None where the store has no such chunk."""
-
-    @abstractmethod
-    def _ids_passing(self, where: Filter | None) -> list[str]:
-        """Ids of all chunks that pass `where`, rising."""
-
-    def _content(self) -> object:
-        """A new object after each change of the collection; None in a store that does not track changes."""
-        return None
-
-    @abstractmethod
-    def _ready(self) -> object:
-        """The object that the store searches, brought up to date.
-
-        Raises:
-            StoreClosed: After close().
-        """
 
     def _check_open(self) -> None:
         if self._closed:

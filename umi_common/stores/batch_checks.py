@@ -27,7 +27,7 @@ from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
 FIELDS = tuple(field.name for field in fields(Chunk))
-"""Keys that a dict in place of a chunk may have."""
+"""Names of a chunk's fields in order: keys that a dict in place of a chunk may have."""
 
 
 @dataclass(frozen=True, slots=True)

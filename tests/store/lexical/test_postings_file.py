@@ -148,12 +148,11 @@ def test_a_save_removes_older_files_and_leaves_an_index_loaded_from_one_alone(sa
     assert index.search(["ant"], k=3, config=LUCENE, id_of=str)[0].rows.tolist() == [0]
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_documents_open_within_300_ms(tmp_path: Path):
+def test_twenty_thousand_documents_open_within_60_ms(tmp_path: Path):
     index = LexicalIndex(PLAIN)
     texts = [
         " ".join(f"w{(row * 31 + word * word * 7) % (50 + row % 40_000)}" for word in range(43))
-        for row in range(100_000)
+        for row in range(20_000)
     ]
     index.update(range(len(texts)), texts, [-1] * len(texts))
     save(index, tmp_path)
@@ -162,4 +161,4 @@ def test_a_hundred_thousand_documents_open_within_300_ms(tmp_path: Path):
         began = time.thread_time()
         assert load(tmp_path) is not None
         seconds.append(time.thread_time() - began)
-    assert min(seconds) < 0.3
+    assert min(seconds) < 0.06

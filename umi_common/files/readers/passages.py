@@ -105,7 +105,7 @@ class Passage:
     undated: bool = False
     """Whether the file states a time for it that cannot be read, or may be several moments."""
     path: Sequence[str] = ()
-    """The titles above it that its text does not hold, outermost first: that of the file, then headings."""
+    """Titles above the text that it does not hold, outermost first: that of the file, then headings."""
 
 
 def passages(
@@ -208,8 +208,8 @@ def _head(tables: Sequence[Table], at: int) -> str:
 
 
 def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
-    """The section in adjacent pieces. Of a table that is too long, the first piece is its head, with the first row if
-    both fit, and each other row is one."""
+    """The section in adjacent pieces. A table that is too long is cut into its head, with the first row if both fit,
+    and one piece for each other row."""
     at, end = section
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)

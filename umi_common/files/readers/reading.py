@@ -27,7 +27,7 @@ CONTROLS_SHARE = 0.02
 ACCENTED_RUNS_MIN = 4
 """Fewest runs of three accented letters that show another code page; fewer may be a list of them, as "äöü ÄÖÜ"."""
 DECLARED_WITHIN = 1_024
-"""Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard has it."""
+"""Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard says."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _USUAL = ("utf-8", "ascii", "iso8859-1")
 """Codecs whose declaration tells nothing: pages in UTF-8 and Windows-1252 declare them."""
@@ -204,7 +204,7 @@ def _declared_text(content: bytes) -> str | None:
         text = "" if codec in _USUAL else content.decode(_WIDER.get(codec, codec), "replace")
     except (LookupError, UnicodeError):
         return None
-    return text if name in text else None  # in UTF-16, say, the declaration itself cannot be read
+    return text if name in text else None  # a wrong encoding, such as UTF-16, does not decode its own name
 
 
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:

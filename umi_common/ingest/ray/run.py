@@ -110,7 +110,8 @@ def ingest_on_ray(
 def _stores(
     ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool
 ) -> Iterator[tuple[Any, RemoteStore | None]]:
-    """The driver's store and the workers' store (None: each opens its own), closed when the block is left."""
+    """The driver's store, and the workers' store or None: each worker then opens its own. Both are closed at the end of
+    the block."""
     _check_pickles(ray, "open_store", open_store)
     if each_writes:
         with closing(open_store()) as store:

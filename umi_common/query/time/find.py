@@ -46,7 +46,7 @@ class When:
     dated: bool = False
     """The phrase names its year, so it does not depend on `now`; it gets a larger boost than "last week"."""
     nothing_else: bool = False
-    """The query asks for nothing but the period: "what did I say yesterday", "what happened last week"."""
+    """The query names no subject besides the period: "what did I say yesterday", "what happened last week"."""
     yearless: bool = False
     """The phrase is a date, month or season without a year, and the range the latest one: "on 19 May"."""
 

@@ -81,7 +81,7 @@ def _by_words(
     """The stages that look for the query's words in the texts.
 
     Args:
-        by_time: Which of several texts on one matter the query asks for; None: any.
+        by_time: Whether the query asks for the latest or the first of several texts on one subject; None: for neither.
     """
     config, fusion = components.config, components.config.fusion
     terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)

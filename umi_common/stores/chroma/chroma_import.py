@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, StoreError
-from umi_common.frameworks.records import IDS_NAMED
+from umi_common.frameworks.records import IDS_NAMED, METADATA_ALONE, to_chunk
 from umi_common.pool import Vectors
 from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_model
-from umi_common.stores.chroma.records import is_text
+from umi_common.stores.chroma.records import chunk_of_record, is_text
 from umi_common.stores.document_embedder import progress
 from umi_common.times import read_time
 from umi_common.types import Chunk
@@ -110,7 +111,11 @@ def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:
     Raises:
         InvalidChunk: If the time cannot be read, or the record cannot be a chunk; names the chunk.
     """
-    values = {key: value for key, value in record.metadata.items() if key not in PRIVATE}
+    return chunk_of_record(record, partial(_read, keys))
+
+
+def _read(keys: CollectionKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
+    values = {key: value for key, value in metadata.items() if key not in PRIVATE}
     source = _first(values, keys.source)
     position = _first(values, keys.position)
     when = _first(values, keys.time)
@@ -119,12 +124,12 @@ def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:
     if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
         position = None
     return Chunk(
-        record.id,
-        record.text or "",
-        metadata=values,
+        id,
+        text,
+        metadata=to_chunk(text, values, id=id, keys=METADATA_ALONE).metadata,
         source=None if source in (None, "None") else str(source),  # "None": LlamaIndex's node without a document
         position=position,
-        event_time=None if when is None else _moment(record.id, when),
+        event_time=None if when is None else _moment(id, when),
     )
 
 

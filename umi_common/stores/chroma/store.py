@@ -19,7 +19,7 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_count, checked_directory, checked_ids
+from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
@@ -236,28 +236,17 @@ class ChromaStore(CollectionStore):
         passing = allowed_rows(indexed, snapshot, parse_filter(where), window)
         return Listing(snapshot.rows.ids, snapshot.rows.seq + self._openings * ROWS_MAX, passing)
 
-    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each known id the chunks at most `reach` positions from it in its source, in order, itself included.
-
-        Chunks that do not pass `where` are left out.
-
-        Raises:
-            InvalidLimit: If `reach` is not a whole number of at least 0.
-        """
-        reach = checked_count("reach", reach, least=0)
+    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         side = self._ready().side
-        tree, rows = parse_filter(where), side.snapshot.rows
+        rows = side.snapshot.rows
         near: dict[str, list[str]] = {}
-        for id in checked_ids(ids):
+        for id in ids:
             row = side.table.row_of(id)
             if row is not None and row < len(rows):
                 near[id] = [rows.ids[other] for other in rows.around(row, reach).tolist()]
         every = list(dict.fromkeys(id for beside in near.values() for id in beside))
         chunks = dict(zip(every, self.get(every), strict=True))
-        return {
-            id: [chunk for other in beside if (chunk := chunks[other]) is not None and matches(tree, chunk.metadata)]
-            for id, beside in near.items()
-        }
+        return {id: [chunk for other in beside if (chunk := chunks[other]) is not None] for id, beside in near.items()}
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, scaled to length 1; zeros where there is none."""

@@ -371,7 +371,7 @@ class Core:
         return made
 
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
-        """See `HybridStore.neighbours`."""
+        """See `BaseStore.neighbours`."""
         before: dict[str, list[int]] | None = None
         while True:  # again, if a chunk was replaced or removed meanwhile, until the sequence numbers stay the same
             around = self._seqs_around(ids, reach, where)

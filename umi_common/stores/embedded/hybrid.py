@@ -16,11 +16,11 @@ import numpy as np
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, StoreClosed
-from umi_common.filters import Where, parse_filter
+from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
-from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_count, checked_directory, checked_ids
+from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_directory, checked_ids
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
@@ -193,16 +193,20 @@ class HybridStore(BaseStore):
 
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`."""
-        return self._ready().ledger.scan(parse_filter(where), after, limit)
+        if where is None:
+            return self._ready().ledger.scan(after, limit)
+        return super().scan(where=where, after=after, limit=limit)
+
+    def _content(self) -> object:
+        return self._ready().indexes.snapshot.mark
+
+    def _ids_passing(self, where: Filter | None) -> list[str]:
+        listing = self.listing(where=where)
+        return sorted(listing.ids[row] for row in np.flatnonzero(listing.passing).tolist())
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
         return self._ready().vectors(checked_ids(ids))
-
-    def ids(self) -> list[str]:
-        """Ids of all chunks, rising."""
-        rows = self._ready().indexes.snapshot.rows
-        return sorted(rows.ids[row] for row in np.flatnonzero(rows.alive).tolist())
 
     def unknown_keys(self, where: Where) -> list[str]:
         """Keys of a filter under which no chunk has a value, rising: such a key may be misspelt."""
@@ -215,16 +219,8 @@ class HybridStore(BaseStore):
         rows, passing = snapshot.rows, snapshot.row_data.mask(snapshot, parse_filter(where), window)
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
-    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
-
-        Chunks that do not pass `where` are left out.
-
-        Raises:
-            InvalidLimit: If `reach` is not a whole number of at least 0.
-        """
-        reach = checked_count("reach", reach, least=0)
-        return self._ready().neighbours(checked_ids(ids), reach, parse_filter(where))
+    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
+        return self._ready().neighbours(ids, reach, where)
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""

@@ -70,8 +70,8 @@ class MarkFile:
         """Raise if the write-ahead log belongs to another file; SQLite would write its pages into this one.
 
         Called before the ledger is opened. A session's name is copied into `umi.db` before its first write, unless a
-        reader prevents the copy. So the file must hold the newest name of the log if the mark has it, else any name of
-        the log, or none.
+        reader prevents the copy; the mark then holds "" in place of the name. So if the mark holds the log's newest
+        name, the newest name in the file must be that one; if not, it may be any name of the log, or there may be none.
 
         Raises:
             LedgerDamaged: If the log belongs to another file; no file was changed.
@@ -84,7 +84,6 @@ class MarkFile:
                 in_file, with_log = sessions_of(without_log), sessions_of(whole)
         except DATABASE_ERRORS:
             return  # opening the ledger raises the right error
-        # If a reader prevented the copy of the newest name, the mark has "" instead.
         accepted = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
         if with_log and next(iter(in_file), "") not in accepted:
             raise LedgerDamaged(

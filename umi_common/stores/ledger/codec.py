@@ -6,7 +6,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from operator import ne
 from typing import NamedTuple
 
@@ -14,13 +13,12 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.pool import Vectors
+from umi_common.stores.batch_checks import FIELDS
 from umi_common.types import Chunk, Metadata, ReadOnlyDict, from_microseconds, microseconds
 
 DIGEST_BYTES = 16
 NO_METADATA: Metadata = ReadOnlyDict()
 """Shared by all chunks without metadata."""
-FIELDS = tuple(each.name for each in fields(Chunk))
-"""Names of a chunk's fields, in the order in which `decode` lists their values."""
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 

@@ -44,12 +44,12 @@ def last_commit(connection: sqlite3.Connection) -> Mark:
 
 
 def first_commit(connection: sqlite3.Connection) -> Mark:
-    """The oldest commit that is kept, else as `last_commit`."""
+    """The oldest commit that is kept; `Mark()` if there is none."""
     return _commit(connection, "ORDER BY number")
 
 
 def commit_at(connection: sqlite3.Connection, number: int) -> Mark:
-    """The commit of this number, else as `last_commit`."""
+    """The commit of this number; `Mark()` if there is none."""
     return _commit(connection, "WHERE number = ?", number)
 
 

@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
-from umi_common.filters import Filter, to_sql
 from umi_common.pool import Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.batch_checks import checked_page
@@ -547,8 +546,8 @@ class Ledger:
             self._has_search_text = connection.execute(SEARCH_TEXT_EXISTS).fetchone() is not None
         return ENTRY_COLUMNS if self._has_search_text else ENTRY_COLUMNS.replace("search_text", "NULL")
 
-    def scan(self, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
-        """At most `limit` chunks that pass `where`, with an id above `after`, by rising id; see `protocols.Store.scan`.
+    def scan(self, after: str | None, limit: int) -> list[Chunk]:
+        """At most `limit` chunks with an id above `after`, by rising id; see `protocols.Store.scan`.
 
         SQLite reads them along its index of ids and compares UTF-8 bytes, an order equal to that of Python's strings.
         After the last page, which has fewer than `limit` chunks, the index is compared with all rows.
@@ -559,13 +558,12 @@ class Ledger:
             LedgerDamaged: If a row is not what was written, or, after the last page, if the index of ids lacks rows.
         """
         start, limit = checked_page(after, limit)
-        condition, parameters = ("1", []) if where is None else to_sql(where)
 
         def read() -> list[Any]:
             with self.snapshot() as connection:
                 columns = self._entry_columns(connection)
-                sql = f"SELECT {columns} FROM chunks WHERE id > ? AND {condition} ORDER BY id LIMIT ?"
-                rows = connection.execute(sql, (start, *parameters, limit)).fetchall()
+                sql = f"SELECT {columns} FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
+                rows = connection.execute(sql, (start, limit)).fetchall()
                 if len(rows) < limit:
                     self.check_id_index(connection)
             return rows

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreMoved, StoreReadOnly
-from umi_common.filters.sql import LOWER
 from umi_common.types import inode_of
 
 SQL_VARIABLES = 500
@@ -90,7 +89,6 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
     connection = sqlite3.connect(
         name, uri=path is not None, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
     )
-    connection.create_function(LOWER, 1, str.lower, deterministic=True)  # `filters.to_sql` calls it
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")

@@ -28,10 +28,11 @@ SMALL_SEGMENT = 8_192
 NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
 SAMPLED = 4
-"""To learn whether more than `most` living rows hold a term, its first SAMPLED * most postings are tested. Unless half
-of the rows are dead, that usually is enough, and its other postings need not be counted."""
+"""A term is frequent if more than `most` living rows hold it (`rows_of_rare`). If more than `most` of its first
+SAMPLED * most postings are alive, it is, and the others are not counted; that fails only where most rows are dead."""
 MERGE_RATIO = 4
-"""A larger segment is more than this many times the size of the next one, so their number grows logarithmically."""
+"""A segment above SMALL_SEGMENT is merged with all later ones, unless it is more than this many times as large as they
+are. So the number of segments grows with the logarithm of the number of documents."""
 
 
 class RowArrays(NamedTuple):
@@ -70,8 +71,8 @@ class LiveSegment:
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
     rare: dict[int, tuple[Offsets, Codes]] = field(default_factory=dict)
-    """A cache of one entry: a number -> the postings of all terms with at most this number of postings, as (P,)
-    offsets, rising, and (P,) ordinals. Filled on demand."""
+    """The postings of rare terms, cached for one limit: the largest number of postings of such a term -> (P,) offsets,
+    rising, and (P,) ordinals. Filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -87,7 +88,7 @@ class LiveSegment:
         return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels, self.rare)
 
     def df(self, ordinal: int) -> int:
-        """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""
+        """Number of documents that hold a term and are not deleted; the shorter list is searched in the longer."""
         if not len(self.gone):
             return self.segment.starts.item(ordinal + 1) - self.segment.starts.item(ordinal)
         held, _ = self.segment.stored(ordinal)
@@ -117,7 +118,9 @@ class LiveSegment:
         return np.repeat(inside, sizes), ordinal[at]
 
     def _rare_postings(self, least: int) -> tuple[Offsets, Codes]:
-        """The entry of `rare` for `least` postings or up to 16 times as many, so that few deletions need a new one."""
+        """The postings in `rare` for a limit of `least` or more, made if there are none.
+
+        In a segment with deletions the limit is the next power of 16: it then holds for further deletions."""
         known = next((held for limit, held in [*self.rare.items()] if least <= limit), None)
         if known is None:
             limit = least if not self.dead else 16 ** math.ceil(math.log(least, 16))

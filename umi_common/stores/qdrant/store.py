@@ -11,11 +11,11 @@ import numpy as np
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import LedgerDamaged
-from umi_common.filters import Filter, Where, matches, parse_filter
+from umi_common.filters import Filter, matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_count, checked_ids
+from umi_common.stores.batch_checks import ValidBatch, checked_ids
 from umi_common.stores.qdrant import bm25
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
@@ -205,23 +205,13 @@ class QdrantStore(CollectionStore):
     def _ids_passing(self, where: Filter | None) -> list[str]:
         return sorted(record.payload["id"] for record in self._passing_records(where))
 
-    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
-
-        Chunks that do not pass `where` are left out.
-
-        Raises:
-            InvalidLimit: If `reach` is not a whole number of at least 0.
-        """
-        reach = checked_count("reach", reach, least=0)
+    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         known = [chunk for chunk in self.get(ids) if chunk is not None]
-        tree = parse_filter(where)
         positions = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
         seen = beside(self._collection.connection, positions, reach, payload=True, vectors=False)
         chunks = {id: chunk_of_payload(point.payload) for id, point in seen.points.items()}
         chunks |= {chunk.id: chunk for chunk in known}
-        around = {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
-        return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
+        return {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches; those that differ only in their probes share the round trips.
