@@ -42,8 +42,8 @@ class CallQueue:
 
     At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
     rate that it accepts is estimated as the calls admitted in the second up to that call less the refused ones among
-    them, at least one. Further calls are admitted 1 / (0.95 rate) seconds apart. If the refused call was
-    spaced already, the rate falls by at most 30 percent.
+    them, at least one. Further calls are admitted 1 / (0.95 rate) seconds apart. If the refused call was spaced
+    already, the rate falls by at most 30 percent.
 
     The rate is measured if spaced calls succeeded before one was refused. Each success then shortens the interval by
     0.2 percent. Until then it shortens it by ten percent, because a service that refuses most calls of a burst may
@@ -52,6 +52,8 @@ class CallQueue:
     Args:
         concurrency: Calls at a time, >= 1.
         clock: Returns monotonic seconds.
+        timed: Whether calls are given up at their deadline. Then none is admitted with less time left than a short call
+            of late took.
 
     Thread-safe, also between threads and event loops. Each admission is followed by one `leave()`.
     """
@@ -60,9 +62,10 @@ class CallQueue:
     _waiting: list[tuple[float, int, Future[None]]]
     """A heap of (arrival, number, future)."""
 
-    def __init__(self, concurrency: int, clock: Callable[[], float]) -> None:
+    def __init__(self, concurrency: int, clock: Callable[[], float], *, timed: bool = False) -> None:
         self._concurrency = concurrency
         self._clock = clock
+        self._timed = timed
         self._numbers = count()
         self._interval = 0.0
         """Seconds from one admission to the next; 0: calls are not spaced."""
@@ -74,7 +77,7 @@ class CallQueue:
         self._succeeded = False
         """Whether a call succeeded that was admitted at the present interval."""
         self._shortest_call = 0.0
-        """Seconds from admission to success of a short call of late; 0: none succeeded yet."""
+        """Seconds from admission to success of a short call of late; 0: none succeeded yet, or calls are not `timed`."""
         self._admitted: deque[tuple[float, float]] = deque()
         """Of each admitted call the time and the interval."""
         self._refused: deque[tuple[float, float]] = deque()
@@ -90,8 +93,7 @@ class CallQueue:
 
         Args:
             arrival: When the caller began to wait, for its first attempt; the earliest is admitted first. On the clock.
-            until: Deadline on the clock. The call raises DeadlineExceeded when less time is left than calls of the
-                service take, so that none is made in vain.
+            until: Deadline on the clock, at which the call raises DeadlineExceeded; if `timed`, some time earlier.
         """
 
         def run() -> None:
@@ -122,8 +124,9 @@ class CallQueue:
             admitted: When the call was admitted, on the clock.
         """
         with self._lock:
-            seconds = self._clock() - admitted
-            self._shortest_call = min(seconds, self._shortest_call * SLOWER or seconds)
+            if self._timed:
+                seconds = self._clock() - admitted
+                self._shortest_call = min(seconds, self._shortest_call * SLOWER or seconds)
             if admitted <= self._changed:  # it says nothing about the present interval
                 return
             self._succeeded = True
