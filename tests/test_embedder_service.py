@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from collections import Counter
 from datetime import datetime, timezone
 
 import numpy as np
@@ -268,6 +269,88 @@ def test_a_service_that_takes_two_seconds_to_refuse_a_call_is_still_used_at_the_
     assert model.refused > 0
     assert sum(isinstance(vector, np.ndarray) for (vector,) in vectors) == 200
     assert clock.monotonic() < 8.0
+
+
+class Limited(RemoteModel):
+    """A service that refuses calls by one of its limits: calls at a time, tokens of a bucket, or calls of a minute.
+
+    Args:
+        allowed: Returns whether a call is accepted, given the number of calls that run and the time in seconds.
+    """
+
+    def __init__(self, allowed, clock, seconds):
+        super().__init__(seconds=seconds, clock=clock.monotonic)
+        self.allowed, self.now, self.running = allowed, clock.monotonic, 0
+
+    async def aembed_documents(self, texts):
+        if not self.allowed(self.running, self.now()):
+            raise RateLimited(None)
+        self.running += 1
+        try:
+            return await super().aembed_documents(texts)
+        finally:
+            self.running -= 1
+
+
+def bucket(rate, most):
+    """Accepts `rate` calls a second, and `most` at once."""
+    tokens, last = float(most), 0.0
+
+    def allowed(_, now):
+        nonlocal tokens, last
+        tokens, last = min(most, tokens + (now - last) * rate), now
+        if tokens < 1:
+            return False
+        tokens -= 1
+        return True
+
+    return allowed
+
+
+def calls_of_a_minute(most):
+    """Accepts `most` calls in each minute of the clock."""
+    counted = Counter()
+
+    def allowed(_, now):
+        counted[now // 60] += 1
+        return counted[now // 60] <= most
+
+    return allowed
+
+
+@pytest.mark.parametrize(
+    ("allowed", "seconds", "asked_a_second"),
+    [
+        (lambda running, _: running < 4, 0.2, 10),
+        (lambda running, _: running < 8, 1.0, 5),
+        (bucket(rate=20, most=5), 0.2, 15),
+        (calls_of_a_minute(600), 0.2, 9),
+    ],
+    ids=["four calls at a time", "eight long calls at a time", "a small bucket", "a quota of a minute"],
+)
+def test_after_a_burst_queries_soon_have_their_vectors_again_whatever_the_limit_of_the_service(
+    allowed, seconds, asked_a_second
+):
+    clock = VirtualClock()
+    asked = QueryEmbedder(as_embedder(Limited(allowed, clock, seconds)), clock=clock.monotonic)
+    lost = []
+
+    async def ask(number):
+        begun = clock.monotonic()
+        (vector,) = await asked.aembed_each([f"question {number}"], 5.0, 0)
+        if not isinstance(vector, np.ndarray):
+            lost.append(begun)
+
+    async def two_minutes():
+        asking = [asyncio.ensure_future(ask(number)) for number in range(64)]
+        for number in range(64, 64 + 120 * asked_a_second):
+            asking.append(asyncio.ensure_future(ask(number)))
+            await asyncio.sleep(1 / asked_a_second)
+        await asyncio.gather(*asking)
+
+    clock.run(two_minutes())
+    assert sum(10 < begun % 60 < 50 for begun in lost) == 0, "the burst is over, and less is asked than is accepted"
+    assert len(lost) < 80
 
 
 def test_sixty_four_threads_under_a_rate_limit_lose_no_vector():

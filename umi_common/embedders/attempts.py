@@ -90,7 +90,7 @@ def attempts(
             queue.leave()
         state.calling = False
         if not isinstance(outcome, CallFailure):
-            queue.succeeded()
+            queue.succeeded(admitted)
             return outcome
         state.failures += 1
         state.last = outcome.error
@@ -101,8 +101,8 @@ def attempts(
         if on_retry is not None:
             on_retry(outcome.error, clock() - arrival + seconds)
         if is_rate_limit(outcome.error):
-            queue.refused(admitted, seconds)
-        if seconds:
+            queue.refused(admitted, seconds)  # it then delays the attempt
+        elif seconds:
             yield (_pause(seconds),)
 
 
@@ -165,7 +165,7 @@ def _seconds(stated: Any) -> float | None:
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
     """Seconds to wait before the next attempt; None: no further attempt.
 
-    0 after a rate limit whose error states no seconds: the queue then delays the attempt.
+    0 after a rate limit whose error states no seconds.
     """
     stated = retry_after(error)
     if stated is not None or is_rate_limit(error):

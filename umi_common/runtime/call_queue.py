@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -23,8 +24,15 @@ KEPT_SECONDS = 10.0
 USED_SHARE = 0.95
 """Share of the rate estimated at a refusal at which further calls are admitted."""
 FASTER = 0.998
-"""Factor on the seconds between two calls after each success. If the service accepts more, the rate doubles in about
-350 calls; if it does not, about one call in 25 is refused."""
+"""Factor on the seconds between two calls after each success at a measured rate. If the service accepts more, the rate
+doubles in about 350 calls; if it does not, about one call in 25 is refused."""
+MUCH_FASTER = 0.9
+"""The same while the rate is not measured: it doubles in 7 calls."""
+LEAST_SHARE = 0.7
+"""Least share of the rate that is left after the refusal of a call that was admitted at that rate. The calls of the
+last second are fewer than the service accepts if few were asked for, or if it accepts few at once."""
+SLOWER = 1.02
+"""Largest factor by which a success lengthens `shortest_call`."""
 SHORTEST_SECONDS = 0.001
 """Smallest number of seconds between two calls; a shorter interval counts as none."""
 
@@ -34,12 +42,18 @@ class CallQueue:
 
     At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
     rate that it accepts is estimated as the calls admitted in the second up to that call less the refused ones among
-    them, at least one. Further calls are admitted 1 / (0.95 rate) seconds apart. Each success shortens that interval by
-    0.2 percent.
+    them, at least one. Further calls are admitted 1 / (0.95 rate) seconds apart. If the refused call was spaced
+    already, the rate falls by at most 30 percent.
+
+    The rate is measured if spaced calls succeeded before one was refused. Each success then shortens the interval by
+    0.2 percent. Until then it shortens it by ten percent, because a service that refuses most calls of a burst may
+    accept more of them when they are spaced.
 
     Args:
         concurrency: Calls at a time, >= 1.
         clock: Returns monotonic seconds.
+        timed: Whether calls are given up at their deadline. Then none is admitted with less time left than a short call
+            of late took.
 
     Thread-safe, also between threads and event loops. Each admission is followed by one `leave()`.
     """
@@ -48,18 +62,25 @@ class CallQueue:
     _waiting: list[tuple[float, int, Future[None]]]
     """A heap of (arrival, number, future)."""
 
-    def __init__(self, concurrency: int, clock: Callable[[], float]) -> None:
+    def __init__(self, concurrency: int, clock: Callable[[], float], *, timed: bool = False) -> None:
         self._concurrency = concurrency
         self._clock = clock
+        self._timed = timed
         self._numbers = count()
         self._interval = 0.0
         """Seconds from one admission to the next; 0: calls are not spaced."""
         self._next = 0.0
         """Time on the clock before which no call is admitted."""
+        self._changed = -math.inf
+        """When a refusal last changed the interval; later refusals of calls admitted before are of the same burst."""
+        self._measured = False
         self._succeeded = False
-        """Whether a call succeeded since the last refusal."""
-        self._admitted: deque[float] = deque()
-        self._refused: deque[float] = deque()
+        """Whether a call succeeded that was admitted at the present interval."""
+        self._shortest_call = 0.0
+        """Seconds from admission to success of a short call of late; 0: none succeeded yet, or calls are not `timed`."""
+        self._admitted: deque[tuple[float, float]] = deque()
+        """Of each admitted call the time and the interval."""
+        self._refused: deque[tuple[float, float]] = deque()
         renew_in_child(self, CallQueue._renew)
 
     def _renew(self) -> None:
@@ -72,20 +93,20 @@ class CallQueue:
 
         Args:
             arrival: When the caller began to wait, for its first attempt; the earliest is admitted first. On the clock.
-            until: Deadline on the clock, at which the call raises DeadlineExceeded.
+            until: Deadline on the clock, at which the call raises DeadlineExceeded; if `timed`, some time earlier.
         """
 
         def run() -> None:
             with self._ticket(arrival) as ticket:
                 while not ticket.done():
-                    wait_for([ticket], self._seconds_to_wait(until))
+                    wait_for([ticket], self._seconds_to_wait(until - self._shortest_call))
                     self._admit()
 
         async def arun() -> None:
             with self._ticket(arrival) as ticket:
                 admitted = asyncio.wrap_future(ticket)
                 while not ticket.done():
-                    await asyncio.wait({admitted}, timeout=self._seconds_to_wait(until))
+                    await asyncio.wait({admitted}, timeout=self._seconds_to_wait(until - self._shortest_call))
                     self._admit()
 
         return Call(run, arun)
@@ -96,11 +117,20 @@ class CallQueue:
             self._under_way -= 1
         self._admit()
 
-    def succeeded(self) -> None:
-        """Record that the service answered a call; shortens the interval between calls."""
+    def succeeded(self, admitted: float) -> None:
+        """Record that the service answered a call; shortens the interval between calls.
+
+        Args:
+            admitted: When the call was admitted, on the clock.
+        """
         with self._lock:
+            if self._timed:
+                seconds = self._clock() - admitted
+                self._shortest_call = min(seconds, self._shortest_call * SLOWER or seconds)
+            if admitted <= self._changed:  # it says nothing about the present interval
+                return
             self._succeeded = True
-            self._interval *= FASTER
+            self._interval *= FASTER if self._measured else MUCH_FASTER
             if self._interval < SHORTEST_SECONDS:
                 self._interval = 0.0
 
@@ -109,18 +139,22 @@ class CallQueue:
 
         Args:
             admitted: When the refused call was admitted, on the clock.
-            seconds: Pause that the service asked for; 0: none. No call is admitted during it, unless calls succeeded
-                since the last refusal: then the rate is already close to the accepted one.
+            seconds: Pause that the service asked for; 0: none. No call is admitted during it, unless the rate is
+                measured, and thus close to the accepted one.
         """
         with self._lock:
             now = self._clock()
+            before = next((interval for time, interval in self._admitted if time >= admitted), 0.0)
             _drop_old(self._refused, now)
-            self._refused.append(admitted)
+            self._refused.append((admitted, before))
             accepted = _calls_until(admitted, self._admitted) - _calls_until(admitted, self._refused)
             rate = max(1, accepted) / WINDOW_SECONDS
-            self._interval = 1.0 / (USED_SHARE * rate)
-            self._next = max(self._next, now + (self._interval if self._succeeded else max(seconds, self._interval)))
-            self._succeeded = False
+            self._interval = min(1.0 / (USED_SHARE * rate), before / LEAST_SHARE or math.inf)
+            if admitted > self._changed:
+                self._measured = (self._measured or (before > 0 and self._succeeded)) and accepted > 0
+                self._succeeded = False
+                self._changed = now
+            self._next = max(self._next, now + (self._interval if self._measured else max(seconds, self._interval)))
 
     @contextmanager
     def _ticket(self, arrival: float) -> Iterator[Future[None]]:
@@ -146,7 +180,7 @@ class CallQueue:
                     continue
                 self._under_way += 1
                 _drop_old(self._admitted, now)
-                self._admitted.append(now)
+                self._admitted.append((now, self._interval))
                 if self._interval:
                     self._next = max(self._next, now - self._interval) + self._interval
                 ticket.set_result(None)
@@ -161,15 +195,16 @@ class CallQueue:
         if now >= until:
             raise DeadlineExceeded
         due = self._next - now
-        return min(until - now, due) if due > 0 else until - now
+        # A timer of asyncio may end early by its clock's resolution.
+        return min(until - now, max(due, SHORTEST_SECONDS)) if due > 0 else until - now
 
 
-def _drop_old(times: deque[float], now: float) -> None:
-    """Remove the times before the last KEPT_SECONDS."""
-    while times and times[0] < now - KEPT_SECONDS:
-        times.popleft()
+def _drop_old(calls: deque[tuple[float, float]], now: float) -> None:
+    """Remove the calls before the last KEPT_SECONDS."""
+    while calls and calls[0][0] < now - KEPT_SECONDS:
+        calls.popleft()
 
 
-def _calls_until(end: float, times: deque[float]) -> int:
-    """The number of times in the WINDOW_SECONDS up to `end`."""
-    return sum(end - WINDOW_SECONDS <= each <= end for each in times)
+def _calls_until(end: float, calls: deque[tuple[float, float]]) -> int:
+    """The number of calls in the WINDOW_SECONDS up to `end`."""
+    return sum(end - WINDOW_SECONDS <= time <= end for time, _ in calls)

@@ -139,7 +139,7 @@ def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim:
     """(n, dim) unit rows from what the embedder returned for these chunks; raises as `embedded`."""
     try:
         vectors = np.asarray(returned, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise EmbedderError(
             f"embedder {embedder.name!r} did not return a matrix of numbers for chunks {ids[0]!r} to {ids[-1]!r}; "
             f"nothing was stored; expected shape ({len(ids)}, dimension)"

@@ -87,7 +87,7 @@ class QueryEmbedder:
         self._clock = clock
         most = config.concurrency if self._one_by_one else max(1, config.concurrency // 2)
         self._calls_max = min(most, getattr(embedder, "calls_max", most))
-        self._queue = CallQueue(self._calls_max, clock)
+        self._queue = CallQueue(self._calls_max, clock, timed=True)
         self._threads = ThreadLimiter(self._calls_max)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
         self._cache: LruCache[str, Vectors] = LruCache(config.cached_queries)
