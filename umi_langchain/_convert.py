@@ -59,7 +59,7 @@ def to_chunks(
     chunks: list[Chunk] = []
     taken: set[str] = set()
     hashed: set[str] = set()
-    documents = _checked(documents)
+    documents = checked_documents(documents)
     stated = stated_positions(documents, keys.source)
     for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
         source = document_source(document, keys.source)
@@ -176,7 +176,7 @@ def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[D
     Raises:
         ConfigError: If their numbers differ.
     """
-    documents, ids = list(documents), list(ids)
+    documents, ids = checked_documents(documents), list(ids)
     if len(ids) != len(documents):
         raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
     rows = zip(documents, ids, strict=True)
@@ -326,12 +326,19 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
     return f"{message.type}: {message_text(message)}"
 
 
-def _checked(documents: Iterable[Document]) -> list[Document]:
+def checked_documents(documents: Iterable[Document]) -> list[Document]:
+    """The documents as a list.
+
+    Raises:
+        InvalidChunk: Names what is no document, or a document whose metadata are no dict.
+    """
+    advice = "expected a list of LangChain Documents; from_texts takes strings"
+    if not isinstance(documents, Iterable):
+        raise InvalidChunk(f"documents is {type(documents).__name__}; {advice}")
     documents = list(documents)
     for index, document in enumerate(documents):
         if not isinstance(document, Document):
-            raise InvalidChunk(
-                f"document {index} is {type(document).__name__}; expected a list of LangChain Documents; "
-                "from_texts takes strings"
-            )
+            raise InvalidChunk(f"document {index} is {type(document).__name__}; {advice}")
+        if not isinstance(document.metadata, Mapping):
+            raise InvalidChunk(f"document {index}: metadata is {type(document.metadata).__name__}; expected a dict")
     return documents

@@ -20,7 +20,7 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from typing_extensions import Self, TypedDict, Unpack
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.frameworks.records import (
     CheckedFields,
@@ -48,6 +48,7 @@ from umi_langchain._convert import (
     as_documents,
     as_turns,
     checked_chroma,
+    checked_documents,
     chunk_pages,
     document_chunk_of_record,
     document_origin,
@@ -153,6 +154,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             known = (*type(self).model_fields, *FACTORY_OPTIONS, *UmiConfig.model_fields)
             refuse_unknown_options(unknown, known, ConfigError)
             refuse_factory_option(unknown[0], "from_documents")
+        if "umi" not in fields:
+            raise ConfigError("umi is missing; UmiRetriever.from_documents(documents, ...) makes a retriever")
         checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
         checked_limit(self.k, "k")
@@ -202,9 +205,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             InvalidChunk, DuplicateId: Names the document. Nothing is stored.
             ConfigError: If an option is unknown or out of range.
         """
-        if documents is None:
-            raise InvalidChunk("documents is None; expected a list of LangChain Documents")
-        given = [*documents, *docs]
+        given = [*checked_documents(documents), *checked_documents(docs)]
         skipped: list[SkippedChunk] = []
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
@@ -235,10 +236,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """`from_documents` for texts; metadatas and ids are aligned with them.
 
-        Positional arguments may be (texts, embedding, metadatas, ids), as of LangChain's vector stores, or
-        (texts, metadatas, ids), as of its retrievers.
+        Positional arguments may be (texts, embedding, metadatas, ids), as of LangChain's vector stores, or, if the
+        second is a list, (texts, metadatas, ids), as of its retrievers.
         """
-        as_retrievers = bool(positional) and (positional[0] is None or isinstance(positional[0], (list, tuple)))
+        as_retrievers = bool(positional) and isinstance(positional[0], (list, tuple))
         names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
         if len(positional) > len(names):
             raise TypeError(f"from_texts takes at most {len(names)} arguments after the texts: {', '.join(names)}")

@@ -32,7 +32,7 @@ from umi_common.search.request import (
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
-from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
+from umi_langchain._convert import SearchText, add_documents, as_documents, as_turns, to_document
 from umi_langchain._parts import reranker_of
 from umi_langchain._positions import SourcePlaces
 from umi_langchain.retriever import CallOptions, UmiRetriever
@@ -425,7 +425,8 @@ def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
     """
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
     where = Scope(asked_filter(filter)).narrow(options.get("where"))
-    return {"limit": checked_limit(k, "k"), **options, "where": where}
+    history = as_turns(options.get("history", ()))
+    return {"limit": checked_limit(k, "k"), **options, "where": where, "history": history}
 
 
 def _is_listing(query: str, options: dict[str, Any]) -> bool:

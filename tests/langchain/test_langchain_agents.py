@@ -199,26 +199,22 @@ def test_what_is_recalled_says_whether_the_user_or_the_model_said_it():
         assert parts == {"user": "What may the code of the safe be?", "assistant": "The code of the safe is 1234."}
 
 
-def test_a_follow_up_question_is_recalled_by_what_the_user_asked_before_it():
-    with HybridStore.open() as store:
-        model = model_saying(*["Noted."] * 9, "Yes.", "In March.")
-        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, budget=150)])
-        say(agent, "ann", "t0", "The insurance of my car ends on 3 March.")
-        for n in range(8):
-            say(agent, "ann", f"t{n + 1}", f"Does milk number {n} expire?")
-        asked = [HumanMessage("Is my car insured?"), AIMessage("Yes."), HumanMessage("when does it expire?")]
-        agent.invoke({"messages": asked}, config("ann", "now"))
-        assert "3 March" in system_text(model.given[-1])
-
-
-def test_a_follow_up_question_is_recalled_by_what_the_model_answered_before_it():
+@pytest.mark.parametrize(
+    ("told", "before"),
+    [
+        ("The insurance of my car ends on 3 March.", ("Is my car insured?", "Yes.")),
+        ("The policy of Zephyr Mutual ends on 3 March.", ("Who insures me?", "Zephyr Mutual.")),
+    ],
+    ids=["what the user asked before it", "what the model answered before it"],
+)
+def test_a_follow_up_question_is_recalled_by(told, before):
     with HybridStore.open() as store:
         model = model_saying(*["Noted."] * 9, "In March.")
         agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, budget=150)])
-        say(agent, "ann", "t0", "The policy of Zephyr Mutual ends on 3 March.")
+        say(agent, "ann", "t0", told)
         for n in range(8):
             say(agent, "ann", f"t{n + 1}", f"Does milk number {n} expire?")
-        asked = [HumanMessage("Who insures me?"), AIMessage("Zephyr Mutual."), HumanMessage("when does it expire?")]
+        asked = [HumanMessage(before[0]), AIMessage(before[1]), HumanMessage("when does it expire?")]
         agent.invoke({"messages": asked}, config("ann", "now"))
         assert "3 March" in system_text(model.given[-1])
 

@@ -29,6 +29,17 @@ async def test_the_context_obeys_the_budget_and_the_filter_of_its_retriever():
         assert counter_for().count(text) <= 40
 
 
+async def test_one_question_may_have_its_own_filter_and_number_of_hits():
+    """One chain serves many users: the filter is that of the user who asks."""
+    context = create_umi_context(UmiRetriever.from_documents(DOCUMENTS))
+    bob = context.bind(filter={"user": "bob"})
+    for text in (bob.invoke("who works at Acme?"), await bob.ainvoke("who works at Acme?")):
+        assert "harbour" in text and "Priya" not in text
+    assert "harbour" not in context.invoke("who works at Acme?", k=1)
+    with pytest.raises(TypeError, match="no option 'limit'; did you mean k"):
+        context.invoke("who works at Acme?", limit=1)
+
+
 async def test_it_stands_in_a_chain_in_front_of_the_prompt():
     seen = []
     context = create_umi_context(UmiRetriever.from_documents(DOCUMENTS))

@@ -390,12 +390,6 @@ def test_a_store_is_made_from_a_loaders_lazy_documents():
         assert [document.metadata["n"] for document in store.similarity_search("text number 2", k=1)] == [2]
 
 
-@pytest.mark.parametrize("given", [["text"], Document(page_content="text")], ids=["strings", "one document"])
-def test_a_store_made_from_what_is_no_list_of_documents_says_what_to_give(given):
-    with pytest.raises(InvalidChunk, match="expected a list of LangChain Documents"):
-        UmiVectorStore.from_documents(given)
-
-
 def test_a_retriever_from_umis_own_vector_store_says_where_it_is(filled):
     with pytest.raises(ConfigError, match=r"a UmiVectorStore has \.retriever\(\)"):
         UmiRetriever.from_vectorstore(filled)
