@@ -15,6 +15,7 @@ from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.filters import Filter, matches
 from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
+from umi_common.runtime.losses import warn_once
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.types import Chunk, Hit, utf8_text
@@ -27,6 +28,9 @@ PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 SCORE_KEY = "relevance_score"
 REASONS_KEY = "umi_reasons"
 SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
+UNKNOWN_KEY = (
+    "search_text names %r, which no document has as metadata; it adds nothing to the search. Logged once for this key."
+)
 
 
 def to_chunks(
@@ -60,6 +64,7 @@ def to_chunks(
     taken: set[str] = set()
     hashed: set[str] = set()
     documents = checked_documents(documents)
+    _warn_of_unknown_keys(documents, search_text)
     stated = stated_positions(documents, keys.source)
     for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
         source = document_source(document, keys.source)
@@ -114,11 +119,11 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
     return "\n".join(value for value in parts if value)
 
 
-def warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
-    """Log a warning for each key of `search_text` that none of the documents has."""
+def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
+    """Log a warning, once for each, of the keys of `search_text` that none of the documents has."""
     for key in () if search_text is None or not documents else _keys_in(search_text):
         if key != "text" and not any(key in document.metadata for document in documents):
-            log.warning("search_text names %r, which no document has as metadata; it adds nothing to the search", key)
+            warn_once("search_text", key, UNKNOWN_KEY, key)
 
 
 def _keys_in(search_text: str | Sequence[str]) -> list[str]:

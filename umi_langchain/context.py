@@ -54,8 +54,9 @@ def create_umi_context(
 
     def sections(found: SearchResult, options: dict[str, Any]) -> str:
         limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
-        hits = retriever.sections(found, options).hits
-        return assemble_for(found.query, hits, found=found, budget=limits, policy=layout, counter=counter).text
+        hits, history = retriever.sections(found, options).hits, options["history"]
+        limited = {**packing, "budget": limits, "policy": layout}
+        return assemble_for(found.query, hits, history=history, found=found, **limited).text
 
     def context(query: str, run_manager: CallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
         on_stage = stages(run_manager.get_child())

@@ -55,7 +55,6 @@ from umi_langchain._convert import (
     to_chunks,
     to_scored_documents,
     warn_of_hidden,
-    warn_of_unknown_keys,
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._positions import SourcePlaces
@@ -172,7 +171,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         persist_directory: str | None = None,
         k: int | None = None,
         *,
-        docs: Iterable[Document] = (),
         search_text: SearchText = None,
         mirror: bool = False,
         on_invalid: OnInvalid = "raise",
@@ -191,7 +189,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             persist_directory: Directory of the store; texts that it holds already are not embedded again. None: in
                 memory.
             k: Largest number of documents in a result, 1..100; None: the class's own, 10.
-            docs: Another name of `documents`.
             search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
                 "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
             mirror: Also remove every document from the directory that is not among the documents given; with a
@@ -205,13 +202,12 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             InvalidChunk, DuplicateId: Names the document. Nothing is stored.
             ConfigError: If an option is unknown or out of range.
         """
-        given = [*checked_documents(documents), *checked_documents(docs)]
+        given = checked_documents(documents)
         skipped: list[SkippedChunk] = []
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
         def fill(retriever: Self) -> None:
             chunks = to_chunks(given, retriever.keys, Counter(), search_text, left_out, advice=SKIP_ADVICE)[1]
-            warn_of_unknown_keys(given, search_text)
             origin = partial(document_origin, keys=retriever.keys)
             gone = [(each.id, each.source) for each in skipped]
             within = asked_filter(retriever.filter)

@@ -81,6 +81,16 @@ def test_a_section_that_is_too_long_is_cut_around_what_was_found_in_it(budget):
     assert ANSWER in create_umi_tool(retriever, budget=budget).invoke({"query": QUESTION})
 
 
+@pytest.mark.parametrize("whole", [None, "source"])
+def test_a_follow_up_question_cuts_a_long_page_around_what_the_messages_before_it_name(whole):
+    notes = NOTES * 25
+    text = f"{notes}\n\nThe Viessmann was installed in 1999.\n\n{notes}\n\nThe Bosch was installed in 2004.\n\n{notes}"
+    page = Document(text, metadata={"source": "house", "position": 0})
+    context = create_umi_context(UmiRetriever.from_documents([page], whole=whole), budget=60)
+    for name, year in (("Bosch", "2004"), ("Viessmann", "1999")):
+        assert year in context.invoke("and when was it installed?", history=[("human", f"Tell me about the {name}.")])
+
+
 def test_without_a_query_the_compressor_keeps_the_beginning():
     for query in ("", None):
         (kept,) = UmiCompressor(60).compress_documents(PAGES[:1], query)
