@@ -213,9 +213,8 @@ def add_documents(
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
     found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped, advice=SKIP_ADVICE)
-    chunks = places.placed(chunks, replaces=replaces)
-    store.add(chunks, show_progress=show_progress)
-    places.note(chunks)
+    with places.placed(chunks, replaces=replaces) as chunks:
+        store.add(chunks, show_progress=show_progress)
     warn_of_hidden(chunks, within)
     left_out = {gone.id for gone in (skipped or ())[before:] if gone.id is not None} - set(found)
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
