@@ -16,8 +16,10 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from umi_common import HybridStore
 from umi_common.errors import (
@@ -298,6 +300,16 @@ def test_a_vector_store_with_a_model_of_langchains_can_be_pickled(tmp_path, mode
             again = pickle.loads(pickle.dumps(made))  # noqa: S301 our own bytes
             found = again.similarity_search(TEXTS[2]) if made is kept else again.invoke(TEXTS[2])
             assert found[0].page_content == TEXTS[2]
+
+
+def test_a_retriever_with_parts_of_langchains_can_be_pickled(tmp_path):
+    arm = InMemoryVectorStore.from_texts(["Emil met Fay in Prag"], DeterministicFakeEmbedding(size=64))
+    parts = {"reranker": UmiMMR(top_n=1), "arms": [arm], "llm": FakeListChatModel(responses=['["Prag"]'])}
+    with UmiRetriever.from_texts(TEXTS, persist_directory=str(tmp_path), **parts) as kept:
+        again = pickle.loads(pickle.dumps(kept))  # noqa: S301 our own bytes
+        found = again.search("Emil")
+        assert found.ids == kept.search("Emil").ids and len(found.ids) == 1 and not found.degraded
+        again.close()
 
 
 def test_a_retriever_pickled_in_another_process_searches_beside_the_writer(tmp_path):
