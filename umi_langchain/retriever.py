@@ -233,9 +233,9 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`from_documents` for texts; metadatas and ids are aligned with them.
 
         Positional arguments may be (texts, embedding, metadatas, ids), as of LangChain's vector stores, or, if the
-        second is a list, (texts, metadatas, ids), as of its retrievers.
+        second is a list or the embedding is given by name, (texts, metadatas, ids), as of its retrievers.
         """
-        as_retrievers = bool(positional) and isinstance(positional[0], (list, tuple))
+        as_retrievers = "embedding" in options or (bool(positional) and isinstance(positional[0], (list, tuple)))
         names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
         if len(positional) > len(names):
             raise TypeError(f"from_texts takes at most {len(names)} arguments after the texts: {', '.join(names)}")
