@@ -619,6 +619,12 @@ def test_a_wrong_setting_of_a_stage_says_what_was_meant():
         UmiRetriever.from_texts(TEXTS, fusion={"methd": "rrf"})
 
 
+@pytest.mark.parametrize(("stage", "names"), [({"mmr": True}, "enabled, trade_off"), ({"embedder": "minilm"}, "model")])
+def test_a_stage_that_is_given_one_value_names_its_settings(stage, names):
+    with pytest.raises(ConfigError, match=f"expected a dict of settings: {names}"):
+        UmiRetriever.from_texts(TEXTS, **stage)
+
+
 @pytest.mark.parametrize(
     ("make", "advice"),
     [
