@@ -73,8 +73,6 @@ FACTORY_OPTIONS = (
     "read_only",
 )
 """Options of `UmiRetriever.from_documents` that are neither its fields nor stages of `UmiConfig`."""
-KEY_NAMES = ("source", "position", "time")
-"""Fields of `PlaceKeys`."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -273,8 +271,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         embedding = vectorstore.embeddings if embedding is None else embedding
         if not copy:
             settings, fields = stages_and_fields(options)
-            keys = PlaceKeys(**{name: fields[f"{name}_key"] for name in KEY_NAMES if f"{name}_key" in fields})
-            read = partial(document_chunk_of_record, keys)
+            read = partial(document_chunk_of_record, cls.model_construct(**fields).keys)
             store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
             return cls._owning(store, None, llm=llm, k=k, **options)
 
