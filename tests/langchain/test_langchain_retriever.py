@@ -264,8 +264,6 @@ def test_a_chroma_store_is_copied_and_three_texts_are_embedded_to_check_the_mode
     direct.close()
 
 
-@pytest.mark.parametrize("copy", [False, True])
-@pytest.mark.parametrize("size", [8, 256])
 class OfFiles(UmiRetriever):
     """Reads the source of a document from another key."""
 
@@ -281,6 +279,8 @@ def test_the_keys_that_a_subclass_states_are_those_of_its_chroma_store(embedding
         assert (hit.chunk.source, hit.chunk.position) == ("a.md", 3)
 
 
+@pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.parametrize("size", [8, 256])
 def test_a_chroma_store_of_another_model_is_refused_and_its_directory_is_left_free(tmp_path, documents, size, copy):
     others = DeterministicFakeEmbedding(size=size)
     chroma = Chroma(embedding_function=others, persist_directory=str(tmp_path / "chroma"))
