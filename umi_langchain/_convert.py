@@ -154,10 +154,10 @@ def as_documents(
 
     Raises:
         ConfigError: If their numbers differ.
-        InvalidChunk: If `texts` is one string, a text or an id is no string, or a metadata no dict.
+        InvalidChunk: If one string or one dict stands in place of a list, a text or an id is no string, or a metadata
+            no dict.
     """
-    if isinstance(texts, str):
-        raise InvalidChunk("texts is one string; expected a list of strings")
+    _refuse_one(texts=texts, metadatas=metadatas, ids=ids)
     texts = list(texts)
     metadatas = [{}] * len(texts) if metadatas is None else list(metadatas)
     ids = [None] * len(texts) if ids is None else list(ids)
@@ -180,12 +180,22 @@ def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[D
 
     Raises:
         ConfigError: If their numbers differ.
+        InvalidChunk: If the ids are one string.
     """
+    _refuse_one(ids=ids)
     documents, ids = checked_documents(documents), list(ids)
     if len(ids) != len(documents):
         raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
     rows = zip(documents, ids, strict=True)
     return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
+
+
+def _refuse_one(**lists: object) -> None:
+    """Raise InvalidChunk if one string or dict stands in place of a list: it would be read letter by letter."""
+    for name, given in lists.items():
+        if isinstance(given, (str, Mapping)):
+            kind = "string" if isinstance(given, str) else "dict"
+            raise InvalidChunk(f"{name} is one {kind}; expected a list: [{given!r:.80}]")
 
 
 def add_documents(

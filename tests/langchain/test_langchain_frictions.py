@@ -566,6 +566,17 @@ def test_one_text_and_none_are_refused_in_place_of_a_list(store):
         UmiRetriever.from_texts("Ann met Bob")
     with pytest.raises(InvalidChunk, match="texts is one string"):
         store.add_texts("Ann met Bob")
+    with pytest.raises(InvalidChunk, match="metadatas is one dict; expected a list: "):
+        store.add_texts(["Ann met Bob"], {"user": "ann"})
+
+
+def test_one_id_in_place_of_a_list_is_refused_and_replaces_no_text(store):
+    """It was read letter by letter: the texts with the ids "0" and "1" were replaced."""
+    new = ["Dora met Emil", "Emil met Fay"]
+    for write in (store.add_texts, lambda texts, ids: store.add_documents([Document(text) for text in texts], ids=ids)):
+        with pytest.raises(InvalidChunk, match=r"ids is one string; expected a list: \['01'\]"):
+            write(new, ids="01")
+    assert [document.page_content for document in store.get_by_ids(["0", "1"])] == TEXTS[:2]
 
 
 def test_a_text_that_is_no_string_and_a_metadata_that_is_no_dict_are_named(store):
