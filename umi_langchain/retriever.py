@@ -293,7 +293,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """Search an existing store, which `close` does not close. Arguments as in `from_documents`."""
         settings, fields = stages_and_fields(options)
-        further = arms_of(arms, as_arm)
+        further = arms_of(arms, partial(as_arm, keys=cls.model_construct(**fields).keys))
         umi = DualRetriever(
             store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=UmiConfig(**settings)
         )
