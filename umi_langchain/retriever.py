@@ -140,8 +140,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     time_key: str | None = "timestamp"
     """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None: no key."""
     _owns_store: bool = PrivateAttr(default=False)
-    _skipped: list[SkippedChunk] = PrivateAttr(default_factory=list)
-    _on_invalid: OnInvalid = PrivateAttr(default="raise")
+    _skipped: list[SkippedChunk] | None = PrivateAttr(default=None)
     _search_text: SearchText = PrivateAttr(default=None)
     _places: SourcePlaces = PrivateAttr()
 
@@ -201,13 +200,12 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             ConfigError: If an option is unknown or out of range.
         """
         given = checked_documents(documents)
-        skipped: list[SkippedChunk] = []
-        left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
+        skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
 
         def fill(retriever: Self) -> None:
-            chunks = to_chunks(given, retriever.keys, Counter(), search_text, left_out, advice=SKIP_ADVICE)[1]
+            chunks = to_chunks(given, retriever.keys, Counter(), search_text, skipped, advice=SKIP_ADVICE)[1]
             origin = partial(document_origin, keys=retriever.keys)
-            gone = [(each.id, each.source) for each in skipped]
+            gone = [(each.id, each.source) for each in skipped or ()]
             within = asked_filter(retriever.filter)
             add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, within=within, everything=mirror)
             warn_of_hidden(chunks, within)
@@ -215,8 +213,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
         retriever = cls._opened(fill, embedding, persist_directory, llm=llm, k=k, **options)
-        retriever._skipped, retriever._on_invalid = skipped, on_invalid
-        retriever._search_text = search_text
+        retriever._skipped, retriever._search_text = skipped, search_text
         return retriever
 
     @classmethod
@@ -307,17 +304,16 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     @property
     def skipped(self) -> tuple[SkippedChunk, ...]:
         """The documents that `from_documents(on_invalid="skip")` and later `add_documents` left out, with reasons."""
-        return tuple(self._skipped)
+        return tuple(self._skipped or ())
 
     def add_documents(
         self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
     ) -> list[str]:
         """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
         how = self._search_text if search_text is None else search_text
-        skipped = None if self._on_invalid == "raise" else self._skipped
         within = asked_filter(self.filter)
         return add_documents(
-            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=skipped
+            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=self._skipped
         )
 
     aadd_documents = in_thread("add_documents")

@@ -158,9 +158,12 @@ class UmiVectorStore(OwnsStore, VectorStore):
     """`from_documents` in a thread."""
 
     def retriever(self, **options: Any) -> UmiRetriever:
-        """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`."""
+        """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`. It adds documents
+        as this store does."""
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
-        return UmiRetriever(umi=self.umi, **{**keys, **options})
+        made = UmiRetriever(umi=self.umi, **{**keys, **options})
+        made._search_text, made._skipped = self._search_text, self._skipped
+        return made
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:
         """LangChain's own retriever over this store; options are `search_type`, `search_kwargs` and its other fields.
