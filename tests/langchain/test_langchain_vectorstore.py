@@ -147,6 +147,15 @@ class Compass(Embeddings):
         return [self.embed_query(text) for text in texts]
 
 
+def test_a_reranker_is_not_asked_where_there_is_no_query_but_a_vector():
+    """It was asked for the query "", and its order replaced that of the cosines."""
+    longest_first = lambda query, texts: [float(len(text)) for text in texts]  # noqa: E731
+    with UmiVectorStore.from_texts(["0", "10", "-170"], Compass(), reranker=longest_first) as store:
+        nearest = store.similarity_search_by_vector([1.0, 0.0])
+        assert [document.page_content for document in nearest] == ["0", "10", "-170"]
+        assert store.similarity_search("0")[0].page_content == "-170"
+
+
 async def test_mmr_comes_in_the_order_of_choice():
     # Cosines to 0: 10 .985, 20 .940, -40 .766, 60 .5; to 10: 20 .985, -40 .643, 60 .643. With lambda .3, after 10:
     # 20 .3 * .940 - .7 * .985 = -.408, -40 .3 * .766 - .7 * .643 = -.220, 60 .3 * .5 - .7 * .643 = -.300.
