@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
@@ -273,6 +274,21 @@ def test_messages_that_the_model_sees_anyway_are_not_recalled_twice_nor_stored_t
         say(agent, "ann", "t", "What is my favourite colour?")
         assert system_text(model.given[1]) == ""
         assert len(store) == 4
+
+
+def test_the_summary_of_a_conversation_is_no_message_of_the_user():
+    """`SummarizationMiddleware` puts a new one, as a user's message, in place of earlier messages again and again."""
+    said = ["My boiler is a Viessmann.", "My dog is Rex.", "I live in Oslo.", "What do I own?"]
+    shortening = SummarizationMiddleware(
+        FakeListChatModel(responses=["The user has a boiler."]), trigger=("messages", 4), keep=("messages", 2)
+    )
+    with HybridStore.open() as store:
+        middleware = [shortening, UmiMemoryMiddleware(store)]
+        agent = create_agent(model_saying(*["Noted."] * 4), middleware=middleware, checkpointer=InMemorySaver())
+        for text in said:
+            say(agent, "ann", "t1", text)
+        texts = [chunk.text for chunk in store.get(store.ids()) if chunk is not None]
+    assert sorted(texts) == sorted([*said, *["Noted."] * 4])
 
 
 def test_half_an_emoji_in_a_message_does_not_cost_a_thread_its_memory(caplog):
