@@ -51,8 +51,8 @@ def to_chunks(
         following: Source -> the position after its last document; updated. A document without a position in its
             metadata gets this one. None: such a document has no position.
         search_text: As in `searched_text`.
-        skipped: Documents that cannot be stored, and those with the id of another one before them, are appended to it
-            and left out; None: the former raise, the latter are returned.
+        skipped: Gets the documents that cannot be stored, and those whose id an earlier document has; both are left
+            out. None: a document that cannot be stored raises; one whose id comes twice is returned.
         advice: End of the message for a document that cannot be stored.
 
     Raises:

@@ -195,10 +195,9 @@ class UmiVectorStore(OwnsStore, VectorStore):
             ids: Ids in place of the documents' own, aligned; None keeps them.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
-            **options: `batch_size`, which LangChain's `index()` sends, makes no batches, as a store makes its own. It
-                says that replaced documents are removed later, so that a new text takes the position of the old one.
-                `current_time`, which `TimeWeightedVectorStoreRetriever` sends, has no effect: the time stands in the
-                metadata.
+            **options: What LangChain sends. `batch_size`, of `index()`, makes no batches, because a store makes its own;
+                it says that old versions are removed later, so that a new text takes the position of its old version.
+                `current_time`, of `TimeWeightedVectorStoreRetriever`, has no effect: the time is in the metadata.
 
         Returns:
             The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.
