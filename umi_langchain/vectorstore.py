@@ -195,8 +195,8 @@ class UmiVectorStore(OwnsStore, VectorStore):
             ids: Ids in place of the documents' own, aligned; None keeps them.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
-            **options: What LangChain sends. `batch_size`, of `index()`, makes no batches, because a store makes its own;
-                it says that old versions are removed later, so that a new text takes the position of its old version.
+            **options: What LangChain sends. `batch_size`, of `index()`, makes no batches, as a store makes its own; it
+                says that old versions are removed later, so that a new text takes the position of its old version.
                 `current_time`, of `TimeWeightedVectorStoreRetriever`, has no effect: the time is in the metadata.
 
         Returns:
