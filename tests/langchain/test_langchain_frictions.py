@@ -197,6 +197,11 @@ def test_an_unknown_parameter_says_what_was_meant(option, advice):
             make(**option)
 
 
+def test_the_letter_k_is_not_taken_for_a_reranker():
+    with pytest.raises(ConfigError, match="no option 'k'; expected one of embedding"):
+        UmiVectorStore(k=3)
+
+
 def test_the_settings_of_the_embedder_are_given_like_those_of_every_stage(embeddings):
     """`embedder` is also the name of an argument inside umi: the call raised a TypeError."""
     for made in (
