@@ -445,6 +445,9 @@ def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
         near = get_close_matches(name, known, n=1)
         advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
         fault["msg"] = f"no such setting; {advice}"
+    field = settings.model_fields.get(str(fault["loc"][0])) if len(fault["loc"]) == 1 else None
+    if fault["type"] == "model_type" and field is not None:
+        fault["msg"] = f"expected a dict of settings: {', '.join(getattr(field.annotation, 'model_fields', ()))}"
     path = ".".join(str(part) for part in fault["loc"]) or "value"
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # the stage's own message: "LexicalConfig.k1: ..."

@@ -15,6 +15,7 @@ from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.filters import Filter, matches
 from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
+from umi_common.runtime.losses import warn_once
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.types import Chunk, Hit, utf8_text
@@ -27,6 +28,9 @@ PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 SCORE_KEY = "relevance_score"
 REASONS_KEY = "umi_reasons"
 SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
+UNKNOWN_KEY = (
+    "search_text names %r, which no document has as metadata; it adds nothing to the search. Logged once for this key."
+)
 
 
 def to_chunks(
@@ -47,8 +51,8 @@ def to_chunks(
         following: Source -> the position after its last document; updated. A document without a position in its
             metadata gets this one. None: such a document has no position.
         search_text: As in `searched_text`.
-        skipped: Documents that cannot be stored, and those with the id of another one before them, are appended to it
-            and left out; None: the former raise, the latter are returned.
+        skipped: Gets the documents that cannot be stored, and those whose id an earlier document has; both are left
+            out. None: a document that cannot be stored raises; one whose id comes twice is returned.
         advice: End of the message for a document that cannot be stored.
 
     Raises:
@@ -59,7 +63,8 @@ def to_chunks(
     chunks: list[Chunk] = []
     taken: set[str] = set()
     hashed: set[str] = set()
-    documents = _checked(documents)
+    documents = checked_documents(documents)
+    _warn_of_unknown_keys(documents, search_text)
     stated = stated_positions(documents, keys.source)
     for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
         source = document_source(document, keys.source)
@@ -114,11 +119,11 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
     return "\n".join(value for value in parts if value)
 
 
-def warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
-    """Log a warning for each key of `search_text` that none of the documents has."""
+def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
+    """Log a warning, once for each, of the keys of `search_text` that none of the documents has."""
     for key in () if search_text is None or not documents else _keys_in(search_text):
         if key != "text" and not any(key in document.metadata for document in documents):
-            log.warning("search_text names %r, which no document has as metadata; it adds nothing to the search", key)
+            warn_once("search_text", key, UNKNOWN_KEY, key)
 
 
 def _keys_in(search_text: str | Sequence[str]) -> list[str]:
@@ -149,10 +154,10 @@ def as_documents(
 
     Raises:
         ConfigError: If their numbers differ.
-        InvalidChunk: If `texts` is one string, a text or an id is no string, or a metadata no dict.
+        InvalidChunk: If one string or one dict stands in place of a list, a text or an id is no string, or a metadata
+            no dict.
     """
-    if isinstance(texts, str):
-        raise InvalidChunk("texts is one string; expected a list of strings")
+    _refuse_one(texts=texts, metadatas=metadatas, ids=ids)
     texts = list(texts)
     metadatas = [{}] * len(texts) if metadatas is None else list(metadatas)
     ids = [None] * len(texts) if ids is None else list(ids)
@@ -175,12 +180,22 @@ def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[D
 
     Raises:
         ConfigError: If their numbers differ.
+        InvalidChunk: If the ids are one string.
     """
-    documents, ids = list(documents), list(ids)
+    _refuse_one(ids=ids)
+    documents, ids = checked_documents(documents), list(ids)
     if len(ids) != len(documents):
         raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
     rows = zip(documents, ids, strict=True)
     return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
+
+
+def _refuse_one(**lists: object) -> None:
+    """Raise InvalidChunk if one string or dict stands in place of a list: it would be read letter by letter."""
+    for name, given in lists.items():
+        if isinstance(given, (str, Mapping)):
+            kind = "string" if isinstance(given, str) else "dict"
+            raise InvalidChunk(f"{name} is one {kind}; expected a list: [{given!r:.80}]")
 
 
 def add_documents(
@@ -208,9 +223,8 @@ def add_documents(
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
     found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped, advice=SKIP_ADVICE)
-    chunks = places.placed(chunks, replaces=replaces)
-    store.add(chunks, show_progress=show_progress)
-    places.note(chunks)
+    with places.placed(chunks, replaces=replaces) as chunks:
+        store.add(chunks, show_progress=show_progress)
     warn_of_hidden(chunks, within)
     left_out = {gone.id for gone in (skipped or ())[before:] if gone.id is not None} - set(found)
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
@@ -326,12 +340,19 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
     return f"{message.type}: {message_text(message)}"
 
 
-def _checked(documents: Iterable[Document]) -> list[Document]:
+def checked_documents(documents: Iterable[Document]) -> list[Document]:
+    """The documents as a list.
+
+    Raises:
+        InvalidChunk: Names what is no document, or a document whose metadata are no dict.
+    """
+    advice = "expected a list of LangChain Documents; from_texts takes strings"
+    if not isinstance(documents, Iterable):
+        raise InvalidChunk(f"documents is {type(documents).__name__}; {advice}")
     documents = list(documents)
     for index, document in enumerate(documents):
         if not isinstance(document, Document):
-            raise InvalidChunk(
-                f"document {index} is {type(document).__name__}; expected a list of LangChain Documents; "
-                "from_texts takes strings"
-            )
+            raise InvalidChunk(f"document {index} is {type(document).__name__}; {advice}")
+        if not isinstance(document.metadata, Mapping):
+            raise InvalidChunk(f"document {index}: metadata is {type(document.metadata).__name__}; expected a dict")
     return documents

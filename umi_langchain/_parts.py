@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -51,19 +53,28 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
             f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.search.extra_arms.Arm"
         )
 
-    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        options = _narrowing(finder, where, window, keys)
-        if isinstance(finder, BaseRetriever):
-            return _scored(finder.invoke(query, **options), k, keys)
-        return _scored(finder.similarity_search(query, k, **options), k, keys)
+    asked = _Asked(finder, keys)
+    return Arm(type(finder).__name__ if name is None else name, asked.search, weight, asked.asearch)
 
-    async def asearch(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        options = _narrowing(finder, where, window, keys)
-        if isinstance(finder, BaseRetriever):
-            return _scored(await finder.ainvoke(query, **options), k, keys)
-        return _scored(await finder.asimilarity_search(query, k, **options), k, keys)
 
-    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
+@dataclass(frozen=True)
+class _Asked:
+    """The search functions of an arm; methods, because closures cannot be pickled."""
+
+    finder: BaseRetriever | VectorStore
+    keys: PlaceKeys
+
+    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        options = _narrowing(self.finder, where, window, self.keys)
+        if isinstance(self.finder, BaseRetriever):
+            return _scored(self.finder.invoke(query, **options), k, self.keys)
+        return _scored(self.finder.similarity_search(query, k, **options), k, self.keys)
+
+    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        options = _narrowing(self.finder, where, window, self.keys)
+        if isinstance(self.finder, BaseRetriever):
+            return _scored(await self.finder.ainvoke(query, **options), k, self.keys)
+        return _scored(await self.finder.asimilarity_search(query, k, **options), k, self.keys)
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
@@ -104,12 +115,10 @@ def reranker_of(model: Any) -> Any:
     The scores are `metadata["relevance_score"]` if all documents that it returns have one; else they fall with the
     order of the documents. Documents that it drops are left out of the result.
     """
-    if not isinstance(model, BaseDocumentCompressor):
-        return model
+    return partial(_rerank, model) if isinstance(model, BaseDocumentCompressor) else model
 
-    def rerank(query: str, texts: Sequence[str]) -> list[float]:
-        documents = [Document(page_content=text, metadata={ROW_KEY: row}) for row, text in enumerate(texts)]
-        kept = model.compress_documents(documents, query)
-        return scores_of_kept([(found.metadata[ROW_KEY], found.metadata.get(SCORE_KEY)) for found in kept], len(texts))
 
-    return rerank
+def _rerank(model: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> list[float]:
+    documents = [Document(page_content=text, metadata={ROW_KEY: row}) for row, text in enumerate(texts)]
+    kept = model.compress_documents(documents, query)
+    return scores_of_kept([(found.metadata[ROW_KEY], found.metadata.get(SCORE_KEY)) for found in kept], len(texts))

@@ -3,9 +3,11 @@ sections of the source."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -118,11 +120,11 @@ class _Source:
 
 
 class SourcePlaces:
-    """Positions of chunks whose source is stored already, so that sections that are added in several calls follow one
-    another: the start index of each counts from 0.
+    """Positions of chunks whose source is stored already, so that sections that are added in several calls, also at the
+    same time, follow one another: the start index of each counts from 0.
 
     A source is read from the store when the first chunk of it is added, and again if the number of the store's chunks
-    has changed otherwise than by `note`.
+    has changed otherwise than by `placed`. Thread-safe.
     """
 
     def __init__(self, store: Any, keys: PlaceKeys) -> None:
@@ -130,9 +132,14 @@ class SourcePlaces:
         self._keys = keys
         self._sources: dict[str, _Source] = {}
         self._count = 0
+        self._pending: dict[int, list[Chunk]] = {}
+        """Chunks that calls are storing now: their positions are held, too."""
+        self._lock = Lock()
 
-    def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> list[Chunk]:
-        """The chunks, with other positions where those of `stated_positions` are held by stored chunks of the source.
+    @contextmanager
+    def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> Iterator[list[Chunk]]:
+        """Yield the chunks, to be stored meanwhile, with other positions where those of `stated_positions` are held by
+        stored chunks of the source.
 
         A chunk that is stored keeps its position, and a chunk of a stored section has its place in this section. Any
         other section follows the chunk before it in the list, or else all stored chunks of the source.
@@ -141,12 +148,30 @@ class SourcePlaces:
             replaces: Whether a chunk with the place and the metadata of a stored one takes its position, because that
                 one is removed later, as in `index()`; else it begins another section.
         """
+        with self._lock:
+            found = self._placed(chunks, replaces)
+            self._pending[id(found)] = found
+            self._note(found)
+        stored = False
+        try:
+            yield found
+            stored = True
+        finally:
+            with self._lock:
+                del self._pending[id(found)]
+                if stored:
+                    self._count = len(self._store)
+                else:
+                    self._sources.clear()
+
+    def _placed(self, chunks: Sequence[Chunk], replaces: bool) -> list[Chunk]:
         counted: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             if chunk.source is not None and chunk.position is not None and self._counts(chunk.metadata):
                 counted.setdefault(chunk.source, []).append(chunk)
         if len(self._store) != self._count:
             self._sources.clear()
+            self._count = len(self._store)
         self._read({source: group[0] for source, group in counted.items() if source not in self._sources})
         moved: dict[str, int] = {}
         for source, group in counted.items():
@@ -154,15 +179,17 @@ class SourcePlaces:
                 moved |= self._sources[source].placed(group, replaces)
         return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
 
-    def note(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks that were stored."""
+    def _note(self, chunks: Iterable[Chunk]) -> None:
+        """Add chunks to those sources that were read."""
         for chunk in chunks:
             if chunk.source in self._sources:
                 self._sources[chunk.source].note(chunk)
-        self._count = len(self._store)
 
     def __deepcopy__(self, memo: object) -> SourcePlaces:
         return self  # the store is shared, as by a copy of a retriever
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SourcePlaces, (self._store, self._keys)
 
     def _counts(self, metadata: Mapping[str, Any]) -> bool:
         """Whether the start index gives the position."""
@@ -181,8 +208,8 @@ class SourcePlaces:
             stored = self._store.get([listing.ids[row] for row in np.flatnonzero(listing.passing).tolist()])
         else:
             stored = list(chain.from_iterable(pages(self._store, where=where)))
-        held = [chunk for chunk in stored if chunk is not None]
-        self.note(sorted(held, key=lambda chunk: chunk.position or 0))
+        held = [chunk for chunk in (*stored, *chain(*self._pending.values())) if chunk is not None]
+        self._note(sorted(held, key=lambda chunk: chunk.position or 0))
 
 
 def _section(chunk: Chunk) -> Hashable:

@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.runnables import Runnable, RunnableLambda
+from typing_extensions import Unpack
 
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.frameworks.records import refuse_other_retriever
@@ -14,7 +15,7 @@ from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
 from umi_langchain._trace import astages, report_losses, stages
-from umi_langchain.retriever import UmiRetriever
+from umi_langchain.retriever import CallOptions, UmiRetriever
 
 HITS = 50
 """Number of hits that are candidates for the context."""
@@ -32,6 +33,8 @@ def create_umi_context(
     """A runnable from a question to a context, which with its sources never exceeds the budget.
 
         chain = {"context": create_umi_context(retriever), "question": RunnablePassthrough()} | prompt | model
+
+    One call may have options as those of the retriever: `context.invoke(question, filter={"user": "ann"})`.
 
     Args:
         retriever: Searches, with its own filter and other settings.
@@ -51,20 +54,21 @@ def create_umi_context(
 
     def sections(found: SearchResult, options: dict[str, Any]) -> str:
         limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
-        hits = retriever.sections(found, options).hits
-        return assemble_for(found.query, hits, found=found, budget=limits, policy=layout, counter=counter).text
+        hits, history = retriever.sections(found, options).hits, options["history"]
+        limited = {**packing, "budget": limits, "policy": layout}
+        return assemble_for(found.query, hits, history=history, found=found, **limited).text
 
-    def context(query: str, run_manager: CallbackManagerForChainRun) -> str:
+    def context(query: str, run_manager: CallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
         on_stage = stages(run_manager.get_child())
-        query, options = end_of(query), {**retriever.core_options(asked), "on_stage": on_stage}
+        query, options = end_of(query), {**retriever.core_options({**asked, **call}), "on_stage": on_stage}
         umi, whole = retriever.umi, retriever.whole is not None
         found = umi.search(query, **options) if whole else umi.get_context(query, **packing, **options)
         report_losses(on_stage, found.degraded)
         return found.text if isinstance(found, AssembledContext) else sections(found, options)
 
-    async def acontext(query: str, run_manager: AsyncCallbackManagerForChainRun) -> str:
+    async def acontext(query: str, run_manager: AsyncCallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
         async with astages(run_manager.get_child()) as on_stage:
-            query, options = end_of(query), {**retriever.core_options(asked), "on_stage": on_stage}
+            query, options = end_of(query), {**retriever.core_options({**asked, **call}), "on_stage": on_stage}
             umi, whole = retriever.umi, retriever.whole is not None
             search = umi.asearch(query, **options) if whole else umi.aget_context(query, **packing, **options)
             found = await search

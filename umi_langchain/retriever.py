@@ -20,7 +20,7 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from typing_extensions import Self, TypedDict, Unpack
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.frameworks.records import (
     CheckedFields,
@@ -48,13 +48,13 @@ from umi_langchain._convert import (
     as_documents,
     as_turns,
     checked_chroma,
+    checked_documents,
     chunk_pages,
     document_chunk_of_record,
     document_origin,
     to_chunks,
     to_scored_documents,
     warn_of_hidden,
-    warn_of_unknown_keys,
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._positions import SourcePlaces
@@ -73,8 +73,6 @@ FACTORY_OPTIONS = (
     "read_only",
 )
 """Options of `UmiRetriever.from_documents` that are neither its fields nor stages of `UmiConfig`."""
-KEY_NAMES = ("source", "position", "time")
-"""Fields of `PlaceKeys`."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -142,8 +140,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     time_key: str | None = "timestamp"
     """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None: no key."""
     _owns_store: bool = PrivateAttr(default=False)
-    _skipped: list[SkippedChunk] = PrivateAttr(default_factory=list)
-    _on_invalid: OnInvalid = PrivateAttr(default="raise")
+    _skipped: list[SkippedChunk] | None = PrivateAttr(default=None)
     _search_text: SearchText = PrivateAttr(default=None)
     _places: SourcePlaces = PrivateAttr()
 
@@ -153,6 +150,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             known = (*type(self).model_fields, *FACTORY_OPTIONS, *UmiConfig.model_fields)
             refuse_unknown_options(unknown, known, ConfigError)
             refuse_factory_option(unknown[0], "from_documents")
+        if "umi" not in fields:
+            raise ConfigError("umi is missing; UmiRetriever.from_documents(documents, ...) makes a retriever")
         checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
         checked_limit(self.k, "k")
@@ -169,7 +168,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         persist_directory: str | None = None,
         k: int | None = None,
         *,
-        docs: Iterable[Document] = (),
         search_text: SearchText = None,
         mirror: bool = False,
         on_invalid: OnInvalid = "raise",
@@ -188,7 +186,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             persist_directory: Directory of the store; texts that it holds already are not embedded again. None: in
                 memory.
             k: Largest number of documents in a result, 1..100; None: the class's own, 10.
-            docs: Another name of `documents`.
             search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
                 "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
             mirror: Also remove every document from the directory that is not among the documents given; with a
@@ -202,17 +199,13 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             InvalidChunk, DuplicateId: Names the document. Nothing is stored.
             ConfigError: If an option is unknown or out of range.
         """
-        if documents is None:
-            raise InvalidChunk("documents is None; expected a list of LangChain Documents")
-        given = [*documents, *docs]
-        skipped: list[SkippedChunk] = []
-        left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
+        given = checked_documents(documents)
+        skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
 
         def fill(retriever: Self) -> None:
-            chunks = to_chunks(given, retriever.keys, Counter(), search_text, left_out, advice=SKIP_ADVICE)[1]
-            warn_of_unknown_keys(given, search_text)
+            chunks = to_chunks(given, retriever.keys, Counter(), search_text, skipped, advice=SKIP_ADVICE)[1]
             origin = partial(document_origin, keys=retriever.keys)
-            gone = [(each.id, each.source) for each in skipped]
+            gone = [(each.id, each.source) for each in skipped or ()]
             within = asked_filter(retriever.filter)
             add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, within=within, everything=mirror)
             warn_of_hidden(chunks, within)
@@ -220,8 +213,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
         retriever = cls._opened(fill, embedding, persist_directory, llm=llm, k=k, **options)
-        retriever._skipped, retriever._on_invalid = skipped, on_invalid
-        retriever._search_text = search_text
+        retriever._skipped, retriever._search_text = skipped, search_text
         return retriever
 
     @classmethod
@@ -235,10 +227,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """`from_documents` for texts; metadatas and ids are aligned with them.
 
-        Positional arguments may be (texts, embedding, metadatas, ids), as of LangChain's vector stores, or
-        (texts, metadatas, ids), as of its retrievers.
+        Positional arguments may be (texts, embedding, metadatas, ids), as of LangChain's vector stores, or, if the
+        second is a list or the embedding is given by name, (texts, metadatas, ids), as of its retrievers.
         """
-        as_retrievers = bool(positional) and (positional[0] is None or isinstance(positional[0], (list, tuple)))
+        as_retrievers = "embedding" in options or (bool(positional) and isinstance(positional[0], (list, tuple)))
         names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
         if len(positional) > len(names):
             raise TypeError(f"from_texts takes at most {len(names)} arguments after the texts: {', '.join(names)}")
@@ -276,8 +268,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         embedding = vectorstore.embeddings if embedding is None else embedding
         if not copy:
             settings, fields = stages_and_fields(options)
-            keys = PlaceKeys(**{name: fields[f"{name}_key"] for name in KEY_NAMES if f"{name}_key" in fields})
-            read = partial(document_chunk_of_record, keys)
+            read = partial(document_chunk_of_record, cls.model_construct(**fields).keys)
             store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
             return cls._owning(store, None, llm=llm, k=k, **options)
 
@@ -299,7 +290,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """Search an existing store, which `close` does not close. Arguments as in `from_documents`."""
         settings, fields = stages_and_fields(options)
-        further = arms_of(arms, as_arm)
+        further = arms_of(arms, partial(as_arm, keys=cls.model_construct(**fields).keys))
         umi = DualRetriever(
             store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=UmiConfig(**settings)
         )
@@ -313,17 +304,16 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     @property
     def skipped(self) -> tuple[SkippedChunk, ...]:
         """The documents that `from_documents(on_invalid="skip")` and later `add_documents` left out, with reasons."""
-        return tuple(self._skipped)
+        return tuple(self._skipped or ())
 
     def add_documents(
         self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
     ) -> list[str]:
         """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
         how = self._search_text if search_text is None else search_text
-        skipped = None if self._on_invalid == "raise" else self._skipped
         within = asked_filter(self.filter)
         return add_documents(
-            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=skipped
+            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=self._skipped
         )
 
     aadd_documents = in_thread("add_documents")

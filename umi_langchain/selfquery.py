@@ -7,9 +7,12 @@ from typing import Any
 from langchain_core.structured_query import Comparator, Comparison, Operation, Operator, StructuredQuery, Visitor
 
 from umi_common.filters import Scope, asked_filter
+from umi_common.runtime.losses import warn_once
+from umi_common.search.request import LIMIT_MAX
 
 SPELLINGS = {Comparator.CONTAIN: "$contains"}
 """umi's operators for comparators whose operator is not "$" followed by their name."""
+OVER_LIMIT = "an LLM asked SelfQueryRetriever for %d documents; a search returns at most %d. Logged once."
 
 
 class UmiTranslator(Visitor):
@@ -43,13 +46,18 @@ class UmiTranslator(Visitor):
         return {comparison.attribute: {operator: _plain(comparison.value)}}
 
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
-        """The text to search for, and the options of the search.
+        """The text to search for, and the options of the search. A limit beyond what a search takes is lowered in the
+        query itself, where LangChain reads it.
 
         Raises:
             FilterError: If a comparator cannot take its value.
         """
         asked = None if structured_query.filter is None else structured_query.filter.accept(self)
         where = self._scope.narrow(asked)
+        limit = structured_query.limit
+        if limit is not None and limit > LIMIT_MAX and structured_query.query.strip():
+            warn_once("selfquery", "limit", OVER_LIMIT, limit, LIMIT_MAX)
+            structured_query.limit = LIMIT_MAX
         return structured_query.query, {} if where is None else {"filter": where}
 
 

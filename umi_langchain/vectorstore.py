@@ -32,7 +32,7 @@ from umi_common.search.request import (
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
-from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
+from umi_langchain._convert import SearchText, add_documents, as_documents, as_turns, to_document
 from umi_langchain._parts import reranker_of
 from umi_langchain._positions import SourcePlaces
 from umi_langchain.retriever import CallOptions, UmiRetriever
@@ -158,9 +158,12 @@ class UmiVectorStore(OwnsStore, VectorStore):
     """`from_documents` in a thread."""
 
     def retriever(self, **options: Any) -> UmiRetriever:
-        """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`."""
+        """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`. It adds documents
+        as this store does."""
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
-        return UmiRetriever(umi=self.umi, **{**keys, **options})
+        made = UmiRetriever(umi=self.umi, **{**keys, **options})
+        made._search_text, made._skipped = self._search_text, self._skipped
+        return made
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:
         """LangChain's own retriever over this store; options are `search_type`, `search_kwargs` and its other fields.
@@ -192,10 +195,9 @@ class UmiVectorStore(OwnsStore, VectorStore):
             ids: Ids in place of the documents' own, aligned; None keeps them.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
-            **options: `batch_size`, which LangChain's `index()` sends, makes no batches, as a store makes its own. It
-                says that replaced documents are removed later, so that a new text takes the position of the old one.
-                `current_time`, which `TimeWeightedVectorStoreRetriever` sends, has no effect: the time stands in the
-                metadata.
+            **options: What LangChain sends. `batch_size`, of `index()`, makes no batches, as a store makes its own; it
+                says that old versions are removed later, so that a new text takes the position of its old version.
+                `current_time`, of `TimeWeightedVectorStoreRetriever`, has no effect: the time is in the metadata.
 
         Returns:
             The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.
@@ -317,21 +319,15 @@ class UmiVectorStore(OwnsStore, VectorStore):
             filter: Metadata filter.
             **options: As in `similarity_search`.
         """
-        found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
-        return [document for document, _ in found]
-
-    def max_marginal_relevance_search_with_score(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
-    ) -> list[tuple[Document, float]]:
-        """`max_marginal_relevance_search` with scores, which do not fall along the list."""
-        return self._scored(self._search(self._diverse(fetch_k, lambda_mult), query, k, filter, options))
+        found = self._search(self._diverse(fetch_k, lambda_mult), query, k, filter, options)
+        return [to_document(hit.chunk, self._keys) for hit in found]
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
         found = await self._asearch(self._diverse(fetch_k, lambda_mult), query, k, filter, options)
-        return [document for document, _ in self._scored(found)]
+        return [to_document(hit.chunk, self._keys) for hit in found]
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -425,7 +421,8 @@ def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
     """
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
     where = Scope(asked_filter(filter)).narrow(options.get("where"))
-    return {"limit": checked_limit(k, "k"), **options, "where": where}
+    history = as_turns(options.get("history", ()))
+    return {"limit": checked_limit(k, "k"), **options, "where": where, "history": history}
 
 
 def _is_listing(query: str, options: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
@@ -199,26 +200,22 @@ def test_what_is_recalled_says_whether_the_user_or_the_model_said_it():
         assert parts == {"user": "What may the code of the safe be?", "assistant": "The code of the safe is 1234."}
 
 
-def test_a_follow_up_question_is_recalled_by_what_the_user_asked_before_it():
-    with HybridStore.open() as store:
-        model = model_saying(*["Noted."] * 9, "Yes.", "In March.")
-        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, budget=150)])
-        say(agent, "ann", "t0", "The insurance of my car ends on 3 March.")
-        for n in range(8):
-            say(agent, "ann", f"t{n + 1}", f"Does milk number {n} expire?")
-        asked = [HumanMessage("Is my car insured?"), AIMessage("Yes."), HumanMessage("when does it expire?")]
-        agent.invoke({"messages": asked}, config("ann", "now"))
-        assert "3 March" in system_text(model.given[-1])
-
-
-def test_a_follow_up_question_is_recalled_by_what_the_model_answered_before_it():
+@pytest.mark.parametrize(
+    ("told", "before"),
+    [
+        ("The insurance of my car ends on 3 March.", ("Is my car insured?", "Yes.")),
+        ("The policy of Zephyr Mutual ends on 3 March.", ("Who insures me?", "Zephyr Mutual.")),
+    ],
+    ids=["what the user asked before it", "what the model answered before it"],
+)
+def test_a_follow_up_question_is_recalled_by(told, before):
     with HybridStore.open() as store:
         model = model_saying(*["Noted."] * 9, "In March.")
         agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, budget=150)])
-        say(agent, "ann", "t0", "The policy of Zephyr Mutual ends on 3 March.")
+        say(agent, "ann", "t0", told)
         for n in range(8):
             say(agent, "ann", f"t{n + 1}", f"Does milk number {n} expire?")
-        asked = [HumanMessage("Who insures me?"), AIMessage("Zephyr Mutual."), HumanMessage("when does it expire?")]
+        asked = [HumanMessage(before[0]), AIMessage(before[1]), HumanMessage("when does it expire?")]
         agent.invoke({"messages": asked}, config("ann", "now"))
         assert "3 March" in system_text(model.given[-1])
 
@@ -277,6 +274,21 @@ def test_messages_that_the_model_sees_anyway_are_not_recalled_twice_nor_stored_t
         say(agent, "ann", "t", "What is my favourite colour?")
         assert system_text(model.given[1]) == ""
         assert len(store) == 4
+
+
+def test_the_summary_of_a_conversation_is_no_message_of_the_user():
+    """`SummarizationMiddleware` puts a new one, as a user's message, in place of earlier messages again and again."""
+    said = ["My boiler is a Viessmann.", "My dog is Rex.", "I live in Oslo.", "What do I own?"]
+    shortening = SummarizationMiddleware(
+        FakeListChatModel(responses=["The user has a boiler."]), trigger=("messages", 4), keep=("messages", 2)
+    )
+    with HybridStore.open() as store:
+        middleware = [shortening, UmiMemoryMiddleware(store)]
+        agent = create_agent(model_saying(*["Noted."] * 4), middleware=middleware, checkpointer=InMemorySaver())
+        for text in said:
+            say(agent, "ann", "t1", text)
+        texts = [chunk.text for chunk in store.get(store.ids()) if chunk is not None]
+    assert sorted(texts) == sorted([*said, *["Noted."] * 4])
 
 
 def test_half_an_emoji_in_a_message_does_not_cost_a_thread_its_memory(caplog):

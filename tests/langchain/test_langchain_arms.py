@@ -92,6 +92,14 @@ async def test_a_filter_holds_for_arms_that_know_none():
     assert set(ids(await all_doors(retriever, "red apples", filter={"user": "ann"}))) == {"pear", "plum"}
 
 
+async def test_an_arms_documents_have_source_and_time_under_the_retrievers_own_keys():
+    dated = Document(id="kiwi", page_content="red kiwis", metadata={"file": "new.md", "day": "2024-05-03"})
+    with made(Fixed(found=[dated]), source_key="file", time_key="day") as retriever:
+        window = (datetime(2024, 5, 1, tzinfo=timezone.utc), None)
+        assert ids(await all_doors(retriever, "red kiwis", time_range=window)) == ["kiwi"]
+        assert retriever.search("red kiwis", k=1).hits[0].chunk.source == "new.md"
+
+
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 OFFICE = [
     Document(

@@ -29,6 +29,17 @@ async def test_the_context_obeys_the_budget_and_the_filter_of_its_retriever():
         assert counter_for().count(text) <= 40
 
 
+async def test_one_question_may_have_its_own_filter_and_number_of_hits():
+    """One chain serves many users: the filter is that of the user who asks."""
+    context = create_umi_context(UmiRetriever.from_documents(DOCUMENTS))
+    bob = context.bind(filter={"user": "bob"})
+    for text in (bob.invoke("who works at Acme?"), await bob.ainvoke("who works at Acme?")):
+        assert "harbour" in text and "Priya" not in text
+    assert "harbour" not in context.invoke("who works at Acme?", k=1)
+    with pytest.raises(TypeError, match="no option 'limit'; did you mean k"):
+        context.invoke("who works at Acme?", limit=1)
+
+
 async def test_it_stands_in_a_chain_in_front_of_the_prompt():
     seen = []
     context = create_umi_context(UmiRetriever.from_documents(DOCUMENTS))
@@ -68,6 +79,16 @@ def test_a_section_that_is_too_long_is_cut_around_what_was_found_in_it(budget):
     assert len(best.page_content) > 4_000 and ANSWER in best.page_content
     assert ANSWER in create_umi_context(retriever, budget=budget).invoke(QUESTION)
     assert ANSWER in create_umi_tool(retriever, budget=budget).invoke({"query": QUESTION})
+
+
+@pytest.mark.parametrize("whole", [None, "source"])
+def test_a_follow_up_question_cuts_a_long_page_around_what_the_messages_before_it_name(whole):
+    notes = NOTES * 25
+    text = f"{notes}\n\nThe Viessmann was installed in 1999.\n\n{notes}\n\nThe Bosch was installed in 2004.\n\n{notes}"
+    page = Document(text, metadata={"source": "house", "position": 0})
+    context = create_umi_context(UmiRetriever.from_documents([page], whole=whole), budget=60)
+    for name, year in (("Bosch", "2004"), ("Viessmann", "1999")):
+        assert year in context.invoke("and when was it installed?", history=[("human", f"Tell me about the {name}.")])
 
 
 def test_without_a_query_the_compressor_keeps_the_beginning():

@@ -16,8 +16,10 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from umi_common import HybridStore
 from umi_common.errors import (
@@ -50,6 +52,21 @@ TEXTS = ["Ann met Bob in Paris", "Bob met Carl in Rome", "Carl met Dora in Oslo"
 METADATAS = [{"user": user, "timestamp": (MAY + timedelta(days=d)).isoformat()} for d, user in enumerate("aba")]
 
 
+class OnlyAsynchronous(Embeddings):
+    """A model that has asynchronous methods alone."""
+
+    def embed_documents(self, texts):
+        raise NotImplementedError
+
+    embed_query = embed_documents
+
+    async def aembed_documents(self, texts):
+        return DeterministicFakeEmbedding(size=64).embed_documents(texts)
+
+    async def aembed_query(self, text):
+        return (await self.aembed_documents([text]))[0]
+
+
 @pytest.fixture
 def retriever():
     made = UmiRetriever.from_texts(TEXTS, metadatas=METADATAS, ids=["0", "1", "2"])
@@ -68,18 +85,17 @@ def ids(documents):
     return {document.id for document in documents}
 
 
-def test_documents_is_the_keyword_and_docs_still_works():
-    documents = [Document(id="a", page_content="one")]
-    for retriever in (UmiRetriever.from_documents(documents=documents), UmiRetriever.from_documents(docs=documents)):
+def test_documents_is_the_keyword():
+    with UmiRetriever.from_documents(documents=[Document(id="a", page_content="one")]) as retriever:
         assert ids(retriever.invoke("one")) == {"a"}
-        retriever.close()
 
 
 def test_texts_take_an_embedding_as_vector_stores_do_or_metadatas_as_retrievers_do(embeddings):
     as_stores = UmiRetriever.from_texts(TEXTS, embeddings, METADATAS, ["0", "1", "2"])
     assert embeddings.documents == 3
+    without_a_model = UmiRetriever.from_texts(TEXTS, None, METADATAS, ["0", "1", "2"])
     as_retrievers = UmiRetriever.from_texts(TEXTS, METADATAS, ["0", "1", "2"])
-    for retriever in (as_stores, as_retrievers):
+    for retriever in (as_stores, without_a_model, as_retrievers):
         assert ids(retriever.invoke("who met Carl?", filter={"user": "b"})) == {"1"}
         retriever.close()
 
@@ -94,6 +110,14 @@ async def test_a_query_of_the_store_that_is_no_text_is_refused(store):
         store.similarity_search(None)
     with pytest.raises(InputError, match="query is NoneType; expected str"):
         await store.asimilarity_search(None)
+
+
+@pytest.mark.parametrize("search_type", ["similarity", "mmr"])
+def test_a_vector_store_takes_the_messages_of_a_chat_as_history(store, search_type):
+    history = [HumanMessage("Who is Dora?"), AIMessage("She met Carl in Oslo.")]
+    for search in (store.search, store.as_retriever(search_type=search_type).invoke):
+        options = {"search_type": search_type} if search == store.search else {}
+        assert "2" in ids(search("and where was that?", k=2, history=history, **options))
 
 
 async def test_a_blank_query_lists_by_filter_as_self_query_retrievers_ask(store):
@@ -171,6 +195,27 @@ def test_an_unknown_parameter_says_what_was_meant(option, advice):
     for make in (UmiRetriever.from_documents, UmiVectorStore):
         with pytest.raises(ConfigError, match=f"no option '{next(iter(option))}'.*{advice}"):
             make(**option)
+
+
+def test_the_letter_k_is_not_taken_for_a_reranker():
+    with pytest.raises(ConfigError, match="no option 'k'; expected one of embedding"):
+        UmiVectorStore(k=3)
+
+
+def test_the_settings_of_the_embedder_are_given_like_those_of_every_stage(embeddings):
+    """`embedder` is also the name of an argument inside umi: the call raised a TypeError."""
+    for made in (
+        UmiRetriever.from_texts(TEXTS, embeddings, embedder={"retry_seconds": 5}),
+        UmiVectorStore.from_texts(TEXTS, embeddings, embedder={"retry_seconds": 5}),
+    ):
+        with made:
+            assert made.umi.config.embedder.retry_seconds == 5
+
+
+@pytest.mark.parametrize("fields", [{}, {"whole": "section"}])
+def test_a_retriever_of_nothing_says_how_one_is_made(fields):
+    with pytest.raises(ConfigError, match=r"umi is missing; UmiRetriever\.from_documents\(documents, \.\.\.\)"):
+        UmiRetriever(**fields)
 
 
 def test_an_unknown_option_of_a_call_says_what_was_meant(retriever):
@@ -252,6 +297,26 @@ def test_a_pickled_retriever_reads_the_same_directory_and_one_in_memory_says_wha
         pickle.dumps(retriever)
 
 
+@pytest.mark.parametrize("model", [DeterministicFakeEmbedding(size=64), OnlyAsynchronous()], ids=["model", "async"])
+def test_a_vector_store_with_a_model_of_langchains_can_be_pickled(tmp_path, model):
+    """As Ray, Dask and `multiprocessing` do; a retriever over it is pickled with it."""
+    with UmiVectorStore.from_texts(TEXTS, model, ids=["0", "1", "2"], persist_directory=str(tmp_path)) as kept:
+        for made in (kept, kept.retriever(k=1), kept.as_retriever()):
+            again = pickle.loads(pickle.dumps(made))  # noqa: S301 our own bytes
+            found = again.similarity_search(TEXTS[2]) if made is kept else again.invoke(TEXTS[2])
+            assert found[0].page_content == TEXTS[2]
+
+
+def test_a_retriever_with_parts_of_langchains_can_be_pickled(tmp_path):
+    arm = InMemoryVectorStore.from_texts(["Emil met Fay in Prag"], DeterministicFakeEmbedding(size=64))
+    parts = {"reranker": UmiMMR(top_n=1), "arms": [arm], "llm": FakeListChatModel(responses=['["Prag"]'])}
+    with UmiRetriever.from_texts(TEXTS, persist_directory=str(tmp_path), **parts) as kept:
+        again = pickle.loads(pickle.dumps(kept))  # noqa: S301 our own bytes
+        found = again.search("Emil")
+        assert found.ids == kept.search("Emil").ids and len(found.ids) == 1 and not found.degraded
+        again.close()
+
+
 def test_a_retriever_pickled_in_another_process_searches_beside_the_writer(tmp_path):
     kept = UmiRetriever.from_texts(TEXTS, ids=["0", "1", "2"], persist_directory=str(tmp_path / "store"))
     (tmp_path / "pickled").write_bytes(pickle.dumps(kept))
@@ -297,10 +362,18 @@ async def test_a_retriever_takes_and_removes_documents(retriever):
         scoped.delete()
 
 
-@pytest.mark.parametrize("given", [["Ann met Bob"], Document("Ann met Bob"), "Ann met Bob"])
-def test_what_is_no_list_of_documents_says_what_to_pass(given):
-    with pytest.raises(InvalidChunk, match=r"expected a list of LangChain Documents; from_texts takes strings"):
-        UmiRetriever.from_documents(given)
+@pytest.mark.parametrize("given", [["Ann met Bob"], Document("Ann met Bob"), "Ann met Bob", None])
+def test_what_is_no_list_of_documents_says_what_to_pass(store, given):
+    for take in (UmiRetriever.from_documents, UmiVectorStore.from_documents, store.add_documents):
+        with pytest.raises(InvalidChunk, match=r"expected a list of LangChain Documents; from_texts takes strings"):
+            take(given)
+
+
+def test_a_document_whose_metadata_were_taken_away_is_named(store):
+    bare = Document("Dora met Ann")
+    bare.metadata = None
+    with pytest.raises(InvalidChunk, match="document 1: metadata is NoneType; expected a dict"):
+        store.add_documents([Document("Emil met Ann"), bare])
 
 
 def test_a_blank_page_says_how_to_leave_blank_pages_out():
@@ -498,8 +571,17 @@ def test_one_text_and_none_are_refused_in_place_of_a_list(store):
         UmiRetriever.from_texts("Ann met Bob")
     with pytest.raises(InvalidChunk, match="texts is one string"):
         store.add_texts("Ann met Bob")
-    with pytest.raises(InvalidChunk, match="documents is None; expected a list of LangChain Documents"):
-        UmiRetriever.from_documents(None)
+    with pytest.raises(InvalidChunk, match="metadatas is one dict; expected a list: "):
+        store.add_texts(["Ann met Bob"], {"user": "ann"})
+
+
+def test_one_id_in_place_of_a_list_is_refused_and_replaces_no_text(store):
+    """It was read letter by letter: the texts with the ids "0" and "1" were replaced."""
+    new = ["Dora met Emil", "Emil met Fay"]
+    for write in (store.add_texts, lambda texts, ids: store.add_documents([Document(text) for text in texts], ids=ids)):
+        with pytest.raises(InvalidChunk, match=r"ids is one string; expected a list: \['01'\]"):
+            write(new, ids="01")
+    assert [document.page_content for document in store.get_by_ids(["0", "1"])] == TEXTS[:2]
 
 
 def test_a_text_that_is_no_string_and_a_metadata_that_is_no_dict_are_named(store):
@@ -551,6 +633,12 @@ def test_a_path_is_no_store():
 def test_a_wrong_setting_of_a_stage_says_what_was_meant():
     with pytest.raises(ConfigError, match=r"fusion\.methd: no such setting; did you mean method\?; got 'rrf'"):
         UmiRetriever.from_texts(TEXTS, fusion={"methd": "rrf"})
+
+
+@pytest.mark.parametrize(("stage", "names"), [({"mmr": True}, "enabled, trade_off"), ({"embedder": "minilm"}, "model")])
+def test_a_stage_that_is_given_one_value_names_its_settings(stage, names):
+    with pytest.raises(ConfigError, match=f"expected a dict of settings: {names}"):
+        UmiRetriever.from_texts(TEXTS, **stage)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,17 @@ def test_a_day_of_a_chat_that_replaces_the_day_before_is_told(start, caplog):
     assert "1 stored texts were removed" in caplog.text and "add_documents" in caplog.text
 
 
+def test_messages_that_were_added_later_and_are_lost_at_the_next_start_are_told(tmp_path, caplog):
+    """A program that gives its first texts at every start, and adds the messages of a chat as they come."""
+    first = [page("The dog is called Rex.", "chat"), page("I live in Oslo.", "chat")]
+    with UmiRetriever.from_documents(first, persist_directory=str(tmp_path)) as retriever:
+        retriever.add_documents([page("The cat is called Tom.", "chat")])
+    with UmiRetriever.from_documents([], persist_directory=str(tmp_path)) as retriever:
+        assert len(retriever.umi.store) == 3 and not caplog.records
+    with UmiRetriever.from_documents(first, persist_directory=str(tmp_path)):
+        assert "1 stored texts were removed" in caplog.text and "give an empty list" in caplog.text
+
+
 @pytest.mark.parametrize("options", [{}, {"mirror": True}])
 def test_an_edit_of_one_page_of_several_is_not_told(start, caplog, options):
     start([page("Page 0."), page("Page 1.")])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_text_splitters import CharacterTextSplitter
 
+from umi_common.errors import InputError
+from umi_common.sim import RemoteModel
 from umi_langchain import UmiRetriever, UmiVectorStore
 
 SPLITTER = CharacterTextSplitter(separator=" ", chunk_size=6, chunk_overlap=0, add_start_index=True)
@@ -40,6 +44,31 @@ def test_sections_that_are_added_one_by_one_follow_one_another(kind, split):
     (document,) = UmiRetriever(umi=adding.umi, whole="source").invoke("A", k=1)
     assert " ".join(document.page_content.split()) == "A one. A two. B one. B two. C one. C two."
     adding.close()
+
+
+async def test_sections_that_are_added_at_the_same_time_follow_one_another_in_some_order():
+    """As `asyncio.gather(*(store.aadd_documents(part) for part in parts))` does while a service embeds."""
+    names = "ABCDEFGH"
+    async with UmiVectorStore(RemoteModel(seconds=0.05)) as store:
+        await asyncio.gather(*(store.aadd_documents(with_headings(name)) for name in names))
+        read = reading_order(store.store)
+    assert all(f"{name} one. {name} two." in read for name in names)
+
+
+def test_a_section_that_could_not_be_stored_leaves_the_next_one_its_place():
+    with UmiVectorStore() as store:
+        store.add_documents(with_headings("A"))
+        refused = [*with_headings("B"), Document("", metadata={"source": "a.md", "heading": "B", "start_index": 20})]
+        twice = [document.model_copy(update={"id": "same"}) for document in with_headings("B")]
+        for wrong in (refused, twice):
+            with pytest.raises(InputError):
+                store.add_documents(wrong)
+        store.add_documents(with_headings("C"))
+        ends = sorted(chunk.position for chunk in store.store.get(store.store.ids()))
+        with UmiVectorStore() as other:
+            other.add_documents(with_headings("A"))
+            other.add_documents(with_headings("C"))
+            assert ends == sorted(chunk.position for chunk in other.store.get(other.store.ids()))
 
 
 def test_a_text_whose_chunks_come_in_several_calls_is_in_order():

@@ -264,6 +264,21 @@ def test_a_chroma_store_is_copied_and_three_texts_are_embedded_to_check_the_mode
     direct.close()
 
 
+class OfFiles(UmiRetriever):
+    """Reads the source of a document from another key."""
+
+    source_key: str | None = "file"
+
+
+@pytest.mark.parametrize("copy", [False, True], ids=["live", "copied"])
+def test_the_keys_that_a_subclass_states_are_those_of_its_chroma_store(embeddings, copy):
+    chroma = Chroma(f"of-files-{copy}", embeddings)
+    chroma.add_texts(["Ann met Bob"], [{"file": "a.md", "position": 3}])
+    with OfFiles.from_vectorstore(chroma, copy=copy) as own:
+        (hit,) = own.search("Ann")
+        assert (hit.chunk.source, hit.chunk.position) == ("a.md", 3)
+
+
 @pytest.mark.parametrize("copy", [False, True])
 @pytest.mark.parametrize("size", [8, 256])
 def test_a_chroma_store_of_another_model_is_refused_and_its_directory_is_left_free(tmp_path, documents, size, copy):

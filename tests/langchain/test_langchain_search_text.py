@@ -40,13 +40,21 @@ def test_a_vector_store_searches_titles_of_what_is_added_in_any_way():
     store.close()
 
 
+def test_the_retriever_of_a_vector_store_adds_documents_as_the_store_does():
+    with UmiVectorStore(search_text=["title"], on_invalid="skip") as store:
+        given = [Document("It lasts two years.", metadata={"title": "Warranty"}), Document(" ", id="blank")]
+        assert len(store.retriever().add_documents(given)) == 1
+        assert store.similarity_search("warranty", strategy="text")
+        assert [each.id for each in store.skipped] == ["blank"]
+
+
+@pytest.mark.parametrize("make", [UmiRetriever.from_documents, UmiVectorStore.from_documents])
 @pytest.mark.parametrize("search_text", ["{titel}: {text}", ["titel"]])
-def test_a_key_that_no_document_has_is_told(search_text, caplog):
-    UmiRetriever.from_documents(DOCUMENTS, search_text=search_text).close()
-    assert ["'titel', which no document has" in record.getMessage() for record in caplog.records] == [True]
-    caplog.clear()
-    UmiRetriever.from_documents(DOCUMENTS, search_text=["title", "keywords"]).close()
-    assert caplog.records == []
+def test_a_key_that_no_document_has_is_told(make, search_text, caplog):
+    with make(DOCUMENTS, search_text=["title", "keywords"]):
+        assert caplog.records == []
+    with make(DOCUMENTS, search_text=search_text):
+        assert ["'titel', which no document has" in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_what_is_neither_a_template_nor_a_list_of_keys_is_refused():

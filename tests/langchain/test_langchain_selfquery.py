@@ -92,6 +92,12 @@ def test_the_llms_limit_is_k(store):
     assert len(retriever(store, {"query": "a film", "filter": "NO_FILTER", "limit": 1}).invoke("one film")) == 1
 
 
+def test_an_llm_that_asks_for_a_thousand_documents_gets_as_many_as_a_search_returns(store, caplog):
+    asked = {"query": "a film", "filter": "NO_FILTER", "limit": 1_000}
+    assert len(retriever(store, asked).invoke("all films")) == 3
+    assert "asked SelfQueryRetriever for 1000 documents; a search returns at most 100" in caplog.text
+
+
 def test_the_llm_never_widens_the_translators_filter(store):
     own = UmiTranslator({"genre": "thriller"})
     for asked in ("NO_FILTER", 'or_(eq("genre", "thriller"), eq("genre", "animated"))', 'ne("genre", "x")'):

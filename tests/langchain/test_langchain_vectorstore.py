@@ -147,7 +147,16 @@ class Compass(Embeddings):
         return [self.embed_query(text) for text in texts]
 
 
-async def test_mmr_comes_in_the_order_of_choice_with_scores():
+def test_a_reranker_is_not_asked_where_there_is_no_query_but_a_vector():
+    """It was asked for the query "", and its order replaced that of the cosines."""
+    longest_first = lambda query, texts: [float(len(text)) for text in texts]  # noqa: E731
+    with UmiVectorStore.from_texts(["0", "10", "-170"], Compass(), reranker=longest_first) as store:
+        nearest = store.similarity_search_by_vector([1.0, 0.0])
+        assert [document.page_content for document in nearest] == ["0", "10", "-170"]
+        assert store.similarity_search("0")[0].page_content == "-170"
+
+
+async def test_mmr_comes_in_the_order_of_choice():
     # Cosines to 0: 10 .985, 20 .940, -40 .766, 60 .5; to 10: 20 .985, -40 .643, 60 .643. With lambda .3, after 10:
     # 20 .3 * .940 - .7 * .985 = -.408, -40 .3 * .766 - .7 * .643 = -.220, 60 .3 * .5 - .7 * .643 = -.300.
     stages = {"neighbours": {"enabled": False}, "duplicates": {"enabled": False}}
@@ -158,9 +167,8 @@ async def test_mmr_comes_in_the_order_of_choice_with_scores():
     diverse = store.max_marginal_relevance_search_by_vector(query, k=2, lambda_mult=0.3)
     assert [document.page_content for document in diverse] == ["10", "-40"]
     assert await store.amax_marginal_relevance_search_by_vector(query, k=2, lambda_mult=0.3) == diverse
-    scored = store.max_marginal_relevance_search_with_score("0", k=3)
-    assert [document for document, _ in scored] == await store.amax_marginal_relevance_search("0", k=3)
-    assert all(np.isfinite(score) for _, score in scored)
+    asked = await store.amax_marginal_relevance_search("0", k=3)
+    assert store.max_marginal_relevance_search("0", k=3) == asked
     store.close()
 
 
@@ -388,12 +396,6 @@ def test_a_store_is_made_from_a_loaders_lazy_documents():
     lazy = (Document(page_content=f"text number {n}", metadata={"n": n}) for n in range(3))
     with UmiVectorStore.from_documents(lazy) as store:
         assert [document.metadata["n"] for document in store.similarity_search("text number 2", k=1)] == [2]
-
-
-@pytest.mark.parametrize("given", [["text"], Document(page_content="text")], ids=["strings", "one document"])
-def test_a_store_made_from_what_is_no_list_of_documents_says_what_to_give(given):
-    with pytest.raises(InvalidChunk, match="expected a list of LangChain Documents"):
-        UmiVectorStore.from_documents(given)
 
 
 def test_a_retriever_from_umis_own_vector_store_says_where_it_is(filled):

@@ -222,20 +222,21 @@ def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder
     embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
     return CallableEmbedder(
         getattr(model, documents, None),
-        None if embed_query is None else lambda texts: [embed_query(text) for text in texts],
-        aqueries=None if aembed_query is None else _for_each(aembed_query),
+        None if embed_query is None else partial(_each, embed_query),
+        aqueries=None if aembed_query is None else partial(_aeach, aembed_query),
         one_by_one=True,
         **own,
     )
 
 
-def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
-    """An async function of several texts, made of one that takes a single text."""
+def _each(embed_query: Callable[[str], Any], texts: list[str]) -> list[Any]:
+    """Several texts by a function of one text; unlike a nested function, a partial of this one can be pickled."""
+    return [embed_query(text) for text in texts]
 
-    async def aembed(texts: list[str]) -> list[Any]:
-        return [await aembed_query(text) for text in texts]
 
-    return aembed
+async def _aeach(aembed_query: Callable[[str], Awaitable[Any]], texts: list[str]) -> list[Any]:
+    """`_each` for an async function."""
+    return [await aembed_query(text) for text in texts]
 
 
 def _async_method(model: Any, name: str) -> Any:

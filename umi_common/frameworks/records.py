@@ -51,7 +51,8 @@ UNREAD_TIME = (
 )
 REPLACED = (
     "%d stored texts were removed, and none of them was given again: from_documents and from_nodes replace a source's "
-    "texts. To add to a source, use add_documents (LangChain) or UmiVectorStore.add (LlamaIndex). Logged once."
+    "texts, also those that were added later. To add to a source, use add_documents (LangChain) or UmiVectorStore.add "
+    "(LlamaIndex); to open a directory as it is, give an empty list. Logged once."
 )
 TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
 NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
@@ -295,7 +296,8 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
     """Add chunks, and remove the stored ones of other ids for which `replaces` is true.
 
     Returns:
-        The number of chunks removed if no given chunk, and no given text, was stored before; else 0.
+        The number of chunks removed whose text was not given again; 0 if it is an edit: some of the given texts were
+        stored before, and some are new.
     """
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
@@ -312,8 +314,10 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
         store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
     if replaced:
         store.delete(replaced)
-    texts = {chunk.text for chunk in chunks}
-    return 0 if stored or any(chunk.text in texts for chunk in gone) else len(gone)
+    before, given = ({chunk.text for chunk in each} for each in (gone, chunks))
+    is_new = any(chunk.id not in stored and chunk.text not in before for chunk in chunks)
+    is_edit = is_new and (stored or before & given)
+    return 0 if is_edit else sum(chunk.text not in given for chunk in gone)
 
 
 class CheckedFields:

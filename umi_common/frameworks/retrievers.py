@@ -39,6 +39,7 @@ class OpensStore(OwnsStore):
         fill: Callable[[Self], None],
         embedder: Any,
         directory: str | None,
+        /,  # `embedder` is a stage, too
         *,
         read_only: bool = False,
         **options: Any,

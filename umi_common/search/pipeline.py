@@ -52,7 +52,7 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
         if wider is not recalled:
             recalled = wider
             chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
-    if reranker is not None and chunks:
+    if reranker is not None and chunks and request.query:  # "": a search by a vector alone
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
         ranked = diversify(ranked, recalled.pool, config, request.limit, trace)
