@@ -15,6 +15,7 @@ from uuid import UUID
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import (
+    BaseComponent,
     BaseNode,
     Document,
     ImageDocument,
@@ -155,6 +156,17 @@ def _place(following: Counter[Place], source: str | None, document: str | None, 
     if source == document:
         return start
     return start + following.setdefault((source, document), following[source])
+
+
+def listed(nodes: Any, name: str = "nodes") -> list[Any]:
+    """The items of an argument `name` as a list.
+
+    Raises:
+        InvalidChunk: If one node, a string or None is given in place of a list.
+    """
+    if not isinstance(nodes, Iterable) or isinstance(nodes, (str, BaseComponent)):
+        raise InvalidChunk(f"{name} is {type(nodes).__name__}; expected a list of LlamaIndex nodes or Documents")
+    return list(nodes)
 
 
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
@@ -371,10 +383,7 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
     Raises:
         InvalidChunk: If the node cannot be written as JSON.
     """
-    changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
-    if isinstance(node, IndexNode):
-        changes["obj"] = None  # the object that it refers to is found by its index_id
-    plain = node.model_copy(update=changes)
+    plain = _plain(node)
     try:
         stored = node_to_metadata_dict(plain, remove_text=True)
     except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
@@ -385,3 +394,13 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
     offset = {} if start is None else {START: start}
     own = [key for key in DOCUMENT_FIELDS if key in node.metadata]
     return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys if key not in own}}
+
+
+def _plain(node: BaseNode) -> BaseNode:
+    """A copy that JSON can hold, without its embedding. Of what an index node refers to, it has nodes only: retrievers
+    and engines are found by the `index_id`.
+    """
+    changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
+    if isinstance(node, IndexNode):
+        changes["obj"] = _plain(node.obj) if isinstance(node.obj, BaseNode) else None
+    return node.model_copy(update=changes)

@@ -44,6 +44,7 @@ from umi_llamaindex._convert import (
     SOURCE_KEY,
     Place,
     document_start,
+    listed,
     node_source,
     of_documents,
     to_chunks,
@@ -215,7 +216,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             InvalidChunk, DuplicateId: If a node cannot be stored, unless `on_invalid` is "skip"; names it.
             InvalidVector: If the embeddings have another dimension than the store's.
         """
-        nodes = list(nodes)
+        nodes = listed(nodes)
         skipped: list[SkippedChunk] = []
         given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
         chunks = to_chunks(given, self._keys, self._following(given), left_out, advice=SKIP_ADVICE)
@@ -346,7 +347,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
         """Document id -> ids of its nodes, and metadata of the first. `VectorStoreIndex.ref_doc_info` raises."""
         found: dict[str, RefDocInfo] = {}
-        for chunk in (chunk for page in pages(self._store) for chunk in page):
+        for chunk in chain.from_iterable(pages(self._store)):
             document = chunk.metadata.get(REF_DOC_ID)
             if isinstance(document, str):
                 if document not in found:
@@ -357,8 +358,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Nodes that pass the filter: those of the given ids, in that order; without ids, of all, by rising id."""
         where = parse_filter(filters)
-        found = self._store.get(self._store.ids() if node_ids is None else node_ids)
-        return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
+        if node_ids is None:
+            return [to_node(chunk) for chunk in chain.from_iterable(pages(self._store, where=where))]
+        return [to_node(c) for c in self._store.get(node_ids) if c is not None and matches(where, c.metadata)]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """The best nodes, best first. A query that is too long is cut to its end.

@@ -124,10 +124,16 @@ def test_a_second_run_of_from_documents_replaces_the_first(tmp_path):
             assert [item.text for item in retriever.retrieve("who met Ann?")] == [text]
 
 
-@pytest.mark.parametrize("wrong", [None, "Ann met Bob", ["Ann met Bob"]])
+@pytest.mark.parametrize("wrong", [None, "Ann met Bob", ["Ann met Bob"], Document(text="Ann met Bob"), 5])
 def test_what_is_no_list_of_documents_is_refused(wrong):
-    with pytest.raises(InvalidChunk, match=r"expected a list of LlamaIndex .*Documents"):
+    with pytest.raises(InvalidChunk, match=r"expected a list of LlamaIndex .*Documents") as raised:
         UmiRetriever.from_documents(wrong)
+    assert type(wrong[0] if isinstance(wrong, list) else wrong).__name__ in str(raised.value)
+
+
+def test_a_splitter_in_place_of_a_list_is_refused():
+    with pytest.raises(ConfigError, match=r"transformations is TokenTextSplitter; expected a list"):
+        UmiRetriever.from_documents([Document(text="Ann met Bob")], TokenTextSplitter())
 
 
 def test_an_option_of_a_vector_store_index_says_what_it_is_called():
@@ -342,8 +348,9 @@ async def test_a_context_for_the_prompt_with_history_and_filter():
 
 @pytest.mark.parametrize("given", [["Ann met Bob"], TextNode(text="Ann met Bob"), "Ann met Bob"])
 def test_what_is_no_list_of_nodes_says_what_to_pass(given):
-    with pytest.raises(InvalidChunk, match="expected a list of LlamaIndex nodes or Documents"):
-        UmiRetriever.from_nodes(given)
+    for take in (UmiRetriever.from_nodes, UmiVectorStore().add):
+        with pytest.raises(InvalidChunk, match=r"is (str|TextNode); expected a list of LlamaIndex nodes or Documents"):
+            take(given)
 
 
 def test_a_blank_node_says_how_to_leave_blank_nodes_out():
@@ -465,7 +472,7 @@ def test_a_store_that_is_open_elsewhere_says_what_a_llamaindex_user_types(tmp_pa
 
 
 def test_what_is_no_list_of_nodes_and_no_retriever_is_refused():
-    with pytest.raises(InvalidChunk, match="nodes is None; expected a list of LlamaIndex nodes or Documents"):
+    with pytest.raises(InvalidChunk, match="nodes is NoneType; expected a list of LlamaIndex nodes or Documents"):
         UmiRetriever.from_nodes(None)
     with HybridStore.open() as store, pytest.raises(ConfigError, match=r"umi is HybridStore; .*from_store takes"):
         UmiRetriever(store)

@@ -326,6 +326,18 @@ def test_an_index_node_leads_to_its_object(nodes):
     assert ids(outer.retrieve(QUESTION)) == ids(inner.retrieve(QUESTION))
 
 
+@pytest.mark.parametrize("how", ["nodes", "objects"])
+def test_an_index_node_leads_to_its_object_in_a_retriever_from_an_index(tmp_path, embed_model, how):
+    table = TextNode(id_="table", text="lamp 20, car 3000")
+    store = ChromaVectorStore.from_params("nodes", persist_dir=str(tmp_path))
+    context = StorageContext.from_defaults(vector_store=store)
+    given = [IndexNode(text="a table of prices", index_id="prices", obj=table)]
+    index = VectorStoreIndex(**{"nodes": [], how: given}, storage_context=context, embed_model=embed_model)
+    for copied in (False, True):
+        with UmiRetriever.from_index(index, copy=copied) as retriever:
+            assert ids(retriever.retrieve("prices")) == ids(index.as_retriever().retrieve("prices")) == ["table"]
+
+
 async def test_spans_show_synchronous_and_asynchronous_retrieval(retriever):
     handler = SimpleSpanHandler()
     instrument.get_dispatcher().add_span_handler(handler)

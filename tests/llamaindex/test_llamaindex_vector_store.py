@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import date
 
 import pytest
 from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
@@ -11,7 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import VectorMemoryBlock
 from llama_index.core.node_parser import TokenTextSplitter
-from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
@@ -407,6 +408,19 @@ def test_what_was_written_is_there_after_reopening(tmp_path):
     second.close()
     again = UmiVectorStore(persist_dir=str(tmp_path / "other"))
     again.close()
+
+
+def test_a_table_that_an_index_node_refers_to_is_found_also_after_reopening(tmp_path):
+    table = TextNode(id_="table", text="lamp 20, car 3000", metadata={"on": date(2024, 5, 1)})
+    summary = IndexNode(id_="summary", text="a table of prices", index_id="prices", obj=table)
+    for _ in range(2):
+        with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+            if not store.get_nodes():
+                store.add([summary, IndexNode(text="an engine", index_id="engine", obj=object())])
+            index = VectorStoreIndex.from_vector_store(store, embed_model=store.embed_model)
+            for retriever in (store.retriever(), index.as_retriever()):
+                assert retriever.retrieve("prices")[0].node.get_content() == table.text
+    assert summary.obj is table and table.metadata == {"on": date(2024, 5, 1)}
 
 
 def test_a_store_of_the_callers_stays_open(filled):

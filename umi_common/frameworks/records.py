@@ -465,7 +465,8 @@ def nothing_found(store: Store, asked: object, within: Filter | None, window: Ti
         return NOTHING_FOUND
     examples: dict[str, Any] = {}
     for metadata in (to_metadata(chunk, METADATA_ALONE) for chunk in chunks):
-        examples |= {key: value for key, value in metadata.items() if examples.get(key) is None}
+        own = {key: value for key, value in metadata.items() if not key.startswith("_")}  # others are a framework's
+        examples |= {key: value for key, value in own.items() if examples.get(key) is None}
     shown = [f"{key!r} ({examples[key]!r:.{EXAMPLE_CHARACTERS}})" for key in sorted(examples)[:KEYS_NAMED]]
     keys = f"Keys of the texts, with an example of each: {', '.join(shown)}." if shown else "No text has metadata."
     return f"{NOTHING_FOUND} {keys}"
