@@ -136,7 +136,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self.umi = umi
         self.similarity_top_k = checked_limit(similarity_top_k, "similarity_top_k")
         self._scope = Scope(asked_filter(filters))
-        self._time_range = time_range
+        self._time_range = narrowed(None, time_range)
         self._deep_search = deep_search
         self._now = now
         self._min_relevance = checked_relevance(min_relevance)

@@ -26,7 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from loop_watch import held
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, DuplicateId, FilterError, InputError, InvalidLimit, ReindexRequired
+from umi_common.errors import (
+    ConfigError,
+    DuplicateId,
+    FilterError,
+    InputError,
+    InvalidLimit,
+    InvalidTimeRange,
+    ReindexRequired,
+)
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
@@ -180,6 +188,8 @@ def test_wrong_options_are_refused(retriever):
         retriever.retrieve(UmiQuery("x", limit=0))
     with pytest.raises(ConfigError, match="method"):
         UmiRetriever.from_nodes([TextNode(text="x")], fusion={"method": "magic"})
+    with pytest.raises(InvalidTimeRange, match="has no time zone"):
+        UmiRetriever.from_nodes([TextNode(text="x")], time_range=(datetime(2024, 5, 1), None))
 
 
 def test_a_directory_keeps_the_nodes_and_what_it_holds_is_not_embedded_again(tmp_path, nodes, embed_model):
