@@ -21,12 +21,13 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.postprocessor import LongContextReorder
 from llama_index.core.schema import Document, IndexNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
-from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
 from umi_common.errors import (
     ConfigError,
+    FilterError,
     InputError,
     InvalidChunk,
     InvalidLimit,
@@ -469,6 +470,12 @@ def test_a_store_that_is_open_elsewhere_says_what_a_llamaindex_user_types(tmp_pa
             UmiVectorStore(persist_dir=str(tmp_path))
         UmiVectorStore(persist_dir=str(tmp_path), read_only=True).close()
         writer.communicate(b"\n")
+
+
+def test_a_list_that_a_value_should_contain_names_the_operators_that_take_one():
+    tags = MetadataFilter(key="tags", value=["cat", "dog"], operator=FilterOperator.CONTAINS)
+    with UmiVectorStore() as store, pytest.raises(FilterError, match=r"'tags', contains: .*; any and all take a list"):
+        store.retriever(filters=MetadataFilters(filters=[tags]))
 
 
 def test_what_is_no_list_of_nodes_and_no_retriever_is_refused():
