@@ -59,6 +59,9 @@ from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
 """Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
+SOURCES_FILTERED = 1_000
+"""Largest number of sources whose chunks are read by a filter; for more, all chunks are read: a filter is limited to
+100,000 values."""
 COPIES_CHECKED = 3
 """Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
 COPY_CANDIDATES = 10
@@ -239,8 +242,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """The position from which the positions of each source are counted: after its stored nodes, unless some of
-        these nodes are stored; then from the position of the first of them.
+        """By source, the position of its first node among these: after its stored nodes; if some of these nodes are
+        stored, the smallest of their positions.
 
         The store is read only for the sources of nodes that state no position themselves.
         """
@@ -266,7 +269,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if not sources or not len(self._store):
             return
         keys = {REF_DOC_ID, SOURCE_KEY, self._keys.source} - {None}
-        where = parse_filter({"$or": [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]})
+        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
+        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
         for chunk in chain.from_iterable(pages(self._store, where=where)):
             if chunk.source in sources:
                 self._note_end(chunk)

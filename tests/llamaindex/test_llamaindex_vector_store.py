@@ -555,6 +555,13 @@ def test_places_are_counted_anew_after_a_source_was_removed_and_go_on_in_another
         assert places(store) == {"t2": 0, "t3": 1}
 
 
+def test_nodes_of_more_sources_than_one_filter_should_name_follow_the_stored_ones():
+    with UmiVectorStore(HashEmbedder(dim=8)) as store:  # 50,001 sources were refused as the values of a filter
+        store.add([turn(0, source="page 7")])
+        store.add([turn(number, source=f"page {number}") for number in range(1, 1_010)])
+        assert places(store)["t7"] == 1 and places(store)["t1009"] == 0
+
+
 def test_pages_of_a_file_that_are_added_one_by_one_follow_one_another():
     with UmiVectorStore(source_key="file_path") as store:
         for page in (1, 2):
