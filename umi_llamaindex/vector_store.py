@@ -34,10 +34,10 @@ from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.guards import ThreadLimiter
-from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
+from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk
+from umi_common.types import Chunk, Hit
 from umi_llamaindex._convert import (
     REF_DOC_ID,
     SKIP_ADVICE,
@@ -380,9 +380,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         text, options, changes = search_of(query, kwargs)
         with _with_advice():
             hits = self._with(changes).search(text, **options).hits if text else ()
-        if not hits and _is_listing(query, options):
-            return self._listed(options)
-        return _answer([(hit.chunk, hit.score) for hit in hits])
+        return self._answer(query, options, hits)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` for an event loop; never blocks it."""
@@ -391,19 +389,21 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         text, options, changes = search_of(query, kwargs)
         with _with_advice():
             hits = (await self._with(changes).asearch(text, **options)).hits if text else ()
-        if not hits and _is_listing(query, options):
-            return await asyncio.to_thread(self._listed, options)
-        return _answer([(hit.chunk, hit.score) for hit in hits])
+        return await asyncio.to_thread(self._answer, query, options, hits)
 
-    def _listed(self, options: dict[str, Any]) -> VectorStoreQueryResult:
-        """The first nodes by id that pass the filter, with similarity 0."""
-        chunks = self._store.scan(where=options["where"], limit=checked_limit(options["limit"]))
-        return _answer([(chunk, 0.0) for chunk in chunks])
+    def _answer(self, query: VectorStoreQuery, options: dict[str, Any], hits: Sequence[Hit]) -> VectorStoreQueryResult:
+        """The nodes of the hits. If a blank query has a filter and no hit: the first nodes by id that pass it."""
+        found = [(hit.chunk, hit.score) for hit in hits]
+        if not hits and not (query.query_str or "").strip() and options["where"] is not None:
+            found = [(chunk, 0.0) for chunk in self._store.scan(where=options["where"], limit=options["limit"])]
+        return VectorStoreQueryResult(
+            nodes=[to_node(chunk) for chunk, _ in found],
+            similarities=[score for _, score in found],
+            ids=[chunk.id for chunk, _ in found],
+        )
 
     def _with(self, changes: dict[str, Any]) -> DualRetriever:
-        if not changes:
-            return self._umi
-        return self._umi.with_config(**changes)  # it shares the threads
+        return self._umi.with_config(**changes) if changes else self._umi  # both share the threads
 
     async_add = in_thread("add")
     """`add` in a thread."""
@@ -447,17 +447,3 @@ def _with_advice() -> Iterator[None]:
         yield
     except InvalidVector as error:
         raise InvalidVector(f"{error}; {ONE_MODEL}") from error
-
-
-def _is_listing(query: VectorStoreQuery, options: dict[str, Any]) -> bool:
-    """Whether a query is blank and has a filter: it then lists the nodes that pass."""
-    return not (query.query_str or "").strip() and options["where"] is not None
-
-
-def _answer(found: Sequence[tuple[Chunk, float]]) -> VectorStoreQueryResult:
-    """The nodes of chunks with their scores, in their order."""
-    return VectorStoreQueryResult(
-        nodes=[to_node(chunk) for chunk, _ in found],
-        similarities=[score for _, score in found],
-        ids=[chunk.id for chunk, _ in found],
-    )
