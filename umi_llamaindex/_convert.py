@@ -6,6 +6,7 @@ ids, relationships, templates, excluded keys and nested metadata are restored; d
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
+from llama_index.core.storage.docstore.utils import doc_to_json
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
@@ -380,12 +382,17 @@ def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str,
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
     """Metadata that is stored beside the node's own: its JSON without the text, its id, its document's id, its start.
 
+    The JSON of an index node holds the node that it refers to; a retriever or an engine is found by the `index_id`.
+
     Raises:
         InvalidChunk: If the node cannot be written as JSON.
     """
-    plain = _plain(node)
+    plain, target = _plain(node), node.obj if isinstance(node, IndexNode) else None
     try:
         stored = node_to_metadata_dict(plain, remove_text=True)
+        if isinstance(target, BaseNode):
+            content = {**json.loads(stored[NODE_CONTENT]), "obj": doc_to_json(_plain(target))}
+            stored[NODE_CONTENT] = json.dumps(content, ensure_ascii=False)
     except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
         raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
     # Without a document LlamaIndex writes the id "None", which all such nodes would share.
@@ -397,10 +404,8 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
 
 
 def _plain(node: BaseNode) -> BaseNode:
-    """A copy that JSON can hold, without its embedding. Of what an index node refers to, it has nodes only: retrievers
-    and engines are found by the `index_id`.
-    """
+    """A copy that JSON can hold, without the embedding and without what an index node refers to."""
     changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
     if isinstance(node, IndexNode):
-        changes["obj"] = _plain(node.obj) if isinstance(node.obj, BaseNode) else None
+        changes["obj"] = None
     return node.model_copy(update=changes)

@@ -345,7 +345,7 @@ def test_an_index_node_leads_to_its_object_in_a_retriever_from_an_index(tmp_path
     index = VectorStoreIndex(**{"nodes": [], how: given}, storage_context=context, embed_model=embed_model)
     for copied in (False, True):
         with UmiRetriever.from_index(index, copy=copied) as retriever:
-            assert ids(retriever.retrieve("prices")) == ids(index.as_retriever().retrieve("prices")) == ["table"]
+            assert table.text in retriever.retrieve("prices")[0].text  # its JSON, with llama-index-core 0.13
 
 
 async def test_spans_show_synchronous_and_asynchronous_retrieval(retriever):
