@@ -337,7 +337,8 @@ def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 def refuse_factory_option(name: str, factory: str) -> None:
     """Raise ConfigError for an option that a retriever's class was given, but only its factories take."""
     if name in UmiConfig.model_fields or name in ("llm", "reranker", "arms"):
-        raise ConfigError(f"{name} is an option of {factory} and from_store; call one of them")
+        store = "" if name == "arms" else ", and of UmiVectorStore"
+        raise ConfigError(f"{name} is an option of {factory} and from_store{store}; give it there")
     raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
 
 
