@@ -265,7 +265,11 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole."""
+    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole. Without
+    ids it passes none.
+    """
+    if not ids:
+        return {REF_DOC_ID: {"$exists": True, "$not": {"$exists": True}}}
     among = {"$in": ids}
     return {"$or": [{REF_DOC_ID: among}, {NODE_ID: among, REF_DOC_ID: None}]}
 

@@ -177,6 +177,7 @@ def test_a_query_can_be_held_to_documents_nodes_and_filters(filled):
     assert found(filled, "the day house error", node_ids=["dogs", "code"], doc_ids=["animals"]) == ["dogs"]
     pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet", operator=FilterOperator.NE)])
     assert set(found(filled, "cats", filters=pets)) <= {"code", "lone"}
+    assert found(filled, "cats", doc_ids=[]) == found(filled, "", doc_ids=[], filters=pets) == []
     with pytest.raises(FilterError):
         found(filled, "cats", filters=MetadataFilters(filters=[]))
 
