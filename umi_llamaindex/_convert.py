@@ -265,8 +265,8 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole. Without
-    ids it passes none.
+    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole; no
+    node if there are no ids.
     """
     if not ids:
         return {REF_DOC_ID: {"$exists": True, "$not": {"$exists": True}}}

@@ -491,7 +491,7 @@ def test_a_retriever_over_a_vector_store_says_what_was_meant():
             store.retriever(top_k=3)
         with pytest.raises(ConfigError, match=r"no option 'filter'; did you mean filters\?"):
             store.retriever(filter={"user": "ann"})
-        with pytest.raises(ConfigError, match="llm is an option of .*, and of UmiVectorStore; give it there"):
+        with pytest.raises(ConfigError, match=r"llm is an option of .*, and of UmiVectorStore; give it there"):
             store.retriever(llm=MockLLM())
 
 
