@@ -6,6 +6,7 @@ ids, relationships, templates, excluded keys and nested metadata are restored; d
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from uuid import UUID
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import (
+    BaseComponent,
     BaseNode,
     Document,
     ImageDocument,
@@ -26,6 +28,7 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
+from llama_index.core.storage.docstore.utils import doc_to_json
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
@@ -157,6 +160,17 @@ def _place(following: Counter[Place], source: str | None, document: str | None, 
     return start + following.setdefault((source, document), following[source])
 
 
+def listed(nodes: Any, name: str = "nodes") -> list[Any]:
+    """The items of an argument `name` as a list.
+
+    Raises:
+        InvalidChunk: If one node, a string or None is given in place of a list.
+    """
+    if not isinstance(nodes, Iterable) or isinstance(nodes, (str, BaseComponent)):
+        raise InvalidChunk(f"{name} is {type(nodes).__name__}; expected a list of LlamaIndex nodes or Documents")
+    return list(nodes)
+
+
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
     """Raise InvalidChunk if an item of a list is no LlamaIndex node; the message suggests `holder` for a string."""
     if not isinstance(node, BaseNode):
@@ -251,7 +265,11 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole."""
+    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole; no
+    node if there are no ids.
+    """
+    if not ids:
+        return {REF_DOC_ID: {"$exists": True, "$not": {"$exists": True}}}
     among = {"$in": ids}
     return {"$or": [{REF_DOC_ID: among}, {NODE_ID: among, REF_DOC_ID: None}]}
 
@@ -368,15 +386,17 @@ def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str,
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
     """Metadata that is stored beside the node's own: its JSON without the text, its id, its document's id, its start.
 
+    The JSON of an index node holds the node that it refers to; a retriever or an engine is found by the `index_id`.
+
     Raises:
         InvalidChunk: If the node cannot be written as JSON.
     """
-    changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
-    if isinstance(node, IndexNode):
-        changes["obj"] = None  # the object that it refers to is found by its index_id
-    plain = node.model_copy(update=changes)
+    plain, target = _plain(node), node.obj if isinstance(node, IndexNode) else None
     try:
         stored = node_to_metadata_dict(plain, remove_text=True)
+        if isinstance(target, BaseNode):
+            content = {**json.loads(stored[NODE_CONTENT]), "obj": doc_to_json(_plain(target))}
+            stored[NODE_CONTENT] = json.dumps(content, ensure_ascii=False)
     except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
         raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
     # Without a document LlamaIndex writes the id "None", which all such nodes would share.
@@ -385,3 +405,11 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
     offset = {} if start is None else {START: start}
     own = [key for key in DOCUMENT_FIELDS if key in node.metadata]
     return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys if key not in own}}
+
+
+def _plain(node: BaseNode) -> BaseNode:
+    """A copy that JSON can hold, without the embedding and without what an index node refers to."""
+    changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
+    if isinstance(node, IndexNode):
+        changes["obj"] = None
+    return node.model_copy(update=changes)

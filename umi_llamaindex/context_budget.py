@@ -17,11 +17,11 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.frameworks.records import CheckedFields, edges_first, time_in
+from umi_common.frameworks.records import METADATA_ALONE, CheckedFields, edges_first, time_in
 from umi_common.search.passages import assemble_for
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
-from umi_llamaindex._convert import SOURCE_KEY, START, document_start, is_blank, node_text, to_node
+from umi_llamaindex._convert import START, document_start, is_blank, node_source, node_text, to_node
 from umi_llamaindex.events import NamedInTraces
 
 IDS_KEY = "umi_ids"
@@ -134,12 +134,11 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         wanted = (self.policy.kind_key, *self.policy.offset_keys)
         facts = {key: node.metadata[key] for key in wanted if isinstance(node.metadata.get(key), (str, int))}
         start = document_start(node)
-        source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         return Chunk(
             node.node_id,
             utf8_text(node_text(item)),
             metadata=facts if start is None else {**facts, START: start},
-            source=None if source is None else str(source),
+            source=node_source(node, METADATA_ALONE),
             position=position,
             event_time=time_in(node.metadata, self.time_key),
         )

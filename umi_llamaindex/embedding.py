@@ -18,7 +18,7 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
     """umi's embedded model, which needs no download and no key, or any other embedder that umi takes.
 
     Args:
-        embedder: As in `HybridStore.open`; None: the embedded model.
+        embedder: As in `HybridStore.open`; None: the model that `model_name` names, by default the embedded one.
         **fields: Fields of `BaseEmbedding`.
     """
 
@@ -27,7 +27,7 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
     _embedder: Embedder = PrivateAttr()
 
     def __init__(self, embedder: Any = None, **fields: Any) -> None:
-        model = as_embedder(embedder)
+        model = as_embedder(fields.pop("model_name", None) if embedder is None else embedder)
         super().__init__(**{"model_name": model.name, **fields})
         self._embedder = model
 

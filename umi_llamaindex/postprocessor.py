@@ -12,7 +12,7 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from llama_index.core.bridge.pydantic import ConfigDict, Field
+from llama_index.core.bridge.pydantic import ConfigDict, Field, SerializeAsAny
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
@@ -117,7 +117,7 @@ class UmiPostprocessor(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     model_config = ConfigDict(extra="forbid")
 
-    steps: list[BaseNodePostprocessor]
+    steps: list[SerializeAsAny[BaseNodePostprocessor]]
     """Postprocessors of umi or of others."""
 
     def _postprocess_nodes(

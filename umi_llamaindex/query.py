@@ -27,8 +27,9 @@ TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 class UmiQuery(QueryBundle):
     """A `QueryBundle` with options for this one query: `retriever.retrieve(UmiQuery("who?", limit=3))`.
 
-    An option that is None leaves the retriever's own value. LlamaIndex's query transforms, such as HyDE, make a new
-    bundle without the options: a filter that must hold belongs to the retriever.
+    An option that is None leaves the retriever's own value. Only a `UmiRetriever` reads the options: the retriever of
+    an index ignores them, and LlamaIndex's query transforms, such as HyDE, make a new bundle without them. A filter
+    that must hold belongs to the retriever.
     """
 
     limit: int | None = None

@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
-from umi_common.errors import ConfigError, InputError, InvalidChunk
+from umi_common.errors import ConfigError, InputError
 from umi_common.filters import Scope, Where, asked_filter
 from umi_common.frameworks.records import (
     PlaceKeys,
@@ -56,6 +56,7 @@ from umi_llamaindex._convert import (
     add_embedded,
     check_node,
     index_pages,
+    listed,
     node_chunk_of_record,
     node_origin,
     stated_origin,
@@ -135,7 +136,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self.umi = umi
         self.similarity_top_k = checked_limit(similarity_top_k, "similarity_top_k")
         self._scope = Scope(asked_filter(filters))
-        self._time_range = time_range
+        self._time_range = narrowed(None, time_range)
         self._deep_search = deep_search
         self._now = now
         self._min_relevance = checked_relevance(min_relevance)
@@ -191,9 +192,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             InvalidVector: If a node's embedding was made by another model than `embed_model`; names the node.
             ConfigError: If an option is unknown or out of range.
         """
-        if nodes is None:
-            raise InvalidChunk("nodes is None; expected a list of LlamaIndex nodes or Documents")
-        nodes = list(nodes)
+        nodes = listed(nodes)
         keys = PlaceKeys(source_key, position_key, time_key)
         skipped: list[SkippedChunk] = []
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
@@ -235,13 +234,13 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
         Raises:
             InvalidChunk: If the documents are no list of LlamaIndex documents, and as `from_nodes`.
-            ConfigError: As `from_nodes`.
+            ConfigError: If the transformations are no list, and as `from_nodes`.
         """
-        if documents is None:
-            raise InvalidChunk("documents is None; expected a list of LlamaIndex Documents")
-        documents = list(documents)
+        documents = listed(documents, "documents")
         for index, document in enumerate(documents):
             check_node(index, document, "Document(text=...)")
+        if isinstance(transformations, TransformComponent):
+            raise ConfigError(f"transformations is {type(transformations).__name__}; expected a list: [...]")
         steps = Settings.transformations if transformations is None else transformations
         return cls.from_nodes(run_transformations(documents, steps, show_progress=show_progress), **options)
 
@@ -282,6 +281,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 f"index is {type(index).__name__}; expected a VectorStoreIndex, over Chroma for example; "
                 "for any other, give its nodes to from_nodes"
             )
+        options.setdefault("object_map", index._object_map)
         model = embed_model_of(index._embed_model if embed_model is None else embed_model)
         keys = PlaceKeys(source_key, position_key, time_key)
         collection = chroma_collection(index.vector_store, "ChromaVectorStore")

@@ -105,9 +105,8 @@ def create_umi_tool(
     """A tool whose arguments are query, limit, filter, and start and end of a time range.
 
     Filter and time range apply in addition to the retriever's own. A model whose filter finds nothing is told which
-    metadata keys there are. If a part of the search failed, a line after the
-    context says so; it is not counted in the budget. Index nodes are shown with their own text; LlamaIndex's
-    `RetrieverTool` follows them to their objects.
+    metadata keys there are. If a part of the search failed, a line after the context says so; it is not counted in the
+    budget. Index nodes are shown with their own text; LlamaIndex's `RetrieverTool` follows them to their objects.
 
     Args:
         retriever: Searches; its `similarity_top_k` is the default limit.

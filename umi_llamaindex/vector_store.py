@@ -34,16 +34,17 @@ from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.guards import ThreadLimiter
-from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
+from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk
+from umi_common.types import Chunk, Hit
 from umi_llamaindex._convert import (
     REF_DOC_ID,
     SKIP_ADVICE,
     SOURCE_KEY,
     Place,
     document_start,
+    listed,
     node_source,
     of_documents,
     to_chunks,
@@ -58,6 +59,9 @@ from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
 """Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
+SOURCES_FILTERED = 1_000
+"""Largest number of sources whose chunks are read by a filter; for more, all chunks are read: a filter is limited to
+100,000 values."""
 COPIES_CHECKED = 3
 """Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
 COPY_CANDIDATES = 10
@@ -215,7 +219,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             InvalidChunk, DuplicateId: If a node cannot be stored, unless `on_invalid` is "skip"; names it.
             InvalidVector: If the embeddings have another dimension than the store's.
         """
-        nodes = list(nodes)
+        nodes = listed(nodes)
         skipped: list[SkippedChunk] = []
         given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
         chunks = to_chunks(given, self._keys, self._following(given), left_out, advice=SKIP_ADVICE)
@@ -238,8 +242,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """The position from which the positions of each source are counted: after its stored nodes, unless some of
-        these nodes are stored; then from the position of the first of them.
+        """By source, the position of its first node among these: after its stored nodes; if some of these nodes are
+        stored, the smallest of their positions.
 
         The store is read only for the sources of nodes that state no position themselves.
         """
@@ -265,7 +269,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if not sources or not len(self._store):
             return
         keys = {REF_DOC_ID, SOURCE_KEY, self._keys.source} - {None}
-        where = parse_filter({"$or": [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]})
+        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
+        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
         for chunk in chain.from_iterable(pages(self._store, where=where)):
             if chunk.source in sources:
                 self._note_end(chunk)
@@ -346,7 +351,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
         """Document id -> ids of its nodes, and metadata of the first. `VectorStoreIndex.ref_doc_info` raises."""
         found: dict[str, RefDocInfo] = {}
-        for chunk in (chunk for page in pages(self._store) for chunk in page):
+        for chunk in chain.from_iterable(pages(self._store)):
             document = chunk.metadata.get(REF_DOC_ID)
             if isinstance(document, str):
                 if document not in found:
@@ -357,8 +362,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Nodes that pass the filter: those of the given ids, in that order; without ids, of all, by rising id."""
         where = parse_filter(filters)
-        found = self._store.get(self._store.ids() if node_ids is None else node_ids)
-        return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
+        if node_ids is None:
+            return [to_node(chunk) for chunk in chain.from_iterable(pages(self._store, where=where))]
+        return [to_node(c) for c in self._store.get(node_ids) if c is not None and matches(where, c.metadata)]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """The best nodes, best first. A query that is too long is cut to its end.
@@ -374,9 +380,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         text, options, changes = search_of(query, kwargs)
         with _with_advice():
             hits = self._with(changes).search(text, **options).hits if text else ()
-        if not hits and _is_listing(query, options):
-            return self._listed(options)
-        return _answer([(hit.chunk, hit.score) for hit in hits])
+        return self._answer(query, options, hits)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` for an event loop; never blocks it."""
@@ -385,19 +389,21 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         text, options, changes = search_of(query, kwargs)
         with _with_advice():
             hits = (await self._with(changes).asearch(text, **options)).hits if text else ()
-        if not hits and _is_listing(query, options):
-            return await asyncio.to_thread(self._listed, options)
-        return _answer([(hit.chunk, hit.score) for hit in hits])
+        return await asyncio.to_thread(self._answer, query, options, hits)
 
-    def _listed(self, options: dict[str, Any]) -> VectorStoreQueryResult:
-        """The first nodes by id that pass the filter, with similarity 0."""
-        chunks = self._store.scan(where=options["where"], limit=checked_limit(options["limit"]))
-        return _answer([(chunk, 0.0) for chunk in chunks])
+    def _answer(self, query: VectorStoreQuery, options: dict[str, Any], hits: Sequence[Hit]) -> VectorStoreQueryResult:
+        """The nodes of the hits. If a blank query has a filter and no hit: the first nodes by id that pass it."""
+        found = [(hit.chunk, hit.score) for hit in hits]
+        if not hits and not (query.query_str or "").strip() and options["where"] is not None:
+            found = [(chunk, 0.0) for chunk in self._store.scan(where=options["where"], limit=options["limit"])]
+        return VectorStoreQueryResult(
+            nodes=[to_node(chunk) for chunk, _ in found],
+            similarities=[score for _, score in found],
+            ids=[chunk.id for chunk, _ in found],
+        )
 
     def _with(self, changes: dict[str, Any]) -> DualRetriever:
-        if not changes:
-            return self._umi
-        return self._umi.with_config(**changes)  # it shares the threads
+        return self._umi.with_config(**changes) if changes else self._umi  # both share the threads
 
     async_add = in_thread("add")
     """`add` in a thread."""
@@ -441,17 +447,3 @@ def _with_advice() -> Iterator[None]:
         yield
     except InvalidVector as error:
         raise InvalidVector(f"{error}; {ONE_MODEL}") from error
-
-
-def _is_listing(query: VectorStoreQuery, options: dict[str, Any]) -> bool:
-    """Whether a query is blank and has a filter: it then lists the nodes that pass."""
-    return not (query.query_str or "").strip() and options["where"] is not None
-
-
-def _answer(found: Sequence[tuple[Chunk, float]]) -> VectorStoreQueryResult:
-    """The nodes of chunks with their scores, in their order."""
-    return VectorStoreQueryResult(
-        nodes=[to_node(chunk) for chunk, _ in found],
-        similarities=[score for _, score in found],
-        ids=[chunk.id for chunk, _ in found],
-    )

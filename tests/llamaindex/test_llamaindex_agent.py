@@ -88,6 +88,11 @@ def test_the_tool_cannot_widen_what_its_retriever_may_see(retriever):
     assert outside.is_error and "outside" in outside.content
 
 
+def test_a_model_whose_filter_finds_nothing_is_shown_the_keys_of_the_nodes_alone(retriever):
+    told = create_umi_tool(retriever).call(query="lives", filter={"person": "ann"}).content
+    assert "Keys of the texts, with an example of each: 'timestamp' ('2024-05-01T00:00:00+00:00'), 'user'" in told
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [

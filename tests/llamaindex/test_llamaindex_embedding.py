@@ -36,3 +36,11 @@ def test_an_embedding_that_cannot_be_pickled_does_not_become_the_default_model()
     embedding = UmiEmbedding(lambda texts: [[1.0, 2.0] for _ in texts])
     with pytest.raises(ConfigError, match="cannot be pickled; define its class or function at the top level"):
         pickle.dumps(embedding)
+
+
+def test_a_model_named_as_in_llamaindexs_own_classes_or_in_its_json_is_that_model():
+    named = UmiEmbedding(model_name="minilm")
+    assert named.get_query_embedding("a cat") == UmiEmbedding("minilm").get_query_embedding("a cat")
+    assert UmiEmbedding.from_json(named.to_json()).get_query_embedding("a cat") == named.get_query_embedding("a cat")
+    with pytest.raises(ConfigError, match="'ones'"):  # in silence it was the embedded model under this name
+        UmiEmbedding.from_dict(UmiEmbedding(Ones()).to_dict())

@@ -21,12 +21,13 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.postprocessor import LongContextReorder
 from llama_index.core.schema import Document, IndexNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
-from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
 from umi_common.errors import (
     ConfigError,
+    FilterError,
     InputError,
     InvalidChunk,
     InvalidLimit,
@@ -124,10 +125,16 @@ def test_a_second_run_of_from_documents_replaces_the_first(tmp_path):
             assert [item.text for item in retriever.retrieve("who met Ann?")] == [text]
 
 
-@pytest.mark.parametrize("wrong", [None, "Ann met Bob", ["Ann met Bob"]])
+@pytest.mark.parametrize("wrong", [None, "Ann met Bob", ["Ann met Bob"], Document(text="Ann met Bob"), 5])
 def test_what_is_no_list_of_documents_is_refused(wrong):
-    with pytest.raises(InvalidChunk, match=r"expected a list of LlamaIndex .*Documents"):
+    with pytest.raises(InvalidChunk, match=r"expected a list of LlamaIndex .*Documents") as raised:
         UmiRetriever.from_documents(wrong)
+    assert type(wrong[0] if isinstance(wrong, list) else wrong).__name__ in str(raised.value)
+
+
+def test_a_splitter_in_place_of_a_list_is_refused():
+    with pytest.raises(ConfigError, match=r"transformations is TokenTextSplitter; expected a list"):
+        UmiRetriever.from_documents([Document(text="Ann met Bob")], TokenTextSplitter())
 
 
 def test_an_option_of_a_vector_store_index_says_what_it_is_called():
@@ -342,8 +349,9 @@ async def test_a_context_for_the_prompt_with_history_and_filter():
 
 @pytest.mark.parametrize("given", [["Ann met Bob"], TextNode(text="Ann met Bob"), "Ann met Bob"])
 def test_what_is_no_list_of_nodes_says_what_to_pass(given):
-    with pytest.raises(InvalidChunk, match="expected a list of LlamaIndex nodes or Documents"):
-        UmiRetriever.from_nodes(given)
+    for take in (UmiRetriever.from_nodes, UmiVectorStore().add):
+        with pytest.raises(InvalidChunk, match=r"is (str|TextNode); expected a list of LlamaIndex nodes or Documents"):
+            take(given)
 
 
 def test_a_blank_node_says_how_to_leave_blank_nodes_out():
@@ -464,8 +472,14 @@ def test_a_store_that_is_open_elsewhere_says_what_a_llamaindex_user_types(tmp_pa
         writer.communicate(b"\n")
 
 
+def test_a_list_that_a_value_should_contain_names_the_operators_that_take_one():
+    tags = MetadataFilter(key="tags", value=["cat", "dog"], operator=FilterOperator.CONTAINS)
+    with UmiVectorStore() as store, pytest.raises(FilterError, match=r"'tags', contains: .*; any and all take a list"):
+        store.retriever(filters=MetadataFilters(filters=[tags]))
+
+
 def test_what_is_no_list_of_nodes_and_no_retriever_is_refused():
-    with pytest.raises(InvalidChunk, match="nodes is None; expected a list of LlamaIndex nodes or Documents"):
+    with pytest.raises(InvalidChunk, match="nodes is NoneType; expected a list of LlamaIndex nodes or Documents"):
         UmiRetriever.from_nodes(None)
     with HybridStore.open() as store, pytest.raises(ConfigError, match=r"umi is HybridStore; .*from_store takes"):
         UmiRetriever(store)
@@ -477,6 +491,8 @@ def test_a_retriever_over_a_vector_store_says_what_was_meant():
             store.retriever(top_k=3)
         with pytest.raises(ConfigError, match=r"no option 'filter'; did you mean filters\?"):
             store.retriever(filter={"user": "ann"})
+        with pytest.raises(ConfigError, match=r"llm is an option of .*, and of UmiVectorStore; give it there"):
+            store.retriever(llm=MockLLM())
 
 
 def test_a_context_takes_a_number_of_tokens_and_says_what_was_meant():

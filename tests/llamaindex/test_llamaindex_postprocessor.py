@@ -249,6 +249,7 @@ def test_settings_survive_json_and_helpers_stay_out_of_it(stage):
     assert written.pop("class_name") == stage.class_name()
     assert {"clock", "store", "embed_model"}.isdisjoint(written)
     assert type(stage)(**written).to_dict() == stage.to_dict()
+    assert UmiPostprocessor(steps=[stage]).to_dict()["steps"] == [stage.to_dict()]
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)

@@ -26,7 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from loop_watch import held
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, DuplicateId, FilterError, InputError, InvalidLimit, ReindexRequired
+from umi_common.errors import (
+    ConfigError,
+    DuplicateId,
+    FilterError,
+    InputError,
+    InvalidLimit,
+    InvalidTimeRange,
+    ReindexRequired,
+)
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
@@ -180,6 +188,8 @@ def test_wrong_options_are_refused(retriever):
         retriever.retrieve(UmiQuery("x", limit=0))
     with pytest.raises(ConfigError, match="method"):
         UmiRetriever.from_nodes([TextNode(text="x")], fusion={"method": "magic"})
+    with pytest.raises(InvalidTimeRange, match="has no time zone"):
+        UmiRetriever.from_nodes([TextNode(text="x")], time_range=(datetime(2024, 5, 1), None))
 
 
 def test_a_directory_keeps_the_nodes_and_what_it_holds_is_not_embedded_again(tmp_path, nodes, embed_model):
@@ -324,6 +334,18 @@ def test_an_index_node_leads_to_its_object(nodes):
     pointer = IndexNode(text="everything about coroutines and timeouts", index_id="inner", obj=inner)
     outer = UmiRetriever.from_nodes([pointer, TextNode(text="cooking rice")], similarity_top_k=1)
     assert ids(outer.retrieve(QUESTION)) == ids(inner.retrieve(QUESTION))
+
+
+@pytest.mark.parametrize("how", ["nodes", "objects"])
+def test_an_index_node_leads_to_its_object_in_a_retriever_from_an_index(tmp_path, embed_model, how):
+    table = TextNode(id_="table", text="lamp 20, car 3000")
+    store = ChromaVectorStore.from_params("nodes", persist_dir=str(tmp_path))
+    context = StorageContext.from_defaults(vector_store=store)
+    given = [IndexNode(text="a table of prices", index_id="prices", obj=table)]
+    index = VectorStoreIndex(**{"nodes": [], how: given}, storage_context=context, embed_model=embed_model)
+    for copied in (False, True):
+        with UmiRetriever.from_index(index, copy=copied) as retriever:
+            assert table.text in retriever.retrieve("prices")[0].text  # its JSON, with llama-index-core 0.13
 
 
 async def test_spans_show_synchronous_and_asynchronous_retrieval(retriever):

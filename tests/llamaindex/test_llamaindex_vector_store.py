@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import date
 
 import pytest
 from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
@@ -11,7 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import VectorMemoryBlock
 from llama_index.core.node_parser import TokenTextSplitter
-from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
@@ -176,6 +177,7 @@ def test_a_query_can_be_held_to_documents_nodes_and_filters(filled):
     assert found(filled, "the day house error", node_ids=["dogs", "code"], doc_ids=["animals"]) == ["dogs"]
     pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet", operator=FilterOperator.NE)])
     assert set(found(filled, "cats", filters=pets)) <= {"code", "lone"}
+    assert found(filled, "cats", doc_ids=[]) == found(filled, "", doc_ids=[], filters=pets) == []
     with pytest.raises(FilterError):
         found(filled, "cats", filters=MetadataFilters(filters=[]))
 
@@ -409,6 +411,19 @@ def test_what_was_written_is_there_after_reopening(tmp_path):
     again.close()
 
 
+def test_a_table_that_an_index_node_refers_to_is_found_also_after_reopening(tmp_path):
+    table = TextNode(id_="table", text="lamp 20, car 3000", metadata={"on": date(2024, 5, 1)})
+    summary = IndexNode(id_="summary", text="a table of prices", index_id="prices", obj=table)
+    for _ in range(2):
+        with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+            if not store.get_nodes():
+                store.add([summary, IndexNode(text="an engine", index_id="engine", obj=object())])
+            index = VectorStoreIndex.from_vector_store(store, embed_model=store.embed_model)
+            for retriever in (store.retriever(), index.as_retriever()):
+                assert retriever.retrieve("prices")[0].node.get_content() == table.text
+    assert summary.obj is table and table.metadata == {"on": date(2024, 5, 1)}
+
+
 def test_a_store_of_the_callers_stays_open(filled):
     with pytest.raises(ConfigError, match="store="):
         UmiVectorStore(HashEmbedder(), store=filled.client)
@@ -539,6 +554,13 @@ def test_places_are_counted_anew_after_a_source_was_removed_and_go_on_in_another
     with UmiVectorStore(persist_dir=str(tmp_path)) as store:
         store.add([turn(3)])
         assert places(store) == {"t2": 0, "t3": 1}
+
+
+def test_nodes_of_more_sources_than_one_filter_should_name_follow_the_stored_ones():
+    with UmiVectorStore(HashEmbedder(dim=8)) as store:  # 50,001 sources were refused as the values of a filter
+        store.add([turn(0, source="page 7")])
+        store.add([turn(number, source=f"page {number}") for number in range(1, 1_010)])
+        assert places(store)["t7"] == 1 and places(store)["t1009"] == 0
 
 
 def test_pages_of_a_file_that_are_added_one_by_one_follow_one_another():

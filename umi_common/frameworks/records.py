@@ -341,7 +341,8 @@ def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 def refuse_factory_option(name: str, factory: str) -> None:
     """Raise ConfigError for an option that a retriever's class was given, but only its factories take."""
     if name in UmiConfig.model_fields or name in ("llm", "reranker", "arms"):
-        raise ConfigError(f"{name} is an option of {factory} and from_store; call one of them")
+        store = "" if name == "arms" else ", and of UmiVectorStore"
+        raise ConfigError(f"{name} is an option of {factory} and from_store{store}; give it there")
     raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
 
 
@@ -469,7 +470,8 @@ def nothing_found(store: Store, asked: object, within: Filter | None, window: Ti
         return NOTHING_FOUND
     examples: dict[str, Any] = {}
     for metadata in (to_metadata(chunk, METADATA_ALONE) for chunk in chunks):
-        examples |= {key: value for key, value in metadata.items() if examples.get(key) is None}
+        own = {key: value for key, value in metadata.items() if not key.startswith("_")}  # others are a framework's
+        examples |= {key: value for key, value in own.items() if examples.get(key) is None}
     shown = [f"{key!r} ({examples[key]!r:.{EXAMPLE_CHARACTERS}})" for key in sorted(examples)[:KEYS_NAMED]]
     keys = f"Keys of the texts, with an example of each: {', '.join(shown)}." if shown else "No text has metadata."
     return f"{NOTHING_FOUND} {keys}"
