@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
+from io import BytesIO
 
 import pytest
 
@@ -161,6 +162,22 @@ def test_a_pdf_gives_the_comments_on_it_and_what_was_entered_into_its_form(file)
     )
     (chunk,) = chunks_of(file("a.pdf", pdf("Name:", notes=notes)))
     assert chunk.text.split("\n") == ["Name:", "Who pays?", "Ann Lee", "Monday", "Friday"]
+
+
+def test_the_names_of_files_inside_a_pdf_are_told(tmp_path):
+    pypdf = pytest.importorskip("pypdf")
+    writer = pypdf.PdfWriter(clone_from=BytesIO(pdf("Noon.")))
+    writer.add_attachment("invoice.xml", b"<paid/>")
+    writer.write(tmp_path / "a.pdf")
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        (problem,) = index(store, [tmp_path]).problems
+        assert "a.pdf: files inside it are not indexed: invoice.xml" in problem
+        assert [chunk.text for chunk in store.get(store.ids())] == ["Noon."]
+
+
+def test_words_that_a_terminal_coloured_are_read_without_the_colours(file):
+    (chunk,) = chunks_of(file("a.log", "\x1b[31mERROR\x1b[0m \x1b]8;;file://a\x1b\\quota\x1b]8;;\x1b\\ exceeded"))
+    assert chunk.text == "ERROR quota exceeded"
 
 
 def test_a_broken_comment_costs_a_pdf_its_comments_and_is_named(file, tmp_path):

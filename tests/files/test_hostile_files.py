@@ -21,7 +21,6 @@ REFUSED = {
     "list.jsonl": b"[1]\n",
     "deep.jsonl": b"[" * 200_000,
     "digits.jsonl": b'{"text": "a", "n": ' + b"9" * 5_000 + b"}",
-    "surrogate.jsonl": b'{"text": "\\ud800"}',
 }
 EMPTY = {"empty.txt": b"", "blank.md": b" \n \n"}
 WITHOUT_TEXT = {"tag.html": b"<a " * 10_000, "comment.html": b"<!--" * 10_000, "empty.ipynb": b'{"cells": []}'}
@@ -37,6 +36,8 @@ READ = {
     "deep.html": b"<div>" * 50_000 + b"deep",
     "word-office.html": b"<p>seen<![foo[bar]]><![if !IE]>too",
     "escapes.txt": b"a \x1b[31mred\x07 valve",
+    "surrogate.jsonl": b'{"text": "a cut emoji \\ud83d"}',
+    "surrogate.ipynb": b'{"cells": [{"cell_type": "markdown", "source": "a cut emoji \\ud83d"}]}',
 }
 SECONDS_MAX = 20.0
 """Generous; what this holds off took minutes."""

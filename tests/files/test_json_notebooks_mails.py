@@ -69,23 +69,40 @@ def test_a_talk_in_json_and_json_with_comments_are_no_chats_and_no_errors(file):
     assert chunks_of(file("deep.json", "[" * 100_000))[0].text.startswith("[[[")
 
 
-def test_a_notebook_is_its_markdown_code_and_short_outputs(file):
+def test_a_cut_emoji_in_json_costs_its_character_and_not_the_file(file):
+    (chunk,) = chunks_of(file("a.json", '{"says": "The roof \\ud83d", "smiles": "\\ud83d\\ude00"}'))
+    assert chunk.text == "says: The roof \ufffd\nsmiles: \U0001f600"
+
+
+def test_a_notebook_is_its_markdown_code_and_outputs_of_text(file):
     cells = [
         MARKDOWN,
         code("# count\nprint(caf\u00e9)", {"output_type": "stream", "text": ["12\n"]}),
         code("plot()", {"data": {"text/plain": "<Figure size 640x480>", "image/png": "iVBORw0KGgo="}}),
-        code("long()", {"data": {"text/plain": ["x" * 2_000]}}),
-        code('"""```"""', {"output_type": "error", "ename": "KeyError", "traceback": ["deep"]}),
+        code('"""```"""', {"output_type": "error", "ename": "KeyError", "evalue": "'roof'", "traceback": ["deep"]}),
         code("show()", {"data": {"text/plain": "<Markdown object>", "text/markdown": ["**Leaks:**", " 3"]}}),
+        code("page()", {"data": {"text/plain": ["<IPython.core.display.HTML object>"], "text/html": "<b>4</b> leaks"}}),
+        code("red()", {"output_type": "stream", "text": "\x1b[1;31mslate\x1b[0m"}),
         code(""),
     ]
     (chunk,) = chunks_of(file("a.ipynb", notebook(*cells)))
     assert chunk.metadata["section"] == "Boilers"
     fenced = (
-        '```\n# count\nprint(café)\n```\n\n```\n12\n```\n\n```\nplot()\n```\n\n```\nlong()\n```\n\n~~~\n"""```"""\n~~~'
-        "\n\n```\nshow()\n```\n\n```\n**Leaks:** 3\n```"
+        '```\n# count\nprint(café)\n```\n\n```\n12\n```\n\n```\nplot()\n```\n\n~~~\n"""```"""\n~~~'
+        "\n\n```\nKeyError: 'roof'\n```\n\n```\nshow()\n```\n\n```\n**Leaks:** 3\n```"
+        "\n\n```\npage()\n```\n\n```\n4 leaks\n```\n\n```\nred()\n```\n\n```\nslate\n```"
     )
     assert chunk.text == f"# Boilers\nThe café's boiler leaks.\n\n{fenced}"
+
+
+def test_of_a_long_output_the_beginning_is_indexed_and_the_rest_is_told_once(file, tmp_path):
+    file("a.ipynb", notebook(code("train()", {"output_type": "stream", "text": "begun " + "x" * 2_000 + " done"})))
+    with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(8)) as store:
+        (problem,) = index(store, [tmp_path]).problems
+        assert "a.ipynb: only the first 1000 characters of long outputs are indexed: 1" in problem
+        texts = [chunk.text for chunk in store.get(store.ids())]
+        assert any("begun" in text for text in texts) and not any("done" in text for text in texts)
+        assert index(store, [tmp_path]).problems == []
 
 
 def test_a_notebook_of_an_older_format_is_read_too(file):
@@ -137,6 +154,10 @@ def test_a_mail_in_html_keeps_its_text_beside_the_footer_of_a_mailing_list(file)
     assert text_of_parts(file, "alternative", parts[1], parts[0]) == "To leave the list, ..."
 
 
+def test_a_mail_in_html_has_no_style_sheet_in_its_text(file):
+    assert text_of_parts(file, "related", ("text/html", "<p>Noon."), ("text/css", ".p {}")) == "Noon."
+
+
 def test_every_text_between_the_pictures_of_a_mail_is_read(file):
     parts = ("text/plain", "Before"), ("image/png", "00"), ("text/html", "<b>after"), ("text/csv", "a,1")
     assert text_of_parts(file, "mixed", *parts) == "Before after a,1"
@@ -173,13 +194,36 @@ def test_the_text_of_a_mail_that_only_claims_to_have_parts_is_read(file, boundar
         (b"Content-Type: text/plain; charset=utf\x00\n\nnoon", "noon"),
         (b"Content-Type: image/gif; name*=x\x00''b.gif\n\n", "Attachments: image/gif"),
         (b"Subject: =?utf-8?b?w6T==?=\n\n", "Subject: ä"),
-        (b"Subject: caf\xe9\n\n", "Subject: caf\ufffd"),
+        (b"Subject: caf\xe9\n\n", "Subject: café"),
         (b"noon, without headers", "noon, without headers"),
     ],
 )
 def test_a_mail_that_breaks_the_rules_is_read_as_far_as_it_goes(file, content, text):
     (chunk,) = chunks_of(file("a.eml", content))
     assert (chunk.text, chunk.event_time) == (text, None)
+
+
+def test_each_mail_of_a_mailbox_has_its_subject_and_its_time(file):
+    first = "From ann@x.org Tue Feb 20 10:00:00 2024\nSubject: Roof\nDate: Tue, 20 Feb 2024 10:00:00 +0000\n\nIt leaks."
+    second = "From ben at x.org  Wed Feb 21 09:30:00 2024\nSubject: =?utf-8?q?Caf=C3=A9?=\n\nFrom noon on.\n"
+    roof, hours = chunks_of(file("Inbox.mbox", f"{first}\n\n{second}"))
+    assert roof.text == "Subject: Roof\nDate: Tue, 20 Feb 2024 10:00:00 +0000\n\nIt leaks."
+    assert (roof.metadata["subject"], roof.event_time) == ("Roof", datetime(2024, 2, 20, 10, tzinfo=timezone.utc))
+    assert (hours.text, hours.event_time) == ("Subject: Café\n\nFrom noon on.", None)
+    assert hours.metadata["start_index"] == len(roof.text) + 2
+
+
+def test_a_page_that_a_browser_saved_as_one_file_is_read_like_html(file):
+    kinds = ("text/html; charset=utf-8\nContent-Transfer-Encoding: quoted-printable", "text/css")
+    page, style = "<title>Rooms</title><h1>Hours</h1><p>Caf=C3=A9: no=\non.", "p {}"
+    parts = "".join(f"--b\nContent-Type: {of}\n\n{text}\n" for of, text in zip(kinds, (page, style), strict=True))
+    (chunk,) = chunks_of(
+        file("a.mhtml", f"From: <Saved by Blink>\nContent-Type: multipart/related; boundary=b\n\n{parts}")
+    )
+    assert chunk.text == "Hours\n\nCafé: noon."
+    assert (chunk.metadata["title"], chunk.metadata["section"]) == ("Rooms", "Hours")
+    with pytest.raises(FileUnreadable, match="no page of HTML"):
+        chunks_of(file("b.mht", "Content-Type: text/plain\n\nNoon."))
 
 
 def test_a_mail_whose_parts_are_nested_without_end_is_refused(file):

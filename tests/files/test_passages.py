@@ -95,6 +95,7 @@ def test_a_comment_in_a_code_fence_is_no_heading():
             ".rst",
             "=====\nBoats\n=====\n\nIntro.\n\nSails\n=====\n\nJib.\n\n=====\nCars\n=====\n\nToo long a line\n---",
         ),
+        (".tex", "\\part{Boats}\nIntro.\n\n\\chapter*[s]{Sails} \\label{s}\nJib.\n\n\\part{Cars} % not yet\nNone."),
         (".rst", "Boats\n~~~~~\n\nIntro.\n\nSails\n`````\n\nJib.\n\nCars\n~~~~~\n"),
     ],
 )
@@ -138,6 +139,9 @@ def test_html_becomes_what_a_reader_sees():
     folded = HtmlText()
     folded.read("<details><summary>How long</summary>Two years<select><option>Oslo<option>Bern</select></details>")
     assert folded.text.split() == ["How", "long", "Two", "years", "Oslo", "Bern"]
+    pictured = HtmlText()
+    pictured.read("<p>The plan<img src=a.png alt='of the\nroof'>.<img alt=''><img hidden alt='not seen'>")
+    assert pictured.text == "The plan of the roof ."
     assert [(h.level, h.title) for h in page.headings] == [(1, "Top"), (2, "Next")]
     assert page.text[page.headings[1].start :].startswith("Next")
 

@@ -15,6 +15,9 @@ from umi_common.protocols import Embedder, Store, pages
 from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
+WRITE_CHUNKS = 10_000
+"""Largest number of chunks embedded and written in one call, which limits the memory that a large file takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartOutcome:
@@ -147,9 +150,11 @@ def _is_of(part: FilePart, chunk: Chunk | None) -> bool:
 
 
 def _write(store: Store, embedder: Embedder, batch: Sequence[_Reading]) -> None:
-    new = [chunk for reading in batch for chunk in reading.new]
-    if new and getattr(store, "embedder", None) is embedder:
-        store.add(new)  # it embeds them, with its cache of vectors
-    elif new:
-        vectors = embedded([chunk.id for chunk in new], [chunk.indexed_text for chunk in new], embedder, dim=None)
-        store.add(new, vectors=vectors)
+    chunks = [chunk for reading in batch for chunk in reading.new]
+    for at in range(0, len(chunks), WRITE_CHUNKS):
+        new = chunks[at : at + WRITE_CHUNKS]
+        if getattr(store, "embedder", None) is embedder:
+            store.add(new)  # it embeds them, with its cache of vectors
+        else:
+            vectors = embedded([chunk.id for chunk in new], [chunk.indexed_text for chunk in new], embedder, dim=None)
+            store.add(new, vectors=vectors)

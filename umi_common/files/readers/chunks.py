@@ -16,9 +16,17 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import DATED, message_pattern, messages
-from umi_common.files.readers.json_text import notebook_markdown, value_lines
-from umi_common.files.readers.mail import read_mail
-from umi_common.files.readers.markup import front_matter_dates, front_matter_title, headings, markdown_tables, read_page
+from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, loaded, notebook_markdown, value_lines
+from umi_common.files.readers.mail import mails_in, read_mail, saved_page
+from umi_common.files.readers.markup import (
+    MARKDOWN_ENDINGS,
+    PARAGRAPH_BREAK,
+    front_matter_dates,
+    headings,
+    markdown_tables,
+    read_page,
+    stated_title,
+)
 from umi_common.files.readers.passages import Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
@@ -27,7 +35,7 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 13
+RULES_VERSION = 14
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
@@ -43,6 +51,8 @@ OFFSET_KEY = "start_index"
 """Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-.])\d\d\1\d\d(?!\d)")
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
+SAVED_PAGE_ENDINGS = (".mhtml", ".mht")
+"""Endings of pages that a browser saved with their pictures as one file."""
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
 """Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
 fields. Such a file is read only if its own path is given, not in a folder; so is JSON."""
@@ -134,6 +144,8 @@ def chunks_in(
             found = _records(path, decoded_text(path, content), name, first_line)
         elif ending == ".json":
             found = _json(path, content, name)
+        elif ending == ".ipynb":
+            found = _notebook(path, content, name)
         elif ending == ".pdf":
             found = _pdf(path, pdf.read(path, content, limits), name)
         else:
@@ -180,24 +192,26 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
         return _named_passages(path, text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])])
     pattern = message_pattern(text)
     if pattern is None:
-        return _named_passages(path, text, headings(text, ending), markdown_tables(text))
+        title = stated_title(text, ending)
+        return _named_passages(path, text, headings(text, ending), markdown_tables(text), title=title)
     found = messages(text, pattern)
     return found if pattern is DATED else _dated(found, _date_in_name(path))
 
 
 def _named_passages(
-    path: Path, text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = ()
+    path: Path, text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = (), *, title: str = ""
 ) -> Iterator[Passage]:
-    """The passages of a text that states neither its title nor its time: the file's name does, if it can."""
-    return _dated(passages(text, headings, tables, title=_title_in_name(path)), _date_in_name(path))
+    """The passages of a text that states no time, and no title unless it is given: the file's name does, if it can."""
+    return _dated(passages(text, headings, tables, title=title or _title_in_name(path)), _date_in_name(path))
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     stated = front_matter_dates(text)
     when = time_in(stated, _time_key(stated, stated))
-    title = front_matter_title(text) or _title_in_name(path)
-    found = passages(text, headings(text, path.suffix.lower()), markdown_tables(text), title=title)
+    ending = path.suffix.lower()
+    title = stated_title(text, ending) or _title_in_name(path)
+    found = passages(text, headings(text, ending), markdown_tables(text), title=title)
     return _dated(found, when or _date_in_name(path), undated=bool(stated) and when is None)
 
 
@@ -220,7 +234,7 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
     """The records of an array of objects that all have a text; of other JSON its values, as `value_lines`."""
     text = decoded_text(path, content)
     try:
-        value = json.loads(text)
+        value = loaded(text)
         text = "\n".join(value_lines(value))
     except (ValueError, RecursionError):  # as JSON with comments, which is read as plain text
         value = None
@@ -233,23 +247,31 @@ def _has_text(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in TEXT_KEYS)
 
 
-def _notebook(path: Path, content: bytes) -> Iterator[Passage]:
-    text = notebook_markdown(path, decoded_text(path, content))
-    return _named_passages(path, text, headings(text, ".md"), markdown_tables(text))
+def _notebook(path: Path, content: bytes, name: str) -> FileChunks:
+    text, cut = notebook_markdown(path, decoded_text(path, content))
+    found = _numbered(_named_passages(path, text, headings(text, ".md"), markdown_tables(text)), name)
+    if cut:
+        found.notes.append(f"{path}: only the first {OUTPUT_CHARACTERS} characters of long outputs are indexed: {cut}")
+    return found
 
 
-def _mail(path: Path, content: bytes) -> Iterator[Passage]:
-    """The passages of a mail: its headers, then its body. Each has metadata "from" and "subject"."""
-    headers, text = read_mail(path, content)
-    found = passages(text, title=headers.get("Subject") or _title_in_name(path))
-    when = read_time(headers.get("Date"))
-    named = {name.lower(): headers[name] for name in ("From", "Subject") if name in headers}
-    for passage in _dated(found, when or _date_in_name(path), undated="Date" in headers and when is None):
-        yield replace(passage, metadata={**named, **passage.metadata})
+def _mails(path: Path, content: bytes) -> Iterator[Passage]:
+    """The passages of each mail: its headers, then its body. Each has metadata "from" and "subject"."""
+    at = 0
+    for mail in mails_in(content) if path.suffix.lower() == ".mbox" else [content]:
+        headers, text = read_mail(path, mail)
+        found = passages(text, title=headers.get("Subject") or _title_in_name(path))
+        when = read_time(headers.get("Date"))
+        named = {name.lower(): headers[name] for name in ("From", "Subject") if name in headers}
+        for passage in _dated(found, when or _date_in_name(path), undated="Date" in headers and when is None):
+            yield replace(passage, start=at + passage.start, metadata={**named, **passage.metadata})
+        at += len(text.rstrip()) + len(PARAGRAPH_BREAK)
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
-    page = read_page(path, decoded_text(path, content, declares=True))
+    is_one_file = path.suffix.lower() in SAVED_PAGE_ENDINGS
+    markup = saved_page(path, content) if is_one_file else decoded_text(path, content, declares=True)
+    page = read_page(path, markup)
     named = {"title": page.title} if page.title else {}
     text = page.text if page.text.strip() else page.title
     found = passages(text, page.headings, page.tables, title=page.title or _title_in_name(path))
@@ -273,6 +295,8 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
             f"{path}: pages without text, such as scanned ones, are not indexed: {len(without)}, first page "
             f"{without[0]}; run it through OCR if they matter"
         )
+    if read.attached:
+        found.notes.append(f"{path}: files inside it are not indexed: {', '.join(read.attached)}; save them as files")
     for position, passage in enumerate(_named_passages(path, text)):
         page = bisect_right(ends, passage.start) + 1
         found.chunks.append(_chunk(name, position, replace(passage, metadata={"page": page})))
@@ -281,13 +305,12 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
 
 READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
     **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex"), _plain_text),
-    **dict.fromkeys((".md", ".markdown", ".mdx"), _markdown),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
-    ".ipynb": _notebook,
-    ".eml": _mail,
+    **dict.fromkeys(MARKDOWN_ENDINGS, _markdown),
+    **dict.fromkeys((".html", ".htm", ".xhtml", *SAVED_PAGE_ENDINGS), _html),
+    **dict.fromkeys((".eml", ".mbox"), _mails),
 }
 RECORD_ENDINGS = (".jsonl", ".ndjson")
-ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, ".pdf"})
+ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, ".ipynb", ".pdf"})
 """Endings of files that are read in a folder; a file given by its own path is read whatever its ending."""
 
 
@@ -296,7 +319,7 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
     for number, line in enumerate(text.split("\n"), first_line):
         if line.strip():
             try:
-                chunk = _record(json.loads(line), name, number)
+                chunk = _record(loaded(line), name, number)
             except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError, too
                 found.skip(
                     f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '

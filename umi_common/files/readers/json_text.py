@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
+from umi_common.files.readers.markup import read_page
+from umi_common.files.readers.reading import without_terminal_codes
 
 OUTPUT_CHARACTERS = 1_000
-"""Longest output of a notebook's cell that is read, in characters."""
+"""Number of characters of an output of a notebook's cell that are read."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_BARE_OBJECT = re.compile(r"<[\w.]+ object(?: at \w+)?>")
+"""The plain text of an output that only another format shows."""
+
+
+def loaded(text: str) -> Any:
+    """The value of a JSON text. Halves of surrogate pairs in its strings, such as a cut emoji leaves, are replaced.
+
+    Raises:
+        ValueError: If it is no JSON.
+        RecursionError: If it is nested too deeply.
+    """
+    value = json.loads(text)
+    if _SURROGATE.search(text):
+        whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        value = json.loads(whole.decode("utf-16", "replace"))
+    return value
 
 
 def value_lines(value: Any, name: str = "") -> Iterator[str]:
@@ -32,36 +52,50 @@ def _scalar(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def notebook_markdown(path: Path, text: str) -> str:
-    """The cells of a Jupyter notebook: Markdown as it is, in fences code and its short outputs of text.
+def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
+    """The cells of a Jupyter notebook, and the number of outputs that are cut to OUTPUT_CHARACTERS.
 
-    Outputs of more than OUTPUT_CHARACTERS, errors, and those that a notebook shows as a picture are left out.
+    Markdown is as it is; in fences stand code, and its outputs as text. Pictures and tracebacks are left out; of an
+    error, its last line is read.
 
     Raises:
         FileUnreadable: If it is no notebook.
     """
     try:
-        notebook = json.loads(text)
+        notebook = loaded(text)
         sheets = [notebook] if "cells" in notebook else notebook["worksheets"]  # before format 4
-        return "\n\n".join(text for sheet in sheets for cell in sheet["cells"] for text in _cell_texts(cell))
+        cells = [cell for sheet in sheets for cell in sheet["cells"]]
+        outputs = [_outputs(path, cell) if cell["cell_type"] == "code" else [] for cell in cells]
+        texts = [text for cell, shown in zip(cells, outputs, strict=True) for text in _cell_texts(cell, shown)]
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise FileUnreadable(f"{path} is no notebook that can be read ({error}); leave it out") from error
+    return "\n\n".join(texts), sum(len(output) > OUTPUT_CHARACTERS for shown in outputs for output in shown)
 
 
-def _cell_texts(cell: dict[str, Any]) -> Iterator[str]:
+def _cell_texts(cell: dict[str, Any], outputs: Sequence[str]) -> Iterator[str]:
     source = "".join(cell["source"] if "source" in cell else cell["input"])
     if cell["cell_type"] != "code":
         yield source
         return
-    outputs = [_output_text(output) for output in cell.get("outputs", ())]
-    for text in (source, *(each for each in outputs if len(each) <= OUTPUT_CHARACTERS)):
+    for text in (source, *(output[:OUTPUT_CHARACTERS] for output in outputs)):
         if text.strip():
             fence = "~~~" if "```" in text else "```"
             yield f"{fence}\n{text.strip()}\n{fence}"
 
 
-def _output_text(output: dict[str, Any]) -> str:
+def _outputs(path: Path, cell: dict[str, Any]) -> list[str]:
+    return [_output_text(path, output).strip() for output in cell.get("outputs", ())]
+
+
+def _output_text(path: Path, output: dict[str, Any]) -> str:
+    """The text of an output as a notebook shows it; "" for a picture."""
     data = output.get("data", output)
-    picture = any(kind.startswith("image/") for kind in data)
-    kinds = ("text/markdown", "text/plain", "text")  # beside Markdown, the plain text names its class alone
-    return "" if picture else "".join(next((data[kind] for kind in kinds if kind in data), ""))
+    if "evalue" in data:
+        return without_terminal_codes(f"{data.get('ename')}: {data['evalue']}")
+    # Beside Markdown, and where it is `<... object>`, the plain text names the class of the output alone.
+    kinds = ("text/markdown", "text/plain", "text", "text/html", "text/latex")
+    texts = {kind: "".join(data[kind]) for kind in kinds if kind in data}
+    shown = next((kind for kind, text in texts.items() if not _BARE_OBJECT.fullmatch(text.strip())), "")
+    if not shown or any(kind.startswith("image/") for kind in data):
+        return ""
+    return read_page(path, texts[shown]).text if shown == "text/html" else without_terminal_codes(texts[shown])

@@ -1,13 +1,17 @@
-"""Text of a mail (.eml): its headers, the names of its attachments, and its body. Attachments are not read."""
+"""Text of mails (.eml, .mbox) and of pages that a browser saved like mails (.mhtml).
+
+Of a mail, its headers, the names of its attachments, and its body are read, attachments are not."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.policy import default
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +20,31 @@ from umi_common.files.readers.markup import read_page
 from umi_common.files.readers.reading import decoded_text
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
+_MAIL_BEGINS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\d:\d\d[^\n]*\n")
+"""The line above each mail of a mailbox: `From ann@example.com Tue Feb 20 10:00:00 2024`."""
+_NOT_SHOWN = ("text/css", "text/javascript")
+"""Parts of text that a mail's reader does not see."""
 _RAW = default.clone(header_factory=lambda name, value: value)
 """Leaves headers as they are: Python's own reader of addresses takes minutes for some, and raises many errors."""
+
+
+def mails_in(mailbox: bytes) -> list[bytes]:
+    """The mails of a mailbox file (.mbox), in order; what stands before the first is one, too."""
+    borders = [(found.start(), found.end()) for found in _MAIL_BEGINS.finditer(mailbox)]
+    spans = pairwise([(0, 0), *borders, (len(mailbox), len(mailbox))])
+    return [mail for (_, start), (stop, _) in spans if (mail := mailbox[start:stop]).strip()]
+
+
+def saved_page(path: Path, content: bytes) -> str:
+    """The markup of a page that a browser saved as one file (.mhtml): its first part of HTML.
+
+    Raises:
+        FileUnreadable: If it has none.
+    """
+    for part in message_from_bytes(content, policy=_RAW).walk():
+        if part.get_content_type() == "text/html" and not part.is_multipart():
+            return _text(path, part)
+    raise FileUnreadable(f"{path} holds no page of HTML; leave it out")
 
 
 def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str]:
@@ -59,7 +86,7 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
         texts = [(each.get_content_type(), _body(path, each, attached)) for each in inner]
         return _one_of(texts) if kind == "multipart/alternative" else "\n\n".join(text for _, text in texts if text)
     is_text = part.get_content_maintype() in ("text", "multipart")  # a multipart without parts is its text
-    if not is_text or part.get_content_disposition() == "attachment":
+    if not is_text or kind in _NOT_SHOWN or part.get_content_disposition() == "attachment":
         attached += _file_names(part)
         return ""
     text = _text(path, part)
@@ -93,7 +120,11 @@ def _text(path: Path, part: Message[Any, Any]) -> str:
 
 def _decoded(header: str) -> str:
     """The text of a header; one whose encoding is wrong, or that needs none, as it is."""
-    header = header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    raw = header.encode("utf-8", "surrogateescape")
+    try:
+        header = raw.decode()
+    except UnicodeDecodeError:
+        header = raw.decode("cp1252", "replace")
     try:
         return str(make_header(decode_header(header))) if header.isascii() else header
     except (LookupError, ValueError, HeaderParseError):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html.parser import HTMLParser
@@ -16,14 +16,21 @@ from umi_common.errors import FileUnreadable
 from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+MARKDOWN_ENDINGS = (".md", ".markdown", ".mdx", ".qmd", ".rmd")
+"""Endings of Markdown, that of notebooks of Quarto and R included."""
+_LATEX_LEVELS = {"part": 1, "chapter": 2, "section": 3, "subsection": 4, "subsubsection": 5}
 _MARKED_HEADINGS = {
-    **dict.fromkeys((".md", ".markdown", ".mdx"), re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)),
+    **dict.fromkeys(MARKDOWN_ENDINGS, re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)),
     ".org": re.compile(r"^(\*+)[ \t]+(.+)$", re.MULTILINE),
     ".adoc": re.compile(r"^(={1,6})[ \t]+(.+)$", re.MULTILINE),
+    ".tex": re.compile(
+        rf"^[ \t]*\\({'|'.join(_LATEX_LEVELS)})\*?(?:\[[^]\n]*\])?{{([^\n]+?)}}[ \t]*(?:[%\\].*)?$", re.MULTILINE
+    ),
 }
-"""By file ending: the pattern of a heading that follows a mark, such as "##"; a longer mark is a lower level."""
+"""By file ending: the pattern of a heading that follows a mark, such as "##"; a longer mark is a lower level. In LaTeX
+the mark is a command, with its level in _LATEX_LEVELS."""
 _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
-_UNDERLINES = {".rst": "", **dict.fromkeys((".md", ".markdown", ".mdx"), "=-")}
+_UNDERLINES = {".rst": "", **dict.fromkeys(MARKDOWN_ENDINGS, "=-")}
 """By ending: the signs that underline headings, highest level first; "": each file has its own order."""
 _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
 """The line of dashes under the head of a table, in Org "|---+---|", after ">" in a quotation; also that of an
@@ -34,6 +41,11 @@ _FRONT_DATE = re.compile(
     r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\s#\"'][^\n#\"']*)", re.MULTILINE
 )
 _FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*)", re.MULTILINE)
+_STATED_TITLES: Mapping[str, re.Pattern[str]] = {
+    ".org": re.compile(r"^#\+title:([^\n]*)", re.MULTILINE | re.IGNORECASE),
+    ".tex": re.compile(r"^[^%\n]*\\title(?:\[[^]]*\])?{([^{}]*)", re.MULTILINE),
+}
+"""By file ending: the pattern of the line that states the title of a file without front matter."""
 FRONT_MATTER_CHARACTERS = 20_000
 """Longest front matter that is read, in characters of the file."""
 _TAG_BEGINS = re.compile("<[A-Za-z/!?]")
@@ -68,14 +80,15 @@ PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 def headings(text: str, ending: str) -> list[Heading]:
     """The headings of a text in order, without those inside fenced code; none if files of this ending have no marks.
 
-    They follow a mark (`## Title` in Markdown, `** Title` in Org, `== Title` in AsciiDoc) or, in Markdown and
-    reStructuredText, stand above a line of one sign that is at least as long. In reStructuredText the same line may
-    stand above them, too.
+    They follow a mark (`## Title` in Markdown, `** Title` in Org, `== Title` in AsciiDoc) or a command (LaTeX) or, in
+    Markdown and reStructuredText, stand above a line of one sign that is at least as long. In reStructuredText the same
+    line may stand above them, too.
     """
     found = [] if ending not in _UNDERLINES else _underlined_headings(text, _UNDERLINES[ending])
     if marked := _MARKED_HEADINGS.get(ending):
         lines = _unfenced(marked, text)
-        found += [Heading(line.start(), len(line[1]), _without_closing(line[2])) for line in lines]
+        levels = ((_LATEX_LEVELS.get(line[1], len(line[1])), line) for line in lines)
+        found += [Heading(line.start(), level, _without_closing(line[2])) for level, line in levels]
     return sorted(found)
 
 
@@ -110,10 +123,12 @@ def front_matter_dates(text: str) -> dict[str, str]:
     return {found[1]: found[2].strip() for found in _FRONT_DATE.finditer(_front_matter(text))}
 
 
-def front_matter_title(text: str) -> str:
-    """The title in the front matter of a file; "": it states none."""
-    found = _FRONT_TITLE.search(_front_matter(text))
-    return "" if found is None else found[1].strip(" \t\"'")
+def stated_title(text: str, ending: str) -> str:
+    """The title that a file states: Markdown in its front matter, Org and LaTeX in a line of their own; "": none."""
+    front = _front_matter(text) if ending in MARKDOWN_ENDINGS else text[:FRONT_MATTER_CHARACTERS]
+    pattern = _FRONT_TITLE if ending in MARKDOWN_ENDINGS else _STATED_TITLES.get(ending)
+    found = pattern.search(front) if pattern else None
+    return "" if found is None else " ".join(found[1].split()).strip(" \"'")
 
 
 def _front_matter(text: str) -> str:
@@ -286,6 +301,8 @@ class HtmlText(HTMLParser):
             self._heading = (self._length, len(self._pieces), int(tag[1]))
         elif tag == "br":
             self._break(LINE_BREAK)
+        elif tag == "img" and (shown := dict(attrs).get("alt")):
+            self.handle_data(f" {shown} ")
         elif tag in BLOCKS:
             self._break(_break_around(tag))
             if tag == "pre":

@@ -27,6 +27,8 @@ class PdfPages(NamedTuple):
     """Text of each page in order; "" for a page that cannot be read."""
     bad: list[tuple[int, str]]
     """(page number from 1, reason) of each page that cannot be read."""
+    attached: list[str]
+    """Names of the files in the PDF, which are not read."""
 
 
 class PdfProcess(Closing):
@@ -70,7 +72,8 @@ class PdfProcess(Closing):
         answer = json.loads(line)
         if "error" in answer:
             raise FileUnreadable(f"{path}: {answer['error']}; leave it out")
-        return PdfPages([page or "" for page in answer["pages"]], [(page, reason) for page, reason in answer["bad"]])
+        bad = [(page, reason) for page, reason in answer["bad"]]
+        return PdfPages([page or "" for page in answer["pages"]], bad, answer["attached"])
 
     def _started(self, path: Path) -> subprocess.Popen[bytes]:
         if self._process is not None:

@@ -5,7 +5,7 @@ the working directory is imported that the parent would not import. It imports n
 
 Protocol: it writes the line "ready". Then, for each PDF, it reads one line of JSON, {"bytes": size, "seconds": limit,
 "characters": limit}, and that many bytes; it writes one line of JSON: {"pages": [text or null], "bad": [[page number,
-reason]]} or {"error": reason}. Page numbers start at 1. It ends when its input ends.
+reason]], "attached": [file name]} or {"error": reason}. Page numbers start at 1. It ends when its input ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # not from typing, which this process does not need
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pypdf import PageObject
+    from pypdf import PageObject, PdfReader
 
 if __name__ == "__main__":
     sys.path[:] = sys.argv[1:]
@@ -53,7 +53,15 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
         left -= len(text or "")
         if left < 0:
             return {"error": f"its text has more than {characters} characters"}
-    return {"pages": pages, "bad": bad}
+    return {"pages": pages, "bad": bad, "attached": _attached(reader)}
+
+
+def _attached(reader: PdfReader) -> list[str]:
+    """The names of the files in the PDF."""
+    try:
+        return [_without_surrogates(name) for name in reader.attachments]
+    except Exception as error:  # noqa: BLE001  # as above
+        return [f"with names that cannot be read ({_reason(error)})"]
 
 
 def _notes(page: PageObject) -> Iterator[str]:

@@ -15,7 +15,8 @@ from typing import BinaryIO
 from umi_common.errors import ConfigError, FileUnreadable
 
 MAX_FILE_BYTES = 100_000_000
-"""Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much."""
+"""Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much
+memory, and a log of 50 MB, whose lines are chunks, 1.8 GB."""
 PDF_SECONDS = 10.0
 """Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 s on a busy machine;
 a file of 6 kB made to be slow takes a minute."""
@@ -35,6 +36,7 @@ _WIDER = {"gb2312": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
 """By codec: a larger one that browsers take in its place, and that pages are written in."""
 _NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
+_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -175,7 +177,7 @@ def check_name(name: str, path: Path) -> None:
 
 
 def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
-    """The text of a file; newlines are \\n.
+    """The text of a file; newlines are \\n, and a terminal's codes for colours and links are left out.
 
     UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
     Windows-1252.
@@ -192,7 +194,12 @@ def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
         text = content.decode("utf-16", "replace")
     else:
         text = _eight_bit_text(path, content, declares)
-    return re.sub(r"\r\n?", "\n", text)
+    return without_terminal_codes(re.sub(r"\r\n?", "\n", text))
+
+
+def without_terminal_codes(text: str) -> str:
+    """The text without the codes by which a terminal colours it: they run into its words."""
+    return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
 
 
 def _declared_text(content: bytes) -> str | None:
@@ -208,7 +215,9 @@ def _declared_text(content: bytes) -> str | None:
 
 
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
-    no_text = FileUnreadable(f"{path} is no text in a known encoding; leave it out, or convert it to UTF-8 first")
+    no_text = FileUnreadable(
+        f"{path} is no text in a known encoding; leave it out, convert it to UTF-8, or export it as PDF or HTML"
+    )
     if b"\x00" in content[:NUL_LOOKED_FOR]:
         raise no_text
     try:
