@@ -15,8 +15,6 @@ HOURS_PER_DAY = 24
 EXPLICIT_FACTOR = 5.0
 """Factor on the boost where the query limits records to the period ("what did I say yesterday"). Not without limit: the
 user may mistake the day, so a chunk outside still passes chunks that hardly match."""
-MONTH_AT_MOST = timedelta(days=31, hours=1)
-"""Longest month, with one hour for clocks that go back."""
 MIDNIGHT_HOURS = 1e-6
 """A time at most so many hours from midnight counts as midnight: rounding errors of ages are smaller."""
 
@@ -35,14 +33,10 @@ class PeriodBoost:
     """Whether the query limits records to the period: the boost is then multiplied by `EXPLICIT_FACTOR`."""
     first: bool = False
     """Whether all chunks of the period come before all others, because the query asks for the period alone."""
+    best_first: bool = False
+    """Whether the best chunk of the period comes before all others, see `When.best_first`."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
-
-    @property
-    def at_most_a_month(self) -> bool:
-        """Whether the period has a start and an end, at most a month apart."""
-        start, end = self.range.start, self.range.end
-        return start is not None and end is not None and end - start <= MONTH_AT_MOST
 
     def inside(self, pool: Pool) -> Bools:
         """(n,) whether a chunk's time lies in the period; False without a time.
@@ -70,9 +64,8 @@ class PeriodBoost:
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
     """(n,) scores times 1 + boost for the `lifted` chunks.
 
-    If these chunks come first: scores plus the largest score. If the phrase names no year and the period is at most a
-    month: further plus the boost times the largest score times the square of score / best lifted score, because a
-    memory holds few texts of "three days ago", and the one sought may share no word with the query.
+    If all these chunks come first: scores plus the largest score. If the best of them does: further plus the boost
+    times the largest score times the square of score / best lifted score.
     """
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
     if settings.explicit:
@@ -84,6 +77,6 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
         return np.where(lifted, scores + largest, scores)
     raised = scores * (1.0 + boost)
     best = scores[lifted].max(initial=0.0)
-    if best > 0.0 and not settings.names_year and settings.at_most_a_month:
+    if best > 0.0 and settings.best_first:
         raised += settings.config.boost * largest * np.square(np.maximum(scores, 0.0) / best)
     return np.where(lifted, raised, scores)
