@@ -49,8 +49,8 @@ _CHANGE_WORDS = frozenset(
     _WORD.findall(
         "new change changed changing move moved moves moving switch switched switching anymore instead quit stopped "
         "dropped cancel canceled cancelled postponed extended replaced retired raise raised raising correction meant "
-        "upgraded migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé nouveau "
-        "nouvelle mudé cambié cambiado nuevo nueva"
+        "upgraded migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé "
+        "nouveau nouvelle mudé cambié cambiado nuevo nueva"
     )
 )
 _CHANGE_PHRASES = (
