@@ -162,7 +162,8 @@ class WhenConfig(Frozen):
     outside it, and chunks without one, are left out; for all other phrases as lift."""
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
     """The score of a chunk in the period is multiplied by 1 + this; by 1 + 5 times this where the query limits records
-    to the period ("what did I say yesterday")."""
+    to the period ("what did I say yesterday"). If the query asks about a past day, week or month ("three days ago"),
+    the period's best chunk further gains this times the largest score of all, others of the period less."""
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """Used instead of `boost` if the phrase names a year, and so can mean one period only."""
     order_boost: float = Field(default=0.5, ge=0.0, le=5.0)

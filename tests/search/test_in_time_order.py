@@ -210,3 +210,37 @@ def test_only_nearly_equal_candidates_are_compared_by_time(score, bm25, order):
     assert reordered.order.tolist() == order
     gained = score * 1.5 if bm25 > 8 and score > 0.65 else score
     assert reordered.scores[1] / reordered.scores[0] == pytest.approx(gained)
+
+
+@pytest.mark.parametrize(
+    "correction", ["no wait, I meant Thursday", "Scratch that, it's Thursday.", "Nein, ich meinte Donnerstag."]
+)
+def test_a_correction_two_messages_later_comes_before_what_it_corrects_in_a_long_memory(correction):
+    small_talk = ["The trams were late.", "Tell me a joke about penguins.", "Which shoes are best for running?"]
+    said = [*small_talk, "My haircut is on Tuesday at ten.", "Okay.", correction, "Thanks for telling me.", *small_talk]
+    others = [f"{topic} for {n} days" for n in range(40) for topic in ("The weather was good", "I had no coffee")]
+    with HybridStore.open() as store:
+        for session, texts in enumerate([said, *(others[at : at + 8] for at in range(0, 80, 8))]):
+            moment = NOW - timedelta(days=20 + session)
+            store.add(
+                Chunk(f"{session} {at}", text, source=f"s{session}", position=at, event_time=moment + timedelta(0, at))
+                for at, text in enumerate(texts)
+            )
+        assert DualRetriever(store).search("When is my haircut?", now=NOW).ids[:2] == ["0 5", "0 3"]
+
+
+@pytest.mark.parametrize(
+    "off", ["We called off Lyon, Nadia is ill.", "Lyon is off, the trains are on strike.", "I had to cancel Lyon."]
+)
+def test_a_plan_that_was_called_off_comes_before_the_plan(off):
+    said = [
+        "We are planning a trip to Lyon in spring.",
+        "Booked a hotel in Lyon.",
+        off,
+        "Plan a weekend in Bath for me.",
+    ]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=90 - 9 * at)) for at, text in enumerate(said))
+        umi = DualRetriever(store)
+        assert umi.search("Is my trip to Lyon still on?", now=NOW).ids[0] == off
+        assert umi.search("Am I still going to Lyon?", now=NOW).ids[0] == off

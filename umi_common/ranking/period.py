@@ -33,6 +33,8 @@ class PeriodBoost:
     """Whether the query limits records to the period: the boost is then multiplied by `EXPLICIT_FACTOR`."""
     first: bool = False
     """Whether all chunks of the period come before all others, because the query asks for the period alone."""
+    best_first: bool = False
+    """Whether the best chunk of the period comes before all others, see `When.best_first`."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
 
@@ -62,12 +64,19 @@ class PeriodBoost:
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
     """(n,) scores times 1 + boost for the `lifted` chunks.
 
-    If these chunks come first: scores plus the largest score.
+    If all these chunks come first: scores plus the largest score. If the best of them does: further plus the boost
+    times the largest score times the square of score / best lifted score.
     """
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
     if settings.explicit:
         boost *= EXPLICIT_FACTOR
     lifted = settings.lifted(pool)
     facts["lifted"] = int(lifted.sum())
-    raised = scores + scores.max(initial=0.0) if settings.first else scores * (1.0 + boost)
+    largest = scores.max(initial=0.0)
+    if settings.first:
+        return np.where(lifted, scores + largest, scores)
+    raised = scores * (1.0 + boost)
+    best = scores[lifted].max(initial=0.0)
+    if best > 0.0 and settings.best_first:
+        raised += settings.config.boost * largest * np.square(np.maximum(scores, 0.0) / best)
     return np.where(lifted, raised, scores)

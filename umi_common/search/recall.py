@@ -17,11 +17,12 @@ from umi_common.pool import CHUNKS_WITH_TIME, Floats, Pool, Vectors
 from umi_common.protocols import Probe, RecallRequest, Store, Strategy
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
-from umi_common.query.time.find import When
+from umi_common.query.time.find import When, time_order
 from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, warn_once
 from umi_common.search.extra_arms import ArmHits, ExtraArms
+from umi_common.search.reorder.in_time_order import CORRECTED
 from umi_common.search.reorder.rerank import Reranking
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -305,6 +306,9 @@ def _ask_store(
             None: as configured.
     """
     config, whole = components.config, best_of_each is None
+    around = config.recall.around if config.neighbours.enabled and whole else 0
+    if around and time_order(request.asked) == "latest":
+        around = max(around, CORRECTED)
     recall_request = RecallRequest(
         probes,
         depth=best_of_each or max(config.recall.depth, request.limit),
@@ -313,7 +317,7 @@ def _ask_store(
         window=request.time_range,
         lexical=config.lexical,
         decay=config.decay,
-        around=config.recall.around if config.neighbours.enabled and whole else 0,
+        around=around,
         strategy=strategy,
         embedder_timeout_seconds=config.recall.embedder_timeout_seconds,
     )

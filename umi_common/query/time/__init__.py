@@ -8,7 +8,7 @@ In: a query and the current time. Out: a period, and whether the query limits re
     vocabulary   English time words, and the register of rules
     dates        dates, months, quarters, seasons, years by name or number
     relative     periods relative to the present: "last week"
-    other_languages  German, French, Spanish and Chinese phrases, each read as an English one
+    other_languages  phrases in six European languages and Chinese, each read as an English one
     ranges       words that join two periods or change one: "between", "since"
     spans        days, weeks, months, seasons and years of the calendar, relative to a time
 """

@@ -11,6 +11,8 @@ from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
     BEFORE_DATE,
     DAY,
+    DECADES,
+    FISCAL_YEAR,
     IN,
     LONG_MONTH,
     MONTH,
@@ -35,13 +37,15 @@ def _in_its_year(match: re.Match[str], now: datetime, span: Callable[[int], Cale
     return span(year_number(match["year"])) if match["year"] else spans.latest(now, span)
 
 
-@rule(r"(?P<year>\d{4})-(?P<month>[01]\d)-(?P<day>[0-3]\d)")
+@rule(r"(?P<year>\d{4})-(?P<month>[01]\d)-(?P<day>[0-3]\d)(?:t\d\d:\d\d[\d:.z+-]{0,20})?")
+@rule(r"(?P<year>(?:19|20)\d\d)\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])")
 @rule(r"(?P<year>\d{4})/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)")
 def _iso_date(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.day(now, int(match["year"]), int(match["month"]), int(match["day"]))
 
 
 @rule(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?!-\d)")
+@rule(r"(?<![\d/.])(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![/\d])")
 def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.month(now, int(match["year"]), int(match["month"]))
 
@@ -127,12 +131,16 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return _in_its_year(match, now, span)
 
 
-@rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)? ?{YEAR}")
+@rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)?\s{{0,3}}{YEAR}")
+@rule(r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?P<year>)(?![\w/]|,? (?:of|in|19|20))")
 @rule(r"(?P<year>\d{4})-?w(?P<week>\d\d)")
 def _iso_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
     # Week 1 is the one with the year's first Thursday, so its Monday may be in December of the year before.
-    monday = date.fromisocalendar(year_number(match["year"]), int(match["week"]), 1)
-    return spans.days(spans.midnight(now).replace(year=monday.year, month=monday.month, day=monday.day), 7)
+    def span(year: int) -> CalendarPeriod:
+        monday = date.fromisocalendar(year, int(match["week"]), 1)
+        return spans.days(spans.midnight(now).replace(year=monday.year, month=monday.month, day=monday.day), 7)
+
+    return _in_its_year(match, now, span)
 
 
 @rule(
@@ -140,14 +148,23 @@ def _iso_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
     r"(?! (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b|%)"
 )
 @rule(rf"(?P<part>){YEAR}(?<='s)")
+@rule(rf"(?P<part>){FISCAL_YEAR}(?![-.]\d)")
 def _year(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return named_part(spans.years(now, year_number(match["year"])), match["part"])
 
 
+@rule(r"(?P<first>(?:19|20)\d\d)(?:-|\u2013|\u2014)(?P<last>(?:19|20)\d\d)(?![-./]\d)")
+def _range_of_years(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    first, last = int(match["first"]), int(match["last"])
+    return spans.years(now, first, last - first + 1)
+
+
+@rule(rf"(?:the|early|mid|late)[\s-]{{1,3}}(?P<name>{'|'.join(DECADES)})(?P<decade>)")
 @rule(r"(?:the|early|mid|late)[\s-]{1,3}(?:19|20)?'?(?P<decade>\d0)'?s")
 @rule(r"(?P<decade>(?:18|19|20)\d0)s")
 def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
-    digits = re.sub(r"\D", "", match[0])
+    name = match.groupdict().get("name")
+    digits = f"{DECADES.index(name.lower()) + 2}0" if name else re.sub(r"\D", "", match[0])
     if len(digits) == 4:
         return spans.years(now, int(digits), 10)
     # Two digits: of this century if the decade has begun, else of the last.
@@ -155,20 +172,33 @@ def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     return spans.years(now, century + int(digits), 10)
 
 
-@rule(rf"q(?P<quarter>[1-4])(?:\s{{0,3}}(?:of )?(?:fy\s?)?{YEAR})")
-@rule(rf"(?P<quarter>{'|'.join(ORDINALS[:4])}) quarter(?: of)?{OF_YEAR}")
-@rule(rf"(?:{PART} (?:of )?|{IN})q(?P<quarter>[1-4])(?:(?:\s{{0,3}}(?:of )?(?:fy\s?)?{YEAR}))?")
+@rule(rf"q(?P<quarter>[1-4])[\s/-]{{0,3}}(?:of )?{YEAR}")
+@rule(rf"q(?P<quarter>[1-4])[\s/-]{{0,3}}(?:of )?{FISCAL_YEAR}")
+@rule(rf"{FISCAL_YEAR}[\s/-]?q(?P<quarter>[1-4])")
+@rule(r"(?P<year>(?:19|20)\d\d)[\s/-]?q(?P<quarter>[1-4])|(?P<nth>[1-4])q(?P<short>\d\d)")
+@rule(rf"(?P<quarter>{'|'.join(ORDINALS[:4])})[\s-]{{1,3}}quarter(?: of)?{OF_YEAR}")
+@rule(rf"(?:{PART} (?:of )?|{IN})q(?P<quarter>[1-4])(?:[\s/-]{{0,3}}(?:of )?{YEAR})?")
 def _quarter(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    if match.groupdict().get("nth"):  # 3Q24
+        return spans.quarter(now, year_number(match["short"]), int(match["nth"]))
     name = match["quarter"].lower()
     number = int(name) if name.isdigit() else ORDINALS.index(name) + 1
     whole = _in_its_year(match, now, lambda year: spans.quarter(now, year, number))
     return named_part(whole, match.groupdict().get("part"))
 
 
+@rule(rf"h(?P<half>[12])[\s/-]{{0,3}}(?:of )?{YEAR}")
+@rule(rf"h(?P<half>[12])[\s/-]{{0,3}}(?:of )?{FISCAL_YEAR}")
+def _half(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    whole = spans.years(now, year_number(match["year"]))
+    return named_part(whole, "first half" if match["half"] == "1" else "second half")
+
+
+@rule(rf"(?:in |during |over )?(?:the )?{SEASON} (?:of )?(?P<year>(?:19|20)\d\d)[/\u2013-](?:(?:19|20)?\d\d)")
 @rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")
 def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     name = match["season"].lower()
-    if match["year"]:
+    if match["year"]:  # winter 2022/23 begins in 2022
         return spans.season(now, year_number(match["year"]), name)
     if match["which"] is None and match["loose"] is None:
         return None  # "spring" alone may be no season

@@ -23,7 +23,8 @@ from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import dates, relative, spans
 from umi_common.query.time.other_languages import further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
-from umi_common.query.time.vocabulary import MONTH, MONTHS, RULES, WEEKDAYS, year_number
+from umi_common.query.time.stated import LONGEST_MONTH
+from umi_common.query.time.vocabulary import DECADES, MONTH, MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.types import TimeRange, as_utc
 
 TimeKind = Literal["explicit", "fuzzy"]
@@ -47,6 +48,9 @@ class When:
     """The phrase names its year, so it does not depend on `now`; it gets a larger boost than "last week"."""
     nothing_else: bool = False
     """The query names no subject besides the period: "what did I say yesterday", "what happened last week"."""
+    best_first: bool = False
+    """The query asks about the past ("what did I cook three days ago"), and the period is over, at most a month long,
+    and told without a year. A memory holds few texts of such a period, and the right one may lack the query's words."""
     yearless: bool = False
     """The phrase is a date, month or season without a year, and the range the latest one: "on 19 May"."""
 
@@ -57,11 +61,14 @@ _WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
     | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "month", "year", "new"}
-    | {"christmas", "xmas", "halloween", "thanksgiving", "valentine"}
+    | {"christmas", "xmas", "halloween", "thanksgiving", "valentine", "boxing", "independence", "mother", "memorial"}
+    | {"labor", "easter", *DECADES}
     | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
 )
 _NAMES_YEAR = re.compile(
-    rf"(?:18|19|20)\d\d|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b", re.I
+    rf"(?:18|19|20)\d\d|(?:fy|fiscal)(?:\s{{1,3}}year)?[\s-]?\d\d|\dq\d\d"
+    rf"|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
+    re.I,
 )
 _NUMERIC = re.compile(
     r"(?<![\w./-])(?<!version )(?<!port )(?<!release )(?:\d{1,2}\.\d{1,2}\.(?:19|20)\d\d"
@@ -89,10 +96,15 @@ _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
     r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
     r"|was|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
-    r"|dijiste)\b|[我你们说了告诉什么]|\W)*",
+    r"|dijiste|cosa|ho|detto|ti|che|eu|disse|falei|o|wat|zei|heb|gezegd|ik)\b|[我你们说了告诉什么]|\W)*",
     re.I,
 )
 """Words around a period that name no subject."""
+_PRESENT = re.compile(
+    r"\b(?:am|is|are|do|does|will|shall|should|can|may|going to|(?:what|when|where|who|how)['\u2019]s)\b", re.I
+)
+_PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
+"""A query with a word of the first and none of the second asks about the present: "is my appointment on Friday?"."""
 SCOPE_CHARS = 80
 """Characters before a period that are searched for a word such as "messages" or "said"."""
 
@@ -125,7 +137,8 @@ def find_time(query: str, now: datetime) -> When | None:
     """The first period that the query names, or None.
 
     Args:
-        query: English, German, French, Spanish or Chinese. Takes microseconds without time words, else less than a ms.
+        query: In English, German, French, Spanish, Italian, Portuguese, Dutch or Chinese.
+            Takes microseconds without time words, else less than a ms.
         now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
 
     Raises:
@@ -146,7 +159,15 @@ def find_time(query: str, now: datetime) -> When | None:
     dated = _NAMES_YEAR.search(phrase) is not None
     kind = _kind_of(query, found.start, found.end, found.period)
     nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
-    return When(period, kind, phrase, (found.start, found.end), dated, nothing_else, found.period.yearless)
+    best_first = not dated and _is_recalled(query, period, now)
+    return When(period, kind, phrase, (found.start, found.end), dated, nothing_else, best_first, found.period.yearless)
+
+
+def _is_recalled(query: str, period: TimeRange, now: datetime) -> bool:
+    """Whether the period is over and at most a month long, and the query does not ask about the present or future."""
+    if period.start is None or period.end is None or period.end > now or period.end - period.start > LONGEST_MONTH:
+        return False
+    return _PRESENT.search(query) is None or _PAST.search(query) is not None
 
 
 def _may_name_time(query: str) -> bool:

@@ -1,4 +1,6 @@
-"""Periods in German, French, Spanish and Chinese: a rule puts the phrase into English, and an English rule reads it.
+"""Periods in German, French, Spanish, Italian, Portuguese, Dutch and Chinese.
+
+A rule puts the phrase into English, and an English rule reads it.
 
 Left out are words that mean something else as well: "morgen" is also the morning, and "hier" counts only after a French
 verb, because it is "here" in German.
@@ -27,24 +29,36 @@ _DAYS = _english(
     "montag dienstag mittwoch donnerstag freitag samstag|sonnabend sonntag",
     "lundi mardi mercredi jeudi vendredi samedi dimanche",
     "lunes martes miércoles|miercoles jueves viernes sábado|sabado domingo",
+    "lunedì|lunedi martedì|martedi mercoledì|mercoledi giovedì|giovedi venerdì|venerdi sabato domenica",
+    "segunda-feira|segunda terça-feira|terça quarta-feira|quarta quinta-feira|quinta sexta-feira|sexta sábado domingo",
+    "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
 )
 _MONTHS = _english(
     MONTHS,
     "januar februar märz|maerz april mai juni juli august september oktober november dezember",
     "janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",
     "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+    "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+    "januari februari maart april mei juni juli augustus september oktober november december",
 )
 _UNITS = _english(
     UNITS,
     "tag|tagen woche|wochen monat|monaten jahr|jahren wochenende",
     "jour|jours semaine|semaines mois an|ans|année week-end|weekend",
     "día|días|dia|dias semana|semanas mes|meses año|años finde",
+    "giorno|giorni settimana|settimane mese|mesi anno|anni weekend",
+    "dia|dias semana|semanas mês|meses ano|anos weekend",
+    "dag|dagen week|weken maand|maanden jaar|jaren weekend",
 )
 _COUNTS = _english(
     NUMBERS[1:11],
     "einem|einer zwei drei vier fünf sechs sieben acht neun zehn",
     "un|une deux trois quatre cinq six sept huit neuf dix",
     "un|una dos tres cuatro cinco seis siete ocho nueve diez",
+    "un|una due tre quattro cinque sei sette otto nove dieci",
+    "um|uma dois|duas três quatro cinco seis sete oito nove dez",
+    "een twee drie vier vijf zes zeven acht negen tien",
 )
 _CHINESE = {
     **_english(WEEKDAYS, "周一 周二 周三 周四 周五 周六 周日|周天"),
@@ -56,9 +70,13 @@ _CHINESE = {
     **_english(["last", "this", "next"], "上|去 这|本|今 下"),
 }
 _NAMES = {**_DAYS, **_MONTHS, **_UNITS}
-HINTS = frozenset({"vorgestern", "gestern", "heute", "übermorgen", "hier", "avant", "aujourd", "après", "anteayer"})
-HINTS |= frozenset({"antes", "ayer", "hoy", "pasado", *_NAMES}) - {"an", *MONTHS}
-"""Words of which a German, French or Spanish period holds one."""
+HINTS = frozenset(
+    (  # noqa: SIM905 a list would take thirty lines
+        "vorgestern gestern heute übermorgen hier avant aujourd après anteayer antes ayer hoy pasado ieri oggi ontem "
+        "anteontem hoje gisteren eergisteren vandaag vorige afgelopen volgende deze geleden"
+    ).split()
+) | (_NAMES.keys() - {"an", "week", *MONTHS})
+"""Words of which a period in a European language holds one."""
 _CHINESE_HINT = re.compile("[天晚周期月年]")
 
 
@@ -69,19 +87,22 @@ def _any(words: dict[str, str]) -> str:
 
 _NAME, _MONTH, _COUNT = _any(_NAMES), _any(_MONTHS), rf"(\d{{1,3}}|{_any(_COUNTS)[1:]}"
 _PHRASES = {
-    "vorgestern|avant-hier|anteayer|antes de ayer": "the day before yesterday",
-    r"gestern|(?-i:ayer)|(?:(?<=[éu]\s)|(?<=dit\s)|(?<=fait\s))hier|hier (?:soir|matin)": "yesterday",
-    "heute|aujourd'hui|(?-i:hoy)": "today",
+    "vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|anteontem|eergisteren": "the day before yesterday",
+    r"gestern|gisteren|ieri|ontem|(?-i:ayer)": "yesterday",
+    r"(?:(?<=[éu]\s)|(?<=dit\s)|(?<=fait\s))hier|hier (?:soir|matin)": "yesterday",
+    "heute|aujourd'hui|oggi|hoje|vandaag|(?-i:hoy)": "today",
     "übermorgen|après-demain|pasado mañana": "the day after tomorrow",
-    rf"(?:letzte|vorige|vergangene)[mnrs]? {_NAME}": "last {}",
-    rf"(?:el |la |le |l')?{_NAME} (?:dernière|dernier|passée?|pasad[oa])": "last {}",
-    rf"(?:diese[mnrs]?|cette|ce|est[ea]) {_NAME}": "this {}",
-    rf"(?:nächste|kommende)[mnrs]? {_NAME}": "next {}",
-    rf"(?:el |la |le |l')?{_NAME} (?:prochaine?|que viene)": "next {}",
-    rf"(?:vor|il y a|hace) {_COUNT} {_any(_UNITS)}": "{} {}s ago",
-    rf"(?:am|el) {_any(_DAYS)}": "on {}",
-    rf"(?:am|le|el) (\d{{1,2}})\.? (?:de )?{_MONTH}(?: (?:de )?(\d{{4}}))?": "{} {} {}",
-    rf"(?:im|en) {_MONTH}": "in {}",
+    rf"(?:letzte|vorige|vergangene|afgelopen)[mnrs]? {_NAME}": "last {}",
+    rf"(?:el |la |le |il |n[ao] |l')?{_NAME} (?:dernière|dernier|passée?|pass?ad[oa]|passat[oa]|scors[oa])": "last {}",
+    rf"(?:diese[mnrs]?|cette|ce|est[ea]|quest[oa]|deze|dit) {_NAME}": "this {}",
+    rf"(?:nächste|kommende|volgende)[mnrs]? {_NAME}": "next {}",
+    rf"(?:el |la |le |il |n[ao] |l')?{_NAME} (?:prochaine?|que (?:viene|vem)|prossim[oa])": "next {}",
+    rf"(?:vor|il y a|hace|há) {_COUNT} {_any(_UNITS)}": "{} {}s ago",
+    rf"{_COUNT} {_any(_UNITS)} (?:fa|atrás|geleden)": "{} {}s ago",
+    rf"(?:am|el|op|na) {_any(_DAYS)}": "on {}",
+    rf"(?:am|le|el|il|em|op) (\d{{1,2}})\.? (?:de )?{_MONTH}(?: (?:de )?(\d{{4}}))?": "{} {} {}",
+    rf"(\d{{1,2}})\.? (?:de )?{_MONTH} (?:de )?(\d{{4}})": "{} {} {}",
+    rf"(?:im|en|em|in) {_MONTH}": "in {}",
     rf"(?:(?:im|en) )?{_MONTH} (?:de )?(\d{{4}})": "{} {}",
 }
 _DIGIT = "[\\d一二两三四五六七八九十]"

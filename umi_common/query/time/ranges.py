@@ -14,7 +14,8 @@ from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
 
 _WORD_IN_FRONT = time_pattern(
-    r"(?<!\w)(?<!the\s)(?<!our\s)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$"
+    r"(?<!\w)(?<!the\s)(?<!our\s)(?P<word>since|before|prior to|after|until|till|up to|by|between|from)"
+    r" (?:the |on |in )?$"
 )
 """The end of the text before a period: a word that changes the period ("until the ")."""
 _FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
@@ -28,6 +29,8 @@ _OFFSET = time_pattern(
 """Words before A that name a period beside it: "two weeks before", "the day after", "the Sunday before"."""
 CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 16, 40
 """Characters searched before a period for a word that changes it, and before the end of that word for an offset."""
+_WEEK = time_pattern(r"(?:the )?week (?P<from>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$")
+"""Words before a day that name a week: "the week of 5 May"."""
 SATURDAY = 5
 
 
@@ -75,6 +78,9 @@ def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
 
 def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
     """The period of "since A", "before A", "the week before A", where `found` is A; else `found` itself."""
+    week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
+    if week is not None and found.period.end - found.period.start <= timedelta(hours=25):
+        return FoundPeriod(week.start(), found.end, _week(found.period, week["from"].lower()))
     operator = _operator(query, found)
     if operator is None:
         return found
@@ -87,15 +93,22 @@ def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
     bounds: tuple[datetime | None, datetime | None]
     if word == "since" or (word == "from" and _followed_by_on(query, found)):
         bounds = period.start, None
-    elif word == "before":
+    elif word == "before" or word.startswith("prior"):
         bounds = None, period.start
-    elif word in {"until", "till", "by"}:
+    elif word in {"until", "till", "by"} or word.startswith("up"):
         bounds = None, period.end
     elif word == "after":
         bounds = period.end, None
     else:
         return found
     return FoundPeriod(start, found.end, CalendarPeriod(period.start, period.end), bounds)
+
+
+def _week(day: CalendarPeriod, word: str) -> CalendarPeriod:
+    """The week "of", "starting", "beginning", "commencing" or "ending" a day."""
+    if word == "of":
+        return spans.week(day.start)
+    return spans.days(day.start - timedelta(days=6 if word == "ending" else 0), 7)
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:

@@ -23,21 +23,34 @@ from umi_common.query.time.vocabulary import (
 )
 
 DAYS_AWAY = {"yesterday": -1, "today": 0, "tomorrow": 1}
+HALVES = {"hour": ("minute", 30), "day": ("hour", 12), "year": ("month", 6), "decade": ("year", 5)}
+"""By unit, a smaller one, and how many of it are half of the larger."""
 HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 """Parts of a day; a night reaches to six the next morning."""
 HOLIDAYS = {
     "christmas eve": (12, 24, 1),
     "christmas": (12, 24, 3),
     "xmas": (12, 24, 3),
+    "boxing day": (12, 26, 1),
     "new year's eve": (12, 31, 1),
     "new year's day": (1, 1, 1),
     "new year's": (1, 1, 1),
     "valentine's day": (2, 14, 1),
+    "independence day": (7, 4, 1),
     "halloween": (10, 31, 1),
-    "thanksgiving": (11, 22, 7),
 }
-"""Month and day of the first day, and number of days; Thanksgiving is the Thursday among its seven."""
-THURSDAY = 3
+"""Month and day of the first day, and number of days."""
+WEEKDAY_HOLIDAYS = {
+    "mother's day": (5, 8, 6),
+    "memorial day": (5, 25, 0),
+    "labor day": (9, 1, 0),
+    "thanksgiving": (11, 22, 3),
+    "black friday": (11, 23, 4),
+    "cyber monday": (11, 26, 0),
+}
+"""Month and earliest day, and the weekday (Monday is 0): that weekday among the seven days from it on."""
+EASTER_HOLIDAYS = {"good friday": (-2, 1), "easter sunday": (0, 1), "easter monday": (1, 1), "easter": (-2, 4)}
+"""Days after Easter Sunday, and number of days."""
 
 
 @rule(r"(?:the )?(?P<over>day (?:before yesterday|after tomorrow))")
@@ -124,6 +137,21 @@ def _fortnights_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return replace(spans.around(spans.shifted(now, "week", -weeks), "week"), vague=True)
 
 
+@rule(rf"{COUNT} weekends? ago")
+def _weekends_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    return spans.weekend(now, -counted(match["count"])[1])
+
+
+@rule(r"half an? (?P<unit>hour|day|year|decade) ago")
+@rule(r"(?P<whole>an?|one|two|three) (?P<unit>hour|day|year|decade)s? and a half ago")
+@rule(r"(?P<whole>one|two|three) and a half (?P<unit>hour|day|year|decade)s ago")
+def _halves_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    smaller, half = HALVES[match["unit"].lower()]
+    whole = match.groupdict().get("whole")
+    count = half + (2 * half * counted(whole)[1] if whole else 0)
+    return replace(spans.around(spans.shifted(now, smaller, -count), smaller), vague=True)
+
+
 @rule(rf"{COUNT} {UNIT} (?:ago|back|earlier)(?! (?:than|to|in|into)\b)")
 def _units_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
     farthest, nearest = counted(match["count"])
@@ -139,8 +167,10 @@ def _units_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
     rf"(?P<which>last|past|previous|next|coming) (?:{COUNT} )?{UNIT}(?<=s)"
 )
 @rule(rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}")
+@rule(rf"(?:in|over|during|within) the (?P<which>last|past)(?P<count>) {UNIT}(?<!s)")
 def _running_units(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    reach = counted(match["count"] or "few")[0]
+    one = match["count"] == ""  # "in the past week"
+    reach = 1 if one else counted(match["count"] or "few")[0]
     if WHICH_OFFSET[match["which"].lower()] > 0:
         return CalendarPeriod(now, spans.shifted(now, match["unit"].lower(), reach))
     begin = spans.shifted(now, match["unit"].lower(), -reach)
@@ -158,14 +188,22 @@ def _the_other_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 @rule(
     rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |(?=.{{7,20}}\s(?:19|20)\d\d\b))"
-    rf"(?P<holiday>{'|'.join(HOLIDAYS)})(?: day)?(?: (?P<year>(?:19|20)\d\d)\b)?"
+    rf"(?P<holiday>{'|'.join((*HOLIDAYS, *WEEKDAY_HOLIDAYS, *EASTER_HOLIDAYS))})(?: day)?"
+    r"(?: (?P<year>(?:19|20)\d\d)\b)?"
 )
 def _holiday(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    month, number, count = HOLIDAYS[match["holiday"].lower().replace("\u2019", "'")]
+    name = match["holiday"].lower().replace("\u2019", "'")
 
     def span(year: int) -> CalendarPeriod:
-        whole = spans.days(spans.midnight(now).replace(year=year, month=month, day=number), count)
-        return spans.weekday(whole.end, THURSDAY, -1) if count == 7 else whole
+        day = spans.midnight(now).replace(year=year, month=1, day=1)
+        if name in EASTER_HOLIDAYS:
+            after, count = EASTER_HOLIDAYS[name]
+            return spans.days(day.replace(month=3) + timedelta(days=spans.easter(year) - 1 + after), count)
+        if name in WEEKDAY_HOLIDAYS:
+            month, number, weekday = WEEKDAY_HOLIDAYS[name]
+            return spans.weekday(day.replace(month=month, day=number) + timedelta(days=7), weekday, -1)
+        month, number, count = HOLIDAYS[name]
+        return spans.days(day.replace(month=month, day=number), count)
 
     if match["year"]:
         return span(year_number(match["year"]))

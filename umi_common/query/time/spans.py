@@ -82,6 +82,20 @@ def season(now: datetime, year: int, name: str) -> CalendarPeriod:
     return months(now.replace(year=year, month=SEASONS[name], day=1), count=3)
 
 
+def easter(year: int) -> int:
+    """Easter Sunday in the Gregorian calendar, as a day of March: 32 is 1 April.
+
+    Source: Gauss, as corrected by Lichtenberg 1997.
+    """
+    century = year // 100
+    shift = 15 + (3 * century + 3) // 4 - (8 * century + 13) // 25
+    golden = year % 19
+    moon = (19 * golden + shift) % 30
+    moon = 21 + moon - (moon + golden // 11) // 29
+    first_sunday = 7 - (year + year // 4 + 2 - (3 * century + 3) // 4) % 7
+    return moon + 7 - (moon - first_sunday) % 7
+
+
 def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
     """A weekday (Monday is 0): offset -1 is the last one before today, 1 the first after it."""
     ahead = (number - now.weekday()) % 7

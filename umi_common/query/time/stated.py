@@ -1,7 +1,7 @@
 """Whether a text states a date in a period, and words that state a day or a month, to search for.
 
-A text may state "12 March 2023", "12-Mar-23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "Q1 2023", "2023" and,
-in a period of at most a month, "12 March".
+A text may state "12 March 2023", "12-Mar-23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "Q1 2023", "1Q23",
+"2023" and, in a period of at most a month, "12 March". "FY24" is taken as the calendar year, "1990s" as its first year.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import product
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import MONTH, MONTH_START, MONTHS, month_number, year_number
+from umi_common.query.time.vocabulary import MONTH, MONTH_START, MONTHS, ORDINALS, month_number, year_number
 from umi_common.times import MONTHS as MONTHS_BY_NAME
 from umi_common.types import TimeRange
 
@@ -33,7 +33,7 @@ _DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
 """After digits that are no part of a price, of a time or of a longer number."""
 _MAY_STATE = re.compile(
-    r"[\djfmasondqJFMASONDQ](?<![\w.].)(?:(?:[1-4][12])?[089]\d\d|(?i:"
+    r"[\djfmasondqJFMASONDQ](?<![\w.].)(?:(?:[1-4][12])?[089]\d\d|(?i:y\s?['\u2019]?\d\d|q\d\d\b|"
     rf"\d?(?:([/.])\s?\d\d?\1\s?\d\d|(?:st|nd|rd|th|\.)?[\s/-]{{1,2}}(?:of\s)?{MONTH_START})"
     r"|(?:an|eb|[aä][iry]|pr|u[gln]|e[cpz]|[ck]t|ov)[a-z]{0,6}[.,]?[\s-]{1,2}['\u2019\d]))"
 )
@@ -48,8 +48,11 @@ _STATED = re.compile(
     rf"(?:[\s-]{{1,2}}(?P<d4>[0-3]?\d){_DAY_SIGN})?"
     rf"(?:(?:,?\s{{1,2}}(?:of\s)?|[-/])(?P<y3>{_YEAR})(?!\d)|,?\s{{1,2}}['\u2019](?P<y6>\d\d)(?!\w))"
     rf"|(?(d3)(?:[\s-](?P<y7>\d\d){_ENDS}(?!\s{{1,2}}{MONTH_START}))?|\s{{1,2}}(?P<d5>[0-3]?\d){_DAY_SIGN}{_ENDS}))"
-    rf"|q(?P<quarter>[1-4])[\s/]{{0,2}}(?P<y4>{_YEAR})(?!\d)"
-    rf"|(?P<y5>{_YEAR})(?![\w%]|[.,]\d))",
+    rf"|q(?P<q1>[1-4])[\s/-]{{0,2}}(?:(?:fy\s?)?(?P<y4>{_YEAR})(?!\d)|(?:fy\s?|['\u2019])(?P<y10>\d\d)(?!\w))"
+    rf"|(?:fy|fiscal\s(?:year\s)?)\s?['\u2019]?(?P<y11>{_YEAR}|\d\d)(?:[\s/-]q(?P<q2>[1-4]))?(?!\w)"
+    rf"|(?P<y12>{_YEAR})[\s/-]?q(?P<q3>[1-4])(?!\w)|(?P<q4>[1-4])q(?P<y13>\d\d)(?!\w)"
+    rf"|(?P<nth>{'|'.join(ORDINALS[:4])})[\s-]quarter\s(?:of\s)?(?P<y14>{_YEAR})(?!\w)"
+    rf"|(?P<y5>{_YEAR})s?(?![\w%]|[.,]\d))",
     re.IGNORECASE,
 )
 _NUMBER_OF = re.compile(
@@ -102,7 +105,7 @@ def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
     """Parts of dates in lower case; a text that states a date in the period holds one of them. () if any date may do.
 
     They are the last two digits of each year; in a period of at most a month, the beginnings of the month's names; and
-    for a year or longer, the first two digits of the years of a range that holds it.
+    if a range of years may hold the period (see `_around`), the first two digits of its years.
     """
     if period.start is None or period.end is None or period.end - period.start > MANY_YEARS:
         return ()
@@ -112,13 +115,17 @@ def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
         return ()
     months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _years_without_one(period) else ()
     names = [name for name, number in MONTHS_BY_NAME.items() if number in {(month - 1) % 12 + 1 for month in months}]
-    centuries = ("18", "19", "20") if period.end - period.start >= SHORTEST_YEAR else ()
+    ranges = first.year < last.year or period.end - period.start >= SHORTEST_YEAR
+    centuries = ("18", "19", "20") if ranges else ()
     return (*(f"{year % 100:02}" for year in range(first.year, last.year + 1)), *names, *centuries)
 
 
 def _around(years: re.Match[str], period: TimeRange) -> bool:
-    """Whether a range of years, such as 1994-2001, holds a period of a year or more."""
-    if period.start is None or period.end is None or period.end - period.start < SHORTEST_YEAR:
+    """Whether a range of years, such as 1994-2001, holds a period of a year or more, or one that begins in a year and
+    ends in the next: "2022/23" is said of a winter."""
+    if period.start is None or period.end is None:
+        return False
+    if period.end - period.start < SHORTEST_YEAR and period.start.year == (period.end - timedelta(hours=24)).year:
         return False
     first, last = int(years["first"]), int(years["first"][: 4 - len(years["last"])] + years["last"])
     return first <= period.start.year and (period.end - timedelta(hours=24)).year <= last
@@ -151,11 +158,12 @@ def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_yea
         days = [(second, first), (first, second)]
         if given["mark"].startswith(".") and second <= 12:  # with full stops the day comes first
             days = days[:1]
+    quarter = ORDINALS.index(given["nth"].lower()) + 1 if "nth" in given else _first(given, "q1", "q2", "q3", "q4")
     years = yearless if any_year or year is None else {year_number(year)}
     for each, (number, date) in product(years, days):
         with suppress(ValueError, OverflowError):
-            if "quarter" in given:
-                yield spans.quarter(now, each, int(given["quarter"]))
+            if quarter is not None:
+                yield spans.quarter(now, each, quarter)
             elif number is None:
                 yield spans.years(now, each)
             elif date is None:

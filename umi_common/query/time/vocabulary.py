@@ -33,6 +33,8 @@ MONTHS = [
 ]
 WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+NUMBERS += ["thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
 ORDINALS = ["first", "second", "third", "fourth", "fifth"]
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
 """"a few weeks ago": from five units ago to two."""
@@ -47,6 +49,8 @@ MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
 LONG_MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
 YEAR = r"'?(?P<year>(?:19|20)\d\d|(?<=')\d\d(?![^\x27\u2019]{0,40}'(?!\w)))\b(?![-/:.]\d)(?:'s\b)?"
 """Four digits, or two after an apostrophe that no closing one follows: "Feb '24", but not "of '20 questions'"."""
+FISCAL_YEAR = r"(?:fy|fiscal(?: year)?)[\s-]?'?(?P<year>(?:19|20)?\d\d)"
+"""Such as "FY24"; taken as the calendar year, because companies begin theirs in different months."""
 OF_YEAR = rf"(?:\s{{0,3}},?\s{{0,3}}(?:of |in )?{YEAR})"
 DAY = r"(?P<day>[0-3]?\d)(?P<ordinal>st|nd|rd|th)?"
 COUNT = (

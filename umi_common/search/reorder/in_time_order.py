@@ -11,7 +11,8 @@ query asks for the first.
 
 A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
 If the query asks for the present state, such a text needs the share `CHANGE_SCORE` of the largest score alone, and its
-weight is `CHANGE_WEIGHT` times as large. Measured in docs/decisions.md.
+weight is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") counts as similar to the query as
+the best of the `CORRECTED` chunks before it. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from umi_common.pool import Pool
+from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, Pool
 from umi_common.query.time.find import TimeOrder
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.trace import TraceBuilder
@@ -35,19 +36,26 @@ CHANGE_SCORE = 0.4
 """Smallest share of the largest score of a candidate that states a change: "I moved to Paris" need not hold "live"."""
 CHANGE_WEIGHT = 3.0
 """Factor on `weight` for such a candidate: with the default weight the latest reaches a text of 2.5 times its score."""
+CORRECTED = 2
+"""Number of chunks before a correction that it may correct: the user's message and the reply to it."""
+_CORRECTION = re.compile(
+    r"\b(?:(?:i|I) meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir)\b", re.I
+)
+"""Words of a text that corrects the one before it and need not name its subject: "no wait, I meant Thursday"."""
 CHARACTERS_READ = 1_000
 """Characters of a text that are searched for a change; a message is rarely longer, and more would take milliseconds."""
 _WORD = re.compile(r"[^\W\d_]+")
 _CHANGE_WORDS = frozenset(
     _WORD.findall(
         "new change changed changing move moved moves moving switch switched switching anymore instead quit stopped "
-        "dropped canceled cancelled postponed extended replaced retired raise raised raising correction meant upgraded "
-        "migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé nouveau "
-        "nouvelle mudé cambié cambiado nuevo nueva"
+        "dropped cancel canceled cancelled postponed extended replaced retired raise raised raising correction meant "
+        "upgraded migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé "
+        "nouveau nouvelle mudé cambié cambiado nuevo nueva"
     )
 )
 _CHANGE_PHRASES = (
     *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
+    *("called off", "call off", "is off", "fell through", "scratch that", "no, wait", "no wait"),
     *("plus de", "voulais dire", "ya no ", "quería decir", "搬到", "换了", "不再", "我是说", "新的"),
 )
 """Words with which a text says that something is not as it was, or not as the text before it said. If the query has one
@@ -83,6 +91,9 @@ def reorder_by_time(
     ages = pool.age_hours[rows]
     weights = np.full(len(rows), weight)
     if asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
+        read = [chunks.get(id) for id in pool.ids_at(rows)]
+        corrects = np.array([chunk is not None and _CORRECTION.search(chunk.text) is not None for chunk in read])
+        scores = _with_corrected(pool, rows, scores, corrects)
         changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
         read = [chunks.get(id) for id in pool.ids_at(rows[changes])]
         changes[changes] = [chunk is not None and _states_change(chunk.text) for chunk in read]
@@ -98,6 +109,17 @@ def reorder_by_time(
         places = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest
         scores[compared] *= 1.0 + weights[compared] * (1.0 - places if asked == "first" else places)
         return reorder(ranked, rows, scores, STAGE)
+
+
+def _with_corrected(pool: Pool, rows: Ints, scores: Floats, corrects: Bools) -> Floats:
+    """(k,) the scores; of a correction the largest of its own and those of the `CORRECTED` chunks before it."""
+    raised = np.array(scores)
+    source, position = pool.source[rows], pool.position[rows]
+    for at in np.flatnonzero(corrects):
+        before = position[at] - position
+        near = (source == source[at]) & (source != NO_SOURCE) & (before > 0) & (before <= CORRECTED)
+        raised[at] = scores[near].max(initial=float(scores[at]))
+    return raised
 
 
 def _states_change(text: str) -> bool:
