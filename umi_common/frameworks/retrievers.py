@@ -39,6 +39,7 @@ class OpensStore(OwnsStore):
         fill: Callable[[Self], None],
         embedder: Any,
         directory: str | None,
+        /,  # `embedder` among the options is a stage of `UmiConfig`
         *,
         read_only: bool = False,
         **options: Any,
