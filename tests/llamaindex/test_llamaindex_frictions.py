@@ -587,6 +587,11 @@ def test_every_stage_of_the_configuration_is_an_option_of_a_retriever_and_of_a_v
         made.close()
 
 
+def test_an_open_store_in_place_of_a_directory_says_what_takes_it():
+    with HybridStore.open() as store, pytest.raises(ConfigError, match=r"from_store\(store\) searches an open store"):
+        UmiRetriever.from_nodes([TextNode(text="Ann met Bob")], store=store)
+
+
 def test_a_model_may_be_named_by_the_setting_of_the_embedder():
     with UmiRetriever.from_nodes([TextNode(text="Ann met Bob")], embedder={"model": "minilm"}) as retriever:
         assert retriever.umi.store.embedder.name.startswith("minilm")
