@@ -39,7 +39,7 @@ class OpensStore(OwnsStore):
         fill: Callable[[Self], None],
         embedder: Any,
         directory: str | None,
-        /,  # `embedder` among the options is a stage of `UmiConfig`
+        /,  # `embedder` is a stage, too
         *,
         read_only: bool = False,
         **options: Any,
