@@ -25,6 +25,7 @@ from llama_index.core.vector_stores import FilterOperator, MetadataFilter, Metad
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
+from umi_common.config import UmiConfig
 from umi_common.errors import (
     ConfigError,
     FilterError,
@@ -568,6 +569,9 @@ def test_what_is_no_vector_index_is_refused_with_what_to_pass(given):
         ({"nodes": []}, "no option 'nodes'; from_nodes takes them"),
         ({"retrievers": []}, "no option 'retrievers'; .*arms="),
         ({"similarity_cutoff": 0.5}, "no option 'similarity_cutoff'; did you mean min_relevance"),
+        ({"docstore": None}, "no option 'docstore'; from_nodes takes its nodes"),
+        ({"embedding": None}, "no option 'embedding'; did you mean embed_model"),
+        ({"alpha": 0.5}, "no option 'alpha'; .*lexical_weight"),
         ({"llm": None}, "llm is an option of from_nodes and from_store"),
         ({"fusion": {}}, "fusion is an option of from_nodes and from_store"),
     ],
@@ -575,6 +579,22 @@ def test_what_is_no_vector_index_is_refused_with_what_to_pass(given):
 def test_what_other_retrievers_are_made_of_has_its_place_here_too(option, advice):
     with pytest.raises(ConfigError, match=advice):
         UmiRetriever(**option)
+
+
+@pytest.mark.parametrize("stage", UmiConfig.model_fields)
+def test_every_stage_of_the_configuration_is_an_option_of_a_retriever_and_of_a_vector_store(stage):
+    for made in (UmiRetriever.from_nodes([TextNode(text="Ann met Bob")], **{stage: {}}), UmiVectorStore(**{stage: {}})):
+        made.close()
+
+
+def test_an_open_store_in_place_of_a_directory_says_what_takes_it():
+    with HybridStore.open() as store, pytest.raises(ConfigError, match=r"from_store\(store\) searches an open store"):
+        UmiRetriever.from_nodes([TextNode(text="Ann met Bob")], store=store)
+
+
+def test_a_model_may_be_named_by_the_setting_of_the_embedder():
+    with UmiRetriever.from_nodes([TextNode(text="Ann met Bob")], embedder={"model": "minilm"}) as retriever:
+        assert retriever.umi.store.embedder.name.startswith("minilm")
 
 
 @pytest.mark.parametrize("option", ["persist_dir", "embed_model", "mirror", "read_only"])

@@ -51,9 +51,13 @@ class OpensStore(OwnsStore):
         return cls._owning(store, None if read_only else fill, **options)
 
     @classmethod
-    def _owning(cls, store: Any, fill: Callable[[Self], None] | None, **options: Any) -> Self:
+    def _owning(cls, store: Any, fill: Callable[[Self], None] | None, /, **options: Any) -> Self:
         """`from_store`, then `fill`, which adds chunks. `close` closes the store; it is also closed if a step fails."""
         try:
+            if "store" in options:
+                raise ConfigError(
+                    "store: from_store(store) searches an open store, UmiVectorStore(store=...) adds to it"
+                )
             retriever: Self = cls.from_store(store, **options)  # type: ignore[attr-defined]
             if fill is not None:
                 fill(retriever)

@@ -37,6 +37,7 @@ SAME_OPTION = (
     ("limit", "similarity_top_k", "k", "top_k"),
     ("where", "filter", "filters"),
     ("min_relevance", "score_threshold", "similarity_cutoff"),
+    ("embed_model", "embedding"),
 )
 """Names of one option in the core, in LangChain and in LlamaIndex."""
 OWN_DIRECTORY = "each store has its directory"
@@ -59,6 +60,9 @@ NAMES_ELSEWHERE = {
     "id_key": "a document is known by its id",
     "documents": "from_documents takes them",
     "nodes": "from_nodes takes them",
+    "docstore": "from_nodes takes its nodes: list(docstore.docs.values())",
+    "transformations": "from_documents takes them",
+    "alpha": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
     "index": "from_index takes it",
     "vectorstore": "from_vectorstore takes it",
     "vector_store": "from_index takes an index over it; a UmiVectorStore has .retriever()",
