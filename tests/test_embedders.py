@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import pickle
 import threading
 from unicodedata import normalize
 
@@ -75,6 +77,19 @@ def test_a_function_becomes_an_embedder_named_after_itself():
     assert (model.embed_documents(["abc"]) == np.array([[3.0, 1.0]], dtype=np.float32)).all()
     assert model.dim == 2
     assert "by_length" in model.name
+
+
+@pytest.mark.parametrize("framework", ["langchain_core", "llama_index.core"])
+def test_a_model_of_a_framework_can_be_pickled_as_an_embedder(framework):
+    """LlamaIndex wraps the methods of its models, so that these cannot be pickled alone."""
+    module = importlib.import_module(f"{framework}.embeddings")
+    if framework == "langchain_core":
+        model = as_embedder(module.DeterministicFakeEmbedding(size=8))
+    else:
+        model = as_embedder(module.MockEmbedding(embed_dim=8))
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301 our own bytes
+    assert again.name == model.name
+    assert (again.embed_queries(TEXTS) == model.embed_queries(TEXTS)).all()
 
 
 def test_a_langchain_embeddings_becomes_an_embedder():

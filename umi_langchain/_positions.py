@@ -16,6 +16,7 @@ from langchain_core.documents import Document
 from umi_common.filters import Comparison
 from umi_common.frameworks.records import PlaceKeys, position_in_metadata
 from umi_common.protocols import pages
+from umi_common.runtime.forks import give_lock
 from umi_common.types import Chunk
 
 START_INDEX = "start_index"
@@ -127,6 +128,8 @@ class SourcePlaces:
     has changed otherwise than by `placed`. Thread-safe.
     """
 
+    _lock: Lock
+
     def __init__(self, store: Any, keys: PlaceKeys) -> None:
         self._store = store
         self._keys = keys
@@ -134,7 +137,7 @@ class SourcePlaces:
         self._count = 0
         self._pending: dict[int, list[Chunk]] = {}
         """Chunks that calls are storing now: their positions are held, too."""
-        self._lock = Lock()
+        give_lock(self)
 
     @contextmanager
     def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> Iterator[list[Chunk]]:
@@ -169,9 +172,9 @@ class SourcePlaces:
         for chunk in chunks:
             if chunk.source is not None and chunk.position is not None and self._counts(chunk.metadata):
                 counted.setdefault(chunk.source, []).append(chunk)
-        if len(self._store) != self._count:
+        if (count := len(self._store)) != self._count:
             self._sources.clear()
-            self._count = len(self._store)
+            self._count = count
         self._read({source: group[0] for source, group in counted.items() if source not in self._sources})
         moved: dict[str, int] = {}
         for source, group in counted.items():

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.errors import ConfigError, EmbedderError, MissingExtra, UmiError
 from umi_common.filters import And, Comparison, Not, scope
 from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
-from umi_common.protocols import Clock, Store
+from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
@@ -175,10 +176,35 @@ class UmiMemoryMiddleware(AgentMiddleware):
                 for chunk, found in zip(chunks, known, strict=True)
                 if found is None or found.text != chunk.text
             ]
+            resent = self._resent(chunks, {chunk.id for chunk in new}, who)
+            new = [chunk for chunk in new if chunk.id not in resent]
             if new:
                 self._store(new, now)
         except UmiError as error:
             _warn("remembering", error)
+
+    def _resent(self, chunks: Sequence[Chunk], new: set[str], who: Who) -> set[str]:
+        """Ids of the messages that the thread holds already under other ids, in the same order: a program without a
+        checkpointer sends the whole conversation each time, and each message gets a new id.
+
+        Args:
+            chunks: The conversation. The user's last message, and what follows it, is never one sent again.
+            new: Ids that are not stored.
+        """
+        asked = [row for row, chunk in enumerate(chunks) if chunk.metadata[ROLE_KEY] == "user"]
+        before = chunks[: asked[-1]] if asked else []
+        if not any(chunk.id in new for chunk in before):
+            return set()
+        here = scope(user=who.user, session=who.thread).where
+        stored = sorted(chain.from_iterable(pages(self.umi.store, where=here)), key=lambda chunk: chunk.position or 0)
+        held = [(chunk.metadata.get(ROLE_KEY), chunk.text) for chunk in stored]
+        found, at = set(), 0
+        for chunk in before:
+            said = (chunk.metadata[ROLE_KEY], chunk.text)
+            if said in held[at:]:
+                at = held.index(said, at) + 1
+                found.add(chunk.id)
+        return found & new
 
     def _store(self, chunks: list[Chunk], now: datetime) -> None:
         """Store chunks, without vectors while the embedder fails; once it works, embed those stored so before.

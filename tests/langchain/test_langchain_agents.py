@@ -276,6 +276,22 @@ def test_messages_that_the_model_sees_anyway_are_not_recalled_twice_nor_stored_t
         assert len(store) == 4
 
 
+def test_a_conversation_that_is_sent_anew_each_time_is_stored_once():
+    """A chat server without a checkpointer sends dicts, which get a new id in each call."""
+    said = ["I live in Berlin.", "I live in Paris.", "I live in Berlin.", "Where do I live?"]
+    sent = []
+    with HybridStore.open() as store:
+        agent = create_agent(model_saying(*["Noted."] * 5), middleware=[UmiMemoryMiddleware(store)])
+        for text in said:
+            sent.append({"role": "user", "content": text})
+            agent.invoke({"messages": sent}, config("ann", "t1"))
+            sent.append({"role": "assistant", "content": "Noted."})
+        chunks = sorted(store.get(store.ids()), key=lambda chunk: chunk.position)
+        assert [chunk.text for chunk in chunks] == [text for words in said for text in (words, "Noted.")]
+        agent.invoke({"messages": sent[:2]}, config("ann", "t2"))  # another thread may begin alike
+        assert len(store) == len(chunks) + 3
+
+
 def test_the_summary_of_a_conversation_is_no_message_of_the_user():
     """`SummarizationMiddleware` puts a new one, as a user's message, in place of earlier messages again and again."""
     said = ["My boiler is a Viessmann.", "My dog is Rex.", "I live in Oslo.", "What do I own?"]

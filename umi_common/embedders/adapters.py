@@ -164,7 +164,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
         return model  # type: ignore[no-any-return]
     for documents, query in FRAMEWORK_METHODS:
         if all(hasattr(model, part) or hasattr(model, f"a{part}") for part in (documents, query)):
-            return _framework_model(model, documents, query)
+            return FrameworkEmbedder(model, documents, query)
     if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004 - its type
         return CallableEmbedder(None, adocuments=model, name=name_of(model)[0], named=False)
     if callable(model):
@@ -214,29 +214,42 @@ def declared_dim(embedder: Embedder) -> int | None:
     return embedder._dim if isinstance(embedder, CallableEmbedder) else getattr(embedder, "dim", None)
 
 
-def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder:
-    name, named = name_of(_unwrapped(model)[-1])
-    own: dict[str, Any] = {"name": name, "named": named, "adocuments": _async_method(model, f"a{documents}")}
-    if getattr(model, "symmetric", False) is True:  # it gives a query the vector of a document with the same text
-        return CallableEmbedder(getattr(model, documents, None), **own)
-    embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
-    return CallableEmbedder(
-        getattr(model, documents, None),
-        None if embed_query is None else partial(_each, embed_query),
-        aqueries=None if aembed_query is None else partial(_aeach, aembed_query),
-        one_by_one=True,
-        **own,
-    )
+class FrameworkEmbedder(CallableEmbedder):
+    """An embedding model of LangChain or LlamaIndex.
+
+    Args:
+        model: The model.
+        documents: Name of its method for several documents.
+        query: Name of its method for one query.
+    """
+
+    def __init__(self, model: Any, documents: str, query: str) -> None:
+        self._given = model, documents, query
+        name, named = name_of(_unwrapped(model)[-1])
+        own: dict[str, Any] = {"name": name, "named": named, "adocuments": _async_method(model, f"a{documents}")}
+        if getattr(model, "symmetric", False) is True:  # it gives a query the vector of a document with the same text
+            super().__init__(getattr(model, documents, None), **own)
+            return
+        embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
+        super().__init__(
+            getattr(model, documents, None),
+            None if embed_query is None else lambda texts: [embed_query(text) for text in texts],
+            aqueries=None if aembed_query is None else _for_each(aembed_query),
+            one_by_one=True,
+            **own,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrameworkEmbedder, self._given  # the functions made of the model's methods cannot be pickled
 
 
-def _each(embed_query: Callable[[str], Any], texts: list[str]) -> list[Any]:
-    """Several texts by a function of one text; unlike a nested function, a partial of this one can be pickled."""
-    return [embed_query(text) for text in texts]
+def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
+    """An async function of several texts, made of one that takes a single text."""
 
+    async def aembed(texts: list[str]) -> list[Any]:
+        return [await aembed_query(text) for text in texts]
 
-async def _aeach(aembed_query: Callable[[str], Awaitable[Any]], texts: list[str]) -> list[Any]:
-    """`_each` for an async function."""
-    return [await aembed_query(text) for text in texts]
+    return aembed
 
 
 def _async_method(model: Any, name: str) -> Any:

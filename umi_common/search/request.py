@@ -311,7 +311,8 @@ def refuse_unknown_options(given: Iterable[str], known: Iterable[str], error: ty
     known = list(known)
     for name in sorted(set(given) - set(known)):
         same = [other for names in SAME_OPTION if name in names for other in names if other in known]
-        near = [*same, *get_close_matches(name, known, n=1), *(other for other in known if len(name) > 2 and name in other)]
+        inside = [other for other in known if name in other] if len(name) > 2 else []
+        near = [*same, *get_close_matches(name, known, n=1), *inside]
         advice = NAMES_ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else "")
         if advice == OWN_DIRECTORY:
             advice = ": ".join([advice, *(other for other in DIRECTORY_OPTIONS if other in known)])
