@@ -168,6 +168,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         persist_directory: str | None = None,
         k: int | None = None,
         *,
+        docs: Iterable[Document] = (),
         search_text: SearchText = None,
         mirror: bool = False,
         on_invalid: OnInvalid = "raise",
@@ -186,6 +187,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             persist_directory: Directory of the store; texts that it holds already are not embedded again. None: in
                 memory.
             k: Largest number of documents in a result, 1..100; None: the class's own, 10.
+            docs: Another name of `documents`.
             search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
                 "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
             mirror: Also remove every document from the directory that is not among the documents given; with a
@@ -199,7 +201,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             InvalidChunk, DuplicateId: Names the document. Nothing is stored.
             ConfigError: If an option is unknown or out of range.
         """
-        given = checked_documents(documents)
+        given = [*checked_documents(documents), *checked_documents(docs)]
         skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
 
         def fill(retriever: Self) -> None:

@@ -319,15 +319,21 @@ class UmiVectorStore(OwnsStore, VectorStore):
             filter: Metadata filter.
             **options: As in `similarity_search`.
         """
-        found = self._search(self._diverse(fetch_k, lambda_mult), query, k, filter, options)
-        return [to_document(hit.chunk, self._keys) for hit in found]
+        found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
+        return [document for document, _ in found]
+
+    def max_marginal_relevance_search_with_score(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """`max_marginal_relevance_search` with scores, which do not fall along the list."""
+        return self._scored(self._search(self._diverse(fetch_k, lambda_mult), query, k, filter, options))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
         found = await self._asearch(self._diverse(fetch_k, lambda_mult), query, k, filter, options)
-        return [to_document(hit.chunk, self._keys) for hit in found]
+        return [document for document, _ in self._scored(found)]
 
     def max_marginal_relevance_search_by_vector(
         self,

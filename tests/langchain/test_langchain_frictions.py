@@ -85,9 +85,11 @@ def ids(documents):
     return {document.id for document in documents}
 
 
-def test_documents_is_the_keyword():
-    with UmiRetriever.from_documents(documents=[Document(id="a", page_content="one")]) as retriever:
+def test_documents_is_the_keyword_and_docs_still_works():
+    documents = [Document(id="a", page_content="one")]
+    for retriever in (UmiRetriever.from_documents(documents=documents), UmiRetriever.from_documents(docs=documents)):
         assert ids(retriever.invoke("one")) == {"a"}
+        retriever.close()
 
 
 def test_texts_take_an_embedding_as_vector_stores_do_or_metadatas_as_retrievers_do(embeddings):

@@ -156,7 +156,7 @@ def test_a_reranker_is_not_asked_where_there_is_no_query_but_a_vector():
         assert store.similarity_search("0")[0].page_content == "-170"
 
 
-async def test_mmr_comes_in_the_order_of_choice():
+async def test_mmr_comes_in_the_order_of_choice_with_scores():
     # Cosines to 0: 10 .985, 20 .940, -40 .766, 60 .5; to 10: 20 .985, -40 .643, 60 .643. With lambda .3, after 10:
     # 20 .3 * .940 - .7 * .985 = -.408, -40 .3 * .766 - .7 * .643 = -.220, 60 .3 * .5 - .7 * .643 = -.300.
     stages = {"neighbours": {"enabled": False}, "duplicates": {"enabled": False}}
@@ -167,8 +167,9 @@ async def test_mmr_comes_in_the_order_of_choice():
     diverse = store.max_marginal_relevance_search_by_vector(query, k=2, lambda_mult=0.3)
     assert [document.page_content for document in diverse] == ["10", "-40"]
     assert await store.amax_marginal_relevance_search_by_vector(query, k=2, lambda_mult=0.3) == diverse
-    asked = await store.amax_marginal_relevance_search("0", k=3)
-    assert store.max_marginal_relevance_search("0", k=3) == asked
+    scored = store.max_marginal_relevance_search_with_score("0", k=3)
+    assert [document for document, _ in scored] == await store.amax_marginal_relevance_search("0", k=3)
+    assert all(np.isfinite(score) for _, score in scored)
     store.close()
 
 
