@@ -13,7 +13,7 @@ from small_store import NOW
 from umi_common.config import DecayConfig
 from umi_common.pool import unit_vectors
 from umi_common.protocols import RecallRequest
-from umi_common.stores.arrays import Growing
+from umi_common.stores.arrays import STRIPES, Growing, at_most_kth, best_rows, kth
 from umi_common.stores.dense.cosines import cosines, cosines_at, search
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.rows.rows import RowTable
@@ -138,3 +138,24 @@ def test_a_query_without_direction_finds_nothing():
         np.eye(3, dtype=np.float32), np.zeros((1, 3), np.float32), k=2, allowed=None, weights=None, ids="abc"
     )
     assert not len(found.rows)
+
+
+FEW_SCORES = st.lists(st.integers(-3, 3).map(lambda score: score / 4), min_size=1, max_size=80)
+
+
+@given(FEW_SCORES, st.integers(1, 12), st.sampled_from([-np.inf, 0.0]))
+def test_the_best_rows_are_those_of_a_full_sort_with_ties_by_the_smaller_id(scores, k, above):
+    ids = [f"{(7 * row) % 80:02}" for row in range(len(scores))]
+    expected = sorted((-score, ids[row], row) for row, score in enumerate(scores) if score > above)[:k]
+    rows, falling = best_rows(np.arange(len(scores)), np.array(scores), k, ids.__getitem__, above=above)
+    assert rows.tolist() == [row for _, _, row in expected]
+    assert falling.tolist() == [-score for score, _, _ in expected]
+
+
+@given(st.lists(st.floats(-1, 1, width=32), max_size=20 * STRIPES), st.integers(1, 30))
+def test_the_score_near_the_kth_is_never_above_it_and_exact_for_few(scores, k):
+    given_scores = np.array(scores, np.float32)
+    exact, near = kth(given_scores, k, -2.0), at_most_kth(given_scores, k, -2.0)
+    assert exact == (sorted(given_scores.tolist())[-k] if len(scores) >= k else -2.0)
+    assert near <= exact
+    assert near == exact or len(scores) >= k * STRIPES

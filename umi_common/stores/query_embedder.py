@@ -118,6 +118,9 @@ class QueryEmbedder:
         """A `QueryVector` for each text; blocks. `dim`: their expected dimension; 0: any."""
         if self.in_place:
             return _checked_rows(self._embedder.embed_queries(texts), len(texts), dim)
+        known = self._cached(texts, dim)
+        if all(text in known for text in texts):
+            return [known[text] for text in texts]
         return self._loop_thread.run(lambda: self._embed_each(texts, seconds, dim, in_threads=True))
 
     def close(self) -> None:
@@ -147,7 +150,8 @@ class QueryEmbedder:
         self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
     ) -> list[QueryVector]:
         """`embed_each`; `in_threads`: without the model's async function, whose connections may be of another loop."""
-        known, jobs = self._jobs(texts, dim)
+        known = self._cached(texts, dim)
+        jobs = self._jobs([text for text in dict.fromkeys(texts) if text not in known])
         if not jobs:
             return [known[text] for text in texts]
         if not self._breaker.enter():
@@ -163,14 +167,16 @@ class QueryEmbedder:
             self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim)
 
-    def _jobs(self, texts: Sequence[str], dim: int) -> tuple[dict[str, Vectors], list[_Job]]:
-        """The cached vectors by text, and the calls for the other texts."""
-        known = {text: vector for text, vector in self._cache.get(texts).items() if dim in (0, len(vector))}
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
+    def _cached(self, texts: Sequence[str], dim: int) -> dict[str, Vectors]:
+        """The cached vectors of this dimension by text."""
+        return {text: vector for text, vector in self._cache.get(texts).items() if dim in (0, len(vector))}
+
+    def _jobs(self, missing: Sequence[str]) -> list[_Job]:
+        """The calls for distinct texts."""
         if self._one_by_one:
-            return known, [_Job([text]) for text in missing]
+            return [_Job([text]) for text in missing]
         batches = batches_of(missing, range(len(missing)), self._config)
-        return known, [_Job([missing[index] for index in batch]) for batch in batches]
+        return [_Job([missing[index] for index in batch]) for batch in batches]
 
     async def _run(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> None:
         """Call the model for a job, with retries until the deadline, and set the job's outcome."""

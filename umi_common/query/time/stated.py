@@ -28,7 +28,8 @@ SHORTEST_YEAR = timedelta(days=364)
 """Shortest period that a range of years states; a year less a day, for clocks that change."""
 MANY_YEARS = timedelta(days=3_660)
 """Most texts with a date hold digits of one of so many years."""
-_YEAR = r"(?:18|19|20)\d\d"
+CENTURIES = ("18", "19", "20")
+_YEAR = rf"(?:{'|'.join(CENTURIES)})\d\d"
 _DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
 """After digits that are no part of a price, of a time or of a longer number."""
@@ -83,13 +84,13 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         now: Gives the time zone in which a stated day begins.
         any_year: Whether a date with a year is read as if it had none.
     """
+    if _states_years_around(text, period):
+        return True
     parts, beginning = () if any_year else _parts_of_dates(period, now.tzinfo), text[:CHARACTERS_READ].lower()
     if parts and not any(part in beginning for part in parts):
         return False
     if _MAY_STATE.search(text, 0, CHARACTERS_READ) is None:
         return False
-    if any(_around(match, period) for match in _YEARS.finditer(text, 0, CHARACTERS_READ)):
-        return True
     matches = (match for match in _STATED.finditer(text, 0, CHARACTERS_READ) if not _is_number(match))
     different = {match[0]: match for match in matches}
     yearless = _years_without_one(period)
@@ -104,8 +105,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
 def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
     """Parts of dates in lower case; a text that states a date in the period holds one of them. () if any date may do.
 
-    They are the last two digits of each year; in a period of at most a month, the beginnings of the month's names; and
-    if a range of years may hold the period (see `_around`), the first two digits of its years.
+    They are the last two digits of each year, and in a period of at most a month the beginnings of the month's names.
     """
     if period.start is None or period.end is None or period.end - period.start > MANY_YEARS:
         return ()
@@ -115,20 +115,24 @@ def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
         return ()
     months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _years_without_one(period) else ()
     names = [name for name, number in MONTHS_BY_NAME.items() if number in {(month - 1) % 12 + 1 for month in months}]
-    ranges = first.year < last.year or period.end - period.start >= SHORTEST_YEAR
-    centuries = ("18", "19", "20") if ranges else ()
-    return (*(f"{year % 100:02}" for year in range(first.year, last.year + 1)), *names, *centuries)
+    return (*(f"{year % 100:02}" for year in range(first.year, last.year + 1)), *names)
 
 
-def _around(years: re.Match[str], period: TimeRange) -> bool:
-    """Whether a range of years, such as 1994-2001, holds a period of a year or more, or one that begins in a year and
-    ends in the next: "2022/23" is said of a winter."""
+def _states_years_around(text: str, period: TimeRange) -> bool:
+    """Whether a text states a range of years, such as 1994-2001, that holds a period of a year or more, or one that
+    begins in a year and ends in the next: "2022/23" is said of a winter."""
     if period.start is None or period.end is None:
         return False
-    if period.end - period.start < SHORTEST_YEAR and period.start.year == (period.end - timedelta(hours=24)).year:
+    year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
+    if period.end - period.start < SHORTEST_YEAR and year == last_year:
         return False
-    first, last = int(years["first"]), int(years["first"][: 4 - len(years["last"])] + years["last"])
-    return first <= period.start.year and (period.end - timedelta(hours=24)).year <= last
+    if not any(century in text for century in CENTURIES):
+        return False
+    for years in _YEARS.finditer(text, 0, CHARACTERS_READ):
+        first, last = years["first"], years["last"]
+        if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
+            return True
+    return False
 
 
 def _is_number(match: re.Match[str]) -> bool:

@@ -172,6 +172,8 @@ class RowScorer:
 
     corpus: Corpus
     config: LexicalConfig
+    query_weights: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    """A cache of `LexicalIndex.weighted_terms`, by query."""
     _terms: dict[str, Term] = field(default_factory=dict)
     _entries: int = 0
     """Array entries in `_terms`."""

@@ -185,7 +185,7 @@ def _in_other_languages(
     words = list(dict.fromkeys(pieces(query)))
     of_words = zip(words, first.terms_of_pieces(words), strict=True)
     split = [word for word, terms in of_words if any(term in wanted for term in terms)]
-    in_each = [each.terms_of_pieces(split) for each in (first, *analyzers)]
+    in_each = [each.terms_of_pieces(split) for each in (first, *(other for other in analyzers if other is not first))]
     if (umlauts := list(map(with_umlauts, split))) != split:
         in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
     for terms, *others in zip(*in_each, strict=True):

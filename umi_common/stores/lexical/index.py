@@ -38,6 +38,9 @@ from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
 """Configurations whose scorers one snapshot caches."""
+QUERIES_KEPT = 16
+"""Queries whose weighted terms one scorer caches: one search asks for those of its query up to three times, for the
+whole store, for a period and with the LLM's variations."""
 TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
 
@@ -286,9 +289,16 @@ class LexicalIndex:
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
         snapshot = self._snapshot
-        idf, spellings = snapshot.row_scorer(config).weighting.idf, self._vocabulary.spellings
-        expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, spellings, idf)
-        return expander.weighted_terms(query, config.function_word_weight)
+        scorer = snapshot.row_scorer(config)
+        known = scorer.query_weights.get(query)
+        if known is None:
+            idf, spellings = scorer.weighting.idf, self._vocabulary.spellings
+            expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, spellings, idf)
+            known = expander.weighted_terms(query, config.function_word_weight)
+            if len(scorer.query_weights) >= QUERIES_KEPT:
+                scorer.query_weights.clear()
+            scorer.query_weights[query] = known
+        return known
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""
