@@ -43,6 +43,8 @@ def test_a_long_text_is_cut_at_paragraphs_then_sentences_then_words():
     paragraph = "One two three. Four five six."
     assert [p.text for p in passages(f"{paragraph}\n\n{paragraph}", size=40)] == [paragraph, paragraph]
     assert [p.text for p in passages(paragraph, size=20)] == ["One two three.", "Four five six."]
+    steps = "1. Open the valve.\n2. Wait. Then look.\n3. Close it."
+    assert [p.text for p in passages(steps, size=22)] == ["1. Open the valve.", "2. Wait. Then look.", "3. Close it."]
     assert [p.text for p in passages("one two three", size=8)] == ["one two", "three"]
     assert [p.text for p in passages("abcdefgh", size=3)] == ["abc", "def", "gh"]
 

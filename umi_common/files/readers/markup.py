@@ -377,14 +377,13 @@ class HtmlText(HTMLParser):
             self._length += len(piece)
 
     def _break(self, newlines: str) -> None:
-        """Make the text end in at least these newlines; an empty text stays empty."""
+        """Make the text end in at least these newlines, without spaces before them; an empty text stays empty."""
         if self._pieces:
-            last = self._pieces[-1]
-            present = len(last) - len(last.rstrip("\n"))
-            missing = newlines[present:]
-            if missing:
-                self._pieces.append(missing)
-                self._length += len(missing)
+            last = self._pieces.pop()
+            text = last.rstrip(" ")
+            present = len(text) - len(text.rstrip("\n"))
+            self._pieces.append(text + newlines[present:])
+            self._length += len(self._pieces[-1]) - len(last)
 
 
 def read_page(path: Path, markup: str) -> HtmlText:
