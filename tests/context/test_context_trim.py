@@ -124,7 +124,7 @@ def test_a_text_is_cut_around_a_passage(passage, limit, shown):
 
 
 def test_a_function_that_is_asked_for_is_shown_with_its_body_and_not_with_the_one_before_it():
-    one, two = ("def {}(v):\n    a = v * 2\n    return a + 7".format(name) for name in ("one", "two"))
+    one, two = (f"def {name}(v):\n    a = v * 2\n    return a + 7" for name in ("one", "two"))
     text = f"{one}\n\n\n{two}\n\n\ndef three(v):\n"
     at = text.index(two)
     start, end = window_to_fit(text, 60, len, (at, at + len("def two(v):")))
