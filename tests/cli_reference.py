@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from umi_common.cli import app
+from umi_common.cli.program import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 BLOCK = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- /generated -->)", re.DOTALL)

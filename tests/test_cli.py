@@ -11,7 +11,7 @@ from cli_reference import PAGE, written
 from typer.testing import CliRunner
 
 from umi_common import __version__
-from umi_common.cli import app
+from umi_common.cli.program import app
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 

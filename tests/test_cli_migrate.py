@@ -11,8 +11,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from umi_common.cli import app
 from umi_common.cli.migrating import CHECKPOINT, Collection, address_of
+from umi_common.cli.program import app
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk

@@ -20,8 +20,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from umi_common.cli import app, main
+from umi_common.cli import main
 from umi_common.cli.indexing import _interruptible
+from umi_common.cli.program import app
 from umi_common.embedders import default_embedder
 from umi_common.errors import StoreError
 from umi_common.sim import FaultyEmbedder, HashEmbedder

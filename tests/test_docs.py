@@ -13,7 +13,7 @@ import typer
 import yaml
 from chromadb.api.shared_system_client import SharedSystemClient
 
-from umi_common.cli import app
+from umi_common.cli.program import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from benchmarks.quality_sets import load_vectors
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.cli import app
+from umi_common.cli.program import app
 from umi_common.embedders import as_embedder
 from umi_common.embedders.minilm import RUN_TOKENS, _batches
 from umi_common.errors import ConfigError, EmbedderError, MissingExtra, ReindexRequired, StoreLocked

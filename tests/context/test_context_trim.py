@@ -21,8 +21,10 @@ FAMILY = "👩‍👩‍👧‍👦"
         ("One two three. Four five six.", 5, "One two three."),
         ("One. Two three four five six seven eight.", 6, "One. Two three four five six"),
         ("He said “no.” Then left the house.", 5, "He said “no.”"),
-        ("first line\nsecond line is longer", 3, "first line\n"),
+        ("first line\n\nsecond line is longer", 3, "first line"),
         ("short", 5, "short"),
+        ("1. Open it.\n2. Close it.\n3. Wait.", 7, "1. Open it.\n2. Close it."),
+        ("Sie kam an. Am 3. Mai war sie da.", 5, "Sie kam an."),
         ("Is it so? Yes it is.", 5, "Is it so?"),
     ],
 )
@@ -106,7 +108,7 @@ STORY = "One two three. Four five six. Seven eight nine. Ten eleven twelve. Last
 @pytest.mark.parametrize(
     "passage, limit, shown",
     [
-        ("Four five six.", 6, "One two three. Four five six."),  # the beginning reaches so far
+        ("Four five six.", 6, "Four five six. Seven eight nine."),  # the beginning would leave no room for what follows
         ("Seven eight nine.", 4, "Seven eight nine."),
         ("Ten eleven twelve.", 9, "Seven eight nine. Ten eleven twelve. Last words here."),
         ("Last words here.", 6, "Ten eleven twelve. Last words here."),  # nothing follows: more stands before
@@ -119,6 +121,14 @@ def test_a_text_is_cut_around_a_passage(passage, limit, shown):
     at = STORY.index(passage)
     start, end = window_to_fit(STORY, limit, WORDS, (at, at + len(passage)))
     assert STORY[start:end].strip() == shown
+
+
+def test_a_function_that_is_asked_for_is_shown_with_its_body_and_not_with_the_one_before_it():
+    one, two = (f"def {name}(v):\n    a = v * 2\n    return a + 7" for name in ("one", "two"))
+    text = f"{one}\n\n\n{two}\n\n\ndef three(v):\n"
+    at = text.index(two)
+    start, end = window_to_fit(text, 60, len, (at, at + len("def two(v):")))
+    assert two in text[start:end]
 
 
 @given(

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from umi_common import DualRetriever
-from umi_common.cli import app
+from umi_common.cli.program import app
 from umi_common.errors import LedgerDamaged, NotAStore, ReindexRequired, StoreError, UmiError
 from umi_common.protocols import Probe
 from umi_common.sim import CountingEmbedder, HashEmbedder

@@ -175,6 +175,15 @@ def test_the_names_of_files_inside_a_pdf_are_told(tmp_path):
         assert [chunk.text for chunk in store.get(store.ids())] == ["Noon."]
 
 
+def test_a_pdf_that_is_only_protected_against_changes_is_read(tmp_path):
+    pypdf = pytest.importorskip("pypdf")
+    writer = pypdf.PdfWriter(clone_from=BytesIO(pdf("Noon.")))
+    writer.encrypt(user_password="", owner_password="secret", algorithm="AES-256")
+    writer.write(tmp_path / "a.pdf")
+    (chunk,) = chunks_of(tmp_path / "a.pdf")
+    assert chunk.text == "Noon."
+
+
 def test_words_that_a_terminal_coloured_are_read_without_the_colours(file):
     (chunk,) = chunks_of(file("a.log", "\x1b[31mERROR\x1b[0m \x1b]8;;file://a\x1b\\quota\x1b]8;;\x1b\\ exceeded"))
     assert chunk.text == "ERROR quota exceeded"

@@ -43,6 +43,8 @@ def test_a_long_text_is_cut_at_paragraphs_then_sentences_then_words():
     paragraph = "One two three. Four five six."
     assert [p.text for p in passages(f"{paragraph}\n\n{paragraph}", size=40)] == [paragraph, paragraph]
     assert [p.text for p in passages(paragraph, size=20)] == ["One two three.", "Four five six."]
+    steps = "1. Open the valve.\n2. Wait. Then look.\n3. Close it."
+    assert [p.text for p in passages(steps, size=22)] == ["1. Open the valve.", "2. Wait. Then look.", "3. Close it."]
     assert [p.text for p in passages("one two three", size=8)] == ["one two", "three"]
     assert [p.text for p in passages("abcdefgh", size=3)] == ["abc", "def", "gh"]
 
@@ -142,6 +144,14 @@ def test_html_becomes_what_a_reader_sees():
     pictured = HtmlText()
     pictured.read("<p>The plan<img src=a.png alt='of the\nroof'>.<img alt=''><img hidden alt='not seen'>")
     assert pictured.text == "The plan of the roof ."
+    noted = HtmlText()
+    noted.read(
+        "<p>Rome<a href='#n1'><sup>1</sup></a> (<a href='#n2'>see</a>).<button>Buy</button><button>Sell</button>"
+    )
+    assert noted.text == "Rome 1 (see). Buy Sell"
+    linked = HtmlText()
+    linked.read("<h1>Hours<a class=headerlink href='#hours' title='Link to this heading'>¶</a></h1><p>At noon.")
+    assert (linked.headings[0].title, linked.text.split()) == ("Hours", ["Hours", "At", "noon."])
     assert [(h.level, h.title) for h in page.headings] == [(1, "Top"), (2, "Next")]
     assert page.text[page.headings[1].start :].startswith("Next")
 

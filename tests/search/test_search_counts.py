@@ -15,7 +15,7 @@ from qdrant_client import QdrantClient
 from typer.testing import CliRunner
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.cli import app
+from umi_common.cli.program import app
 from umi_common.errors import SearchUnavailable
 from umi_common.search.recall import Store
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM

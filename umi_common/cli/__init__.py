@@ -16,7 +16,6 @@ usage.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 
 def main() -> None:
@@ -27,11 +26,3 @@ def main() -> None:
         sys.stderr.write("umi: stopped before it began\n")
         raise SystemExit(130) from None
     program.main()
-
-
-def __getattr__(name: str) -> Any:
-    if name != "app":
-        raise AttributeError(f"module 'umi_common.cli' has no attribute {name!r}")
-    from umi_common.cli.program import app
-
-    return app

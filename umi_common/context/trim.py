@@ -7,7 +7,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
+SENTENCE_END = re.compile(r"[.!?…](?<!\s\d\.)(?<!\s\d\d\.)[\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
+"""Not after "7." or "19.", which number a list or, in German, a day."""
 WHITE_SPACE = re.compile(r"\s+")
 PRECISION = 200
 """A cut text may be shorter than the longest that fits by 1 / PRECISION of its length."""
@@ -49,8 +50,9 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
 def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Characters) -> Characters:
     """The characters [start, end) of a text to show so that they have at most `limit` tokens, a passage among them.
 
-    The beginning of the text if it reaches to the end of the passage, else text before and after the passage. If the
-    passage alone is too long, its beginning. An empty window if not even one character fits.
+    The beginning of the text if it reaches to the end of the passage with a share LEAD of the tokens left for what
+    follows, such as the body of a function below its name; else text before and after the passage. If the passage alone
+    is too long, its beginning. An empty window if not even one character fits.
 
     Args:
         text, limit, size: As in `cut_to_fit`.
@@ -61,15 +63,17 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
     first, last = passage
     near = text[max(0, last - limit * CHARACTERS_PER_TOKEN) : last]
     fitting = limit * len(near) / max(1, size(near))  # estimate of the number of characters that fit
-    if last <= 2 * fitting and size(text[:last]) <= limit:
+    if last <= 2 * fitting and size(text[:last]) <= (1 - LEAD) * limit:
         return 0, max(last, cut_to_fit(text, limit, size))
-    lead = int(max(LEAD * (fitting - (last - first)), fitting - (len(text) - first), 0))
+    share = int(max(LEAD * (fitting - (last - first)), 0))
+    lead = max(share, int(fitting - (len(text) - first)))
     while True:
         start = _readable_start(text, max(0, first - lead), first)
         end = start + cut_to_fit(text[start:], limit, size)
         if end < last and size(text[start:last]) <= limit:
             end = last
-        if end >= last or not lead:
+        # More than the share is shown before the passage only where all that follows it is shown.
+        if (end >= last and (lead <= share or end == len(text))) or not lead:
             return start, end
         lead //= 2
 
@@ -115,7 +119,7 @@ def _readable_end(text: str, most: int) -> int:
     least = most * LEAST_KEPT
     ends = [match.end() for match in SENTENCE_END.finditer(text, 0, most + 1) if match.end() <= most]
     if ends and ends[-1] >= least and not text[: ends[-1]].isspace():
-        return ends[-1]
+        return len(text[: ends[-1]].rstrip())  # a cut at the end of a line would show the blank lines below it
     word = most
     while word > least and not text[word].isspace():
         word -= 1

@@ -23,11 +23,6 @@ class Problem(str):
         """The problem that an error describes."""
         return cls(source, type(error).__name__, str(error))
 
-    @property
-    def message(self) -> str:
-        """The line itself."""
-        return str(self)
-
     def __reduce__(self) -> tuple[type[Problem], tuple[str, str, str]]:
         return Problem, (self.source, self.error, str(self))
 

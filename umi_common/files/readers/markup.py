@@ -74,6 +74,8 @@ _ENDED_BY = {
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
 """A name as an attribute or a script has it: "why", '#why', id=why."""
+_LINK_SIGNS = ("¶", "\uf0c1")
+"""Texts of a link beside a heading to itself, which Sphinx and MkDocs show only below the pointer."""
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 
@@ -307,7 +309,7 @@ class HtmlText(HTMLParser):
             self._break(_break_around(tag))
             if tag == "pre":
                 self._open_pre += 1
-        elif tag in ("td", "th"):
+        elif tag in ("td", "th", "button", "label") or (tag == "a" and self._is_note(attrs)):
             self._add(" ")
         if tag == "table":
             self._open_tables.append(_OpenTable(self._length))
@@ -333,6 +335,10 @@ class HtmlText(HTMLParser):
             self._close_table(self._open_tables.pop())
         elif tag == "thead" and self._open_tables:
             self._open_tables[-1].in_head = False
+
+    def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
+        """Whether a link may be the number of a footnote, which runs into the word before it: "Rome" with note 1."""
+        return (dict(attrs).get("href") or "").startswith("#") and "".join(self._pieces[-1:])[-1:] not in "([/"
 
     def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
         """Read a start tag inside a table; its head ends before the first row with a cell of data."""
@@ -361,7 +367,7 @@ class HtmlText(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._in_title:
             self.title += data
-        elif not self._hidden:
+        elif not self._hidden and data not in _LINK_SIGNS:
             if self._open_tables and any(map(str.isdigit, data)):
                 self._open_tables[-1].has_digit = True
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
@@ -377,14 +383,13 @@ class HtmlText(HTMLParser):
             self._length += len(piece)
 
     def _break(self, newlines: str) -> None:
-        """Make the text end in at least these newlines; an empty text stays empty."""
+        """Make the text end in at least these newlines, without spaces before them; an empty text stays empty."""
         if self._pieces:
-            last = self._pieces[-1]
-            present = len(last) - len(last.rstrip("\n"))
-            missing = newlines[present:]
-            if missing:
-                self._pieces.append(missing)
-                self._length += len(missing)
+            last = self._pieces.pop()
+            text = last.rstrip(" ")
+            present = len(text) - len(text.rstrip("\n"))
+            self._pieces.append(text + newlines[present:])
+            self._length += len(self._pieces[-1]) - len(last)
 
 
 def read_page(path: Path, markup: str) -> HtmlText:

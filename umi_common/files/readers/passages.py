@@ -24,12 +24,12 @@ SMALL_SHARE = 0.25
 passage. If it holds headings alone, it is joined with the first piece of the next section."""
 BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
-    re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])"),
+    re.compile(r"(?<=[.!?…])(?<!\s\d\.)(?<!\s\d\d\.)[\"'”’)\]]*\s+|(?<=[。！？])"),
     re.compile(r"\n"),
     re.compile(r"\s+"),
 )
 """Where a text that is too long is cut: at blank lines; pieces that are still too long at ends of sentences, then at
-ends of lines, then at white space."""
+ends of lines, then at white space. The number of a list's entry ("7.") and a day in German end no sentence."""
 LINES = 2
 """Index in BREAKS of the level that cuts a table between its rows."""
 TITLE_ROWS_MAX = 5
