@@ -2,8 +2,10 @@
 
 No answer holds these words. With them, the lexical arm searches for rare words that no right text holds, the query's
 vector moves towards texts that ask and thank, and a lookup of few words is not recognised. The frame of a query is a
-run of words of `FRAME` at its start, up to a word at which `_ends` allows the end. "what did you say about Rome" and
-"document number of the passport" have no frame. Measured in docs/decisions.md.
+run of words of `FRAME` at its start, up to a word at which `_ends` allows the end. "Document number" has no frame.
+
+Of a memory one asks with words that no message holds either, or only small talk does: "what did you say about Rome",
+"which vet did I mention a while ago". Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -61,13 +63,32 @@ CLOSING = POLITE | _words("cheers thank thanks thx")
 IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
 
 _NO_SUBJECT = FUNCTION_WORDS | PRONOUNS
+_NO_CONTENT = _NO_SUBJECT | ASKED_BY
 _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
+_TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
+_TOLD_BEFORE = re.compile(
+    rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
+)
+"""At the start of a question for what was said in the conversation."""
+_TOLD_AFTER = re.compile(
+    rf"\s(?:(?:that|which)\s)?(?:(?:did|had|have) )?(?:i|we|you) {_TOLD}(?: about)?"
+    r"(?: (?:a while ago|again|before|earlier|last time|once|recently|the other day|to me|to you|with you))*(?=\W*$)",
+    re.I,
+)
+"""At the end of one."""
 _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 
 
 def without_frame(query: str) -> str:
+    """The query without its frame, its closing words and words on when it was said; itself if nothing else is left."""
+    query = _without_asking(query)
+    subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
+    return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
+
+
+def _without_asking(query: str) -> str:
     """The query without its frame and its closing words; the query itself if only function words would be left."""
     pieces = _WORD.split(query)  # gap, word, gap, ..., word, gap
     gaps, words = pieces[::2], [word.lower() for word in pieces[1::2]]
