@@ -47,6 +47,14 @@ ASKED = [
     ("In May, what did I say about the leak?", "In May, what did I say about the leak?"),
     ("what did I tell Ann about the leak", "what did I tell Ann about the leak"),
     ("What did I say yesterday about the leak?", "What did I say yesterday about the leak?"),
+    ("Kannst du mir bitte nochmal sagen, was der Arzt verschrieben hat?", "was der Arzt verschrieben hat?"),
+    ("Peux-tu me rappeler combien demande le plombier, s'il te plaît ?", "combien demande le plombier ?"),
+    ("¿Me puedes recordar cuánto pide el fontanero, por favor?", "cuánto pide el fontanero?"),
+    ("Puoi ricordarmi quanto chiede l'idraulico per favore?", "quanto chiede l'idraulico?"),
+    ("Podes lembrar-me quanto pede o canalizador, por favor?", "quanto pede o canalizador?"),
+    ("Kun je me nog eens vertellen wat de loodgieter vraagt?", "wat de loodgieter vraagt?"),
+    ("Kannst du mir helfen?", "Kannst du mir helfen?"),
+    ("Kannst du mir sagen?", "Kannst du mir sagen?"),
     ("I need help with my password reset please", "I need help with my password reset"),
 ]
 KEPT = [
