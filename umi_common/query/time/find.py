@@ -110,7 +110,8 @@ SCOPE_CHARS = 80
 
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
-    r"|jetzt|aktuell\w*|derzeit|inzwischen|maintenant|actuel\w*|ahora|actualmente"
+    r"|jetzt|aktuell\w*|derzeit|inzwischen|maintenant|actuel\w*|ahora|actualmente|adesso|attual\w*|agora|atual\w*"
+    r"|momenteel|nu(?=\W*$)"
     r"|what['\u2019]?s new|last(?! (?:weeks?|months?|quarters?|years?|nights?|weekends?|decades?|summer|winter|spring"
     r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b"
     r"|^\W*(?:(?:what|which|where|who|when|how (?:much|many|old|tall|often))(?:['\u2019]s (?:my|our)\b|\b[^,.]*?"
