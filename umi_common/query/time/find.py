@@ -105,6 +105,8 @@ _PRESENT = re.compile(
 )
 _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of the first and none of the second asks about the present: "is my appointment on Friday?"."""
+_ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
+"""A day in another language that may be past or to come: "am Freitag", "el 12 de mayo"; not "el martes pasado"."""
 SCOPE_CHARS = 80
 """Characters before a period that are searched for a word such as "messages" or "said"."""
 
@@ -160,7 +162,7 @@ def find_time(query: str, now: datetime) -> When | None:
     dated = _NAMES_YEAR.search(phrase) is not None
     kind = _kind_of(query, found.start, found.end, found.period)
     nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
-    best_first = not dated and _is_recalled(query, period, now)
+    best_first = not dated and not _ANY_DAY.fullmatch(phrase) and _is_recalled(query, period, now)
     return When(period, kind, phrase, (found.start, found.end), dated, nothing_else, best_first, found.period.yearless)
 
 
