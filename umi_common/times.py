@@ -28,6 +28,8 @@ MONTHS = {
     **{"oct": 10, "okt": 10, "nov": 11, "dec": 12, "dez": 12},
 }
 """The first three letters of a month in English or German."""
+PLAIN_LETTERS = {"ſ": "s", "ı": "i", "İ": "i", "\N{KELVIN SIGN}": "k"}
+"""Letters that equal these ones where a pattern ignores case."""
 _NAME = rf"(?P<name>{'|'.join(MONTHS)})[a-zä]*\.?"
 _DATES = [
     re.compile(rf"(?:(?:mon?|tue?|di|wed|mi|thu|do|fri?|sat?|sun?|so)[a-z]*[.,]{{0,2}} +)?{written}", re.IGNORECASE)
@@ -78,6 +80,16 @@ def read_time(value: object, what: str = "time") -> datetime | None:
     except (ValueError, LookupError, OverflowError, OSError):
         return None  # as 31 February, an unknown zone, a moment before the year 1
     return None
+
+
+def with_plain_letters(text: str) -> str:
+    """The text with "ſ", "ı", "İ" and the kelvin sign as s, i and k, as many characters as before.
+
+    A pattern that ignores case takes them for these letters; the words that it finds are then looked up in a table.
+    """
+    for letter, plain in PLAIN_LETTERS.items():
+        text = text.replace(letter, plain)
+    return text
 
 
 def _epoch_time(number: float) -> datetime | None:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time.find import find_time
+from umi_common.query.time.stated import states_date_in
+from umi_common.types import TimeRange
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "when.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
@@ -48,6 +50,19 @@ def test_a_sentence_without_a_time_has_none(row: dict[str, Any]):
 def test_a_clock_without_a_zone_is_refused():
     with pytest.raises(InvalidTimeRange, match="no time zone"):
         find_time("yesterday", NOW.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize(("plain", "odd"), [("s", "ſ"), ("i", "ı"), ("k", "\N{KELVIN SIGN}")])
+def test_letters_of_old_prints_and_other_alphabets_that_equal_plain_ones_change_nothing(plain, odd):
+    for row in TIMED:
+        now = datetime.fromisoformat(row["now"])
+        asked = row["query"].replace(plain, odd)
+        assert find_time(asked, now) == find_time(row["query"], now), asked
+
+
+@pytest.mark.parametrize("text", ["12 ſep 2023", "the Fırst quarter of 2023", "Q3 2023, oKtober"])
+def test_a_text_with_such_letters_ends_no_search_for_a_period(text):
+    assert states_date_in(text, TimeRange(NOW.replace(month=1), NOW.replace(month=12)), NOW)
 
 
 def test_upper_case_changes_nothing():

@@ -35,6 +35,28 @@ def test_what_the_query_excludes_comes_last(question):
             assert {on[party, id.split()[-1]] for id in found if id.startswith(party)} == {"Azure", "GCP"}
 
 
+@pytest.mark.parametrize(
+    ("project", "question"),
+    [
+        ("Das Projekt {} von {} läuft auf {}, in Java.", "Projekte von {}, aber nicht auf GCP"),
+        ("Das Projekt {} von {} läuft auf {}, in Java.", "alle Projekte von {} außer denen auf GCP"),
+        ("Le projet {} de {} tourne sur {}, en Java.", "les projets de {}, mais pas sur GCP"),
+        ("El proyecto {} de {} corre en {}, en Java.", "proyectos de {}, excepto los de GCP"),
+        ("Il progetto {} di {} gira su {}, in Java.", "progetti di {} tranne quelli su GCP"),
+        ("O projeto {} da {} corre em {}, em Java.", "projetos da {}, mas não em GCP"),
+        ("Het project {} van {} draait op {}, in Java.", "projecten van {}, maar niet op GCP"),
+    ],
+)
+def test_what_a_query_in_another_language_excludes_comes_last(project, question):
+    names, clouds = ("Acorn", "Birch", "Cedar", "Dahlia", "Elm", "Fern", "Gorse", "Hazel"), ("AWS", "Azure", "GCP")
+    on = {key: clouds[at % 3] for at, key in enumerate(product(PARTIES, names))}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"{a} {b}", project.format(b, a, cloud)) for (a, b), cloud in on.items()])
+        for party in PARTIES:
+            found = umi.search(question.format(party), limit=4).ids
+            assert {on[party, id.split()[-1]] for id in found if id.startswith(party)} == {"Azure", "AWS"}
+
+
 @pytest.fixture(scope="module")
 def papers():
     """Sixteen papers of each kind and firm."""

@@ -244,3 +244,21 @@ def test_a_plan_that_was_called_off_comes_before_the_plan(off):
         umi = DualRetriever(store)
         assert umi.search("Is my trip to Lyon still on?", now=NOW).ids[0] == off
         assert umi.search("Am I still going to Lyon?", now=NOW).ids[0] == off
+
+
+@pytest.mark.parametrize(
+    ("query", "old", "new"),
+    [
+        ("Dove abito adesso?", "Abito a Roma.", "Mi sono trasferito, abito a Torino."),
+        ("Onde moro agora?", "Moro em Lisboa.", "Mudei-me, agora moro no Porto."),
+        ("Waar woon ik nu?", "Ik woon in Gent.", "Ik ben verhuisd, ik woon in Utrecht."),
+    ],
+)
+def test_the_present_state_is_asked_and_changes_are_told_in_italian_portuguese_and_dutch(query, old, new):
+    others = [f"{what} {n}" for n in range(12) for what in ("The tram was late, line", "I bought bread, number")]
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(text, text, source="chat", position=at, event_time=NOW - timedelta(days=60 - at))
+            for at, text in enumerate([old, *others[:12], new, *others[12:]])
+        )
+        assert DualRetriever(store).search(query, now=NOW).ids[0] == new

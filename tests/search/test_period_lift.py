@@ -435,6 +435,13 @@ def test_a_question_about_a_day_to_come_does_not_put_the_last_such_day_first(que
     assert found(query, told, *WEEKS)[0] == "told"
 
 
+def test_a_day_in_another_language_that_may_be_to_come_is_not_put_first():
+    told = Chunk("told", "Mein Termin beim Zahnarzt ist am Sonntag um zehn.", event_time=NOW - timedelta(days=12))
+    assert found("Ist mein Termin beim Zahnarzt am Sonntag?", told, *WEEKS)[0] == "told"
+    cooked = Chunk("cooked", "Zum Abendessen gab es Pfannkuchen.", event_time=NOW - timedelta(days=3, hours=1))
+    assert found("Was habe ich vor drei Tagen gekocht?", told, cooked, *WEEKS)[0] == "cooked"
+
+
 QUARTERS = ["Q3 FY2023", "Q3 FY23", "FY23 Q3", "3Q23", "Q3/2023", "Q3-2023", "2023-Q3", "the third quarter of 2023"]
 
 

@@ -1,10 +1,12 @@
-"""The query without the English words that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
+"""The query without the words that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
 
 No answer holds these words. With them, the lexical arm searches for rare words that no right text holds, the query's
 vector moves towards texts that ask and thank, and a lookup of few words is not recognised. The frame of a query is a
-run of words of `FRAME` at its start, up to a word at which `_ends` allows the end. "what did you say about Rome" and
-"document number of the passport" have no frame. In comments, "|" marks the end of a frame. Measured in
-docs/decisions.md.
+run of words of `FRAME` at its start, up to a word at which `_ends` allows the end. "Document number" has no frame. In
+comments, "|" marks the end of a frame.
+
+Of a memory one asks with words that no message holds either, or only small talk does: "what did you say about Rome",
+"which vet did I mention a while ago". Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -62,13 +64,55 @@ CLOSING = POLITE | _words("cheers thank thanks thx")
 IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
 
 _NO_SUBJECT = FUNCTION_WORDS | PRONOUNS
+_NO_CONTENT = _NO_SUBJECT | ASKED_BY
 _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
+_TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
+_TOLD_BEFORE = re.compile(
+    rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
+)
+"""At the start of a question for what was said in the conversation."""
+_TOLD_AFTER = re.compile(
+    rf"\s(?:(?:that|which)\s)?(?:(?:did|had|have) )?(?:i|we|you) {_TOLD}(?: about)?"
+    r"(?: (?:a while ago|again|before|earlier|last time|once|recently|the other day|to me|to you|with you))*(?=\W*$)",
+    re.I,
+)
+"""At the end of one."""
+_ASKED_ELSEWHERE = re.compile(
+    r"\A[¿\s]*(?:"
+    r"(?:kannst|könntest|können|könnten) (?:du|sie) (?:mir|uns) (?:(?:bitte|noch ?mal|noch einmal) )*"
+    r"(?:sagen|erklären|zeigen|erzählen)|(?:sag|erklär|zeig)e? (?:mir|uns)(?: bitte)?|weißt du noch"
+    r"|(?:(?:peux|pourrais)-tu|(?:pouvez|pourriez)-vous|tu peux|est-ce que (?:tu peux|vous pouvez)) (?:me|nous) "
+    r"(?:dire|rappeler|expliquer|montrer)|(?:dis|rappelle|explique|montre)-(?:moi|nous)"
+    r"|(?:me )?(?:puedes|podrías|puede|podría) (?:decir|recordar|explicar|mostrar)(?:me|nos)?|dime|recuérdame"
+    r"|te acuerdas de"
+    r"|(?:puoi|potresti|può|potrebbe) (?:dir|ricordar|spiegar|mostrar)(?:mi|ci)|dimmi|ricordami|ti ricordi"
+    r"|(?:podes|pode|poderias|poderia) (?:(?:dizer|lembrar|explicar|mostrar)-(?:me|nos)"
+    r"|(?:me|nos) (?:dizer|lembrar|explicar|mostrar))|diz-me|me diga|lembra-me"
+    r"|(?:kun|kan|kunt|zou) (?:je|jij|u) (?:me|mij|ons) (?:(?:alsjeblieft|alstublieft|nog eens|even) )*"
+    r"(?:vertellen|zeggen|uitleggen|laten zien)|vertel (?:me|mij)|weet je nog"
+    r")(?:,\s*|\s+)(?=\S+\s+\S)",
+    re.IGNORECASE,
+)
+"""Frames of German, French, Spanish, Italian, Portuguese and Dutch, with at least two words after them."""
+_CLOSED_ELSEWHERE = re.compile(
+    r"(?<=\S)(?:,\s*|\s+)(?:bitte|danke(?: dir)?|s['\u2019]il (?:te|vous) pla[iî]t|merci|por favor|gracias|per favore"
+    r"|grazie|obrigad[oa]|alsjeblieft|alstublieft|dank je)(?=[\s.!?]*\Z)",
+    re.IGNORECASE,
+)
 _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 
 
 def without_frame(query: str) -> str:
+    """The query without its frame, its closing words and words on when it was said; itself if nothing else is left."""
+    elsewhere = _ASKED_ELSEWHERE.sub("", query)
+    query = _CLOSED_ELSEWHERE.sub("", elsewhere) if elsewhere is not query else _without_asking(query)
+    subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
+    return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
+
+
+def _without_asking(query: str) -> str:
     """The query without its frame and its closing words; the query itself if only function words would be left."""
     pieces = _WORD.split(query)  # gap, word, gap, ..., word, gap
     gaps, words = pieces[::2], [word.lower() for word in pieces[1::2]]

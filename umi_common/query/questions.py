@@ -53,10 +53,13 @@ _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
 _MARKED = re.compile(r"\?[\"')*\s]*$")
 EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
+EVERYTHING |= {"alle", "alles", "tous", "tout", "toutes", "todo", "todos", "todas", "tudo", "tutti", "tutte", "tutto"}
 """Words that alone ask for all but what the query excludes."""
 EXCEPT = re.compile(
     r"\b(?:but not|(?<!\btry[ /])except(?! (?:block|clause|handler|statement)s?\b)|excluding|not including|other than"
-    r"|apart from|aside from|with the exception of)\b",
+    r"|apart from|aside from|with the exception of"
+    r"|aber nicht|außer|ausgenommen|mais pas|sauf|hormis|pero no|excepto|salvo|ma non|tranne|eccetto|mas não|exceto"
+    r"|maar niet|behalve)\b",
     re.IGNORECASE,
 )
 """What stands before an exception, in a query or a text; not the keyword of "try except" and "except block"."""

@@ -45,7 +45,7 @@ def _iso_date(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 @rule(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?!-\d)")
-@rule(r"(?<![\d/.])(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![/\d])")
+@rule(r"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![/\d])")
 def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.month(now, int(match["year"]), int(match["month"]))
 

@@ -25,6 +25,7 @@ from umi_common.query.time.other_languages import further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.stated import LONGEST_MONTH
 from umi_common.query.time.vocabulary import DECADES, MONTH, MONTHS, RULES, WEEKDAYS, year_number
+from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange, as_utc
 
 TimeKind = Literal["explicit", "fuzzy"]
@@ -105,12 +106,15 @@ _PRESENT = re.compile(
 )
 _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of the first and none of the second asks about the present: "is my appointment on Friday?"."""
+_ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
+"""A day in another language that may be past or to come: "am Freitag", "el 12 de mayo"; not "el martes pasado"."""
 SCOPE_CHARS = 80
 """Characters before a period that are searched for a word such as "messages" or "said"."""
 
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
-    r"|jetzt|aktuell\w*|derzeit|inzwischen|maintenant|actuel\w*|ahora|actualmente"
+    r"|jetzt|aktuell\w*|derzeit|inzwischen|maintenant|actuel\w*|ahora|actualmente|adesso|attual\w*|agora|atual\w*"
+    r"|momenteel|nu(?=\W*$)"
     r"|what['\u2019]?s new|last(?! (?:weeks?|months?|quarters?|years?|nights?|weekends?|decades?|summer|winter|spring"
     r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b"
     r"|^\W*(?:(?:what|which|where|who|when|how (?:much|many|old|tall|often))(?:['\u2019]s (?:my|our)\b|\b[^,.]*?"
@@ -145,7 +149,7 @@ def find_time(query: str, now: datetime) -> When | None:
         InvalidTimeRange: If `now` has no time zone.
     """
     as_utc(now, "now")
-    query = query[:SCANNED_CHARS]
+    query = with_plain_letters(query[:SCANNED_CHARS])
     if not _may_name_time(query):
         return None
     found = _chosen(query, now)
@@ -159,7 +163,7 @@ def find_time(query: str, now: datetime) -> When | None:
     dated = _NAMES_YEAR.search(phrase) is not None
     kind = _kind_of(query, found.start, found.end, found.period)
     nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
-    best_first = not dated and _is_recalled(query, period, now)
+    best_first = not dated and not _ANY_DAY.fullmatch(phrase) and _is_recalled(query, period, now)
     return When(period, kind, phrase, (found.start, found.end), dated, nothing_else, best_first, found.period.yearless)
 
 

@@ -17,6 +17,7 @@ from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import MONTH, MONTH_START, MONTHS, ORDINALS, month_number, year_number
 from umi_common.times import MONTHS as MONTHS_BY_NAME
+from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
@@ -84,14 +85,15 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         now: Gives the time zone in which a stated day begins.
         any_year: Whether a date with a year is read as if it had none.
     """
+    text = with_plain_letters(text[:CHARACTERS_READ])
     if _states_years_around(text, period):
         return True
-    parts, beginning = () if any_year else _parts_of_dates(period, now.tzinfo), text[:CHARACTERS_READ].lower()
-    if parts and not any(part in beginning for part in parts):
+    parts, lowered = () if any_year else _parts_of_dates(period, now.tzinfo), text.lower()
+    if parts and not any(part in lowered for part in parts):
         return False
-    if _MAY_STATE.search(text, 0, CHARACTERS_READ) is None:
+    if _MAY_STATE.search(text) is None:
         return False
-    matches = (match for match in _STATED.finditer(text, 0, CHARACTERS_READ) if not _is_number(match))
+    matches = (match for match in _STATED.finditer(text) if not _is_number(match))
     different = {match[0]: match for match in matches}
     yearless = _years_without_one(period)
     return any(
@@ -128,7 +130,7 @@ def _states_years_around(text: str, period: TimeRange) -> bool:
         return False
     if not any(century in text for century in CENTURIES):
         return False
-    for years in _YEARS.finditer(text, 0, CHARACTERS_READ):
+    for years in _YEARS.finditer(text):
         first, last = years["first"], years["last"]
         if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
             return True

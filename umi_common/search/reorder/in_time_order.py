@@ -50,13 +50,28 @@ _CHANGE_WORDS = frozenset(
         "new change changed changing move moved moves moving switch switched switching anymore instead quit stopped "
         "dropped cancel canceled cancelled postponed extended replaced retired raise raised raising correction meant "
         "upgraded migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé "
-        "nouveau nouvelle mudé cambié cambiado nuevo nueva"
+        "nouveau nouvelle mudé cambié cambiado nuevo nueva gezogen trasferito trasferita cambiato cambiata nuovo nuova "
+        "mudei mudou novo nova verhuisd veranderd nieuw nieuwe"
     )
 )
 _CHANGE_PHRASES = (
     *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
     *("called off", "call off", "is off", "fell through", "scratch that", "no, wait", "no wait"),
-    *("plus de", "voulais dire", "ya no ", "quería decir", "搬到", "换了", "不再", "我是说", "新的"),
+    *(
+        "plus de",
+        "voulais dire",
+        "ya no ",
+        "quería decir",
+        "non più",
+        "volevo dire",
+        "niet meer",
+        "já não",
+        "搬到",
+        "换了",
+        "不再",
+        "我是说",
+        "新的",
+    ),
 )
 """Words with which a text says that something is not as it was, or not as the text before it said. If the query has one
 ("my new phone"), texts that tell no change have it, too."""
