@@ -77,7 +77,7 @@ class CallQueue:
         self._succeeded = False
         """Whether a call succeeded that was admitted at the present interval."""
         self._shortest_call = 0.0
-        """Seconds from admission to success of a short call of late; 0: none succeeded yet, or calls are not `timed`."""
+        """Seconds from admission to success of a short call of late; 0: none succeeded, or calls are not `timed`."""
         self._admitted: deque[tuple[float, float]] = deque()
         """Of each admitted call the time and the interval."""
         self._refused: deque[tuple[float, float]] = deque()
