@@ -155,7 +155,7 @@ class CallQueue:
         """
         with self._lock:
             now = self._clock()
-            before = next((interval for time, interval in self._admitted if time >= admitted), 0.0)
+            before = next((interval for time, interval in reversed(self._admitted) if time <= admitted), 0.0)
             _drop_old(self._refused, now)
             self._refused.append((admitted, before))
             accepted = _calls_until(admitted, self._admitted) - _calls_until(admitted, self._refused)
