@@ -576,19 +576,72 @@ def test_a_wrapped_model_has_the_name_of_the_model_inside():
     assert identity_of(as_embedder(Wrapping())) is None
 
 
-async def test_a_cancelled_search_does_not_cancel_the_call_of_the_others():
-    class Batched(HashEmbedder):
-        async def aembed_queries(self, texts):
-            await asyncio.sleep(0.05)
-            return self.embed_queries(texts)
+class Batched(HashEmbedder):
+    """Embeds several queries in one call of 50 ms."""
 
-    with store_of(Batched(64)) as store, DualRetriever(store) as umi:
+    async def aembed_queries(self, texts):
+        await asyncio.sleep(0.05)
+        return self.embed_queries(texts)
+
+
+async def test_a_cancelled_search_does_not_cancel_the_call_of_the_others():
+    with store_of(Batched()) as store, DualRetriever(store) as umi:
         tasks = [asyncio.create_task(umi.asearch(question, now=NOW)) for question in QUESTIONS[:5]]
         await asyncio.sleep(0.01)
         tasks[0].cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(results[0], asyncio.CancelledError)
     assert [result.mode for result in results[1:]] == ["hybrid"] * 4
+
+
+@pytest.mark.parametrize("model", [RemoteModel(seconds=0.05), Batched()], ids=["one query a call", "several"])
+async def test_a_search_box_that_cancels_a_search_at_each_key_keeps_its_vectors(model):
+    with store_of(model) as store, DualRetriever(store) as umi:
+        for typed in ("n", "nu", "num", "numb", "numbe"):
+            search = asyncio.create_task(umi.asearch(typed, now=NOW))
+            await asyncio.sleep(0.02)
+            search.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await search
+        result = await umi.asearch("number3", now=NOW)
+        assert (result.mode, result.degraded) == ("hybrid", ())
+
+
+async def test_a_search_that_is_cancelled_at_any_moment_leaves_its_place_to_the_next():
+    with store_of(RemoteModel(seconds=0.01), concurrency=1) as store, DualRetriever(store) as umi:
+        for steps in range(30):
+            search = asyncio.create_task(umi.asearch(f"number{steps}", now=NOW))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            search.cancel()
+            await asyncio.gather(search, return_exceptions=True)
+            assert (await umi.asearch(f"after {steps}", now=NOW)).degraded == ()
+
+
+async def test_a_model_that_hangs_is_left_alone_although_the_caller_gives_up_first():
+    class Hanging(RemoteModel):
+        async def aembed_documents(self, texts):
+            await asyncio.sleep(60)
+
+    with store_of(Hanging()) as store, DualRetriever(store) as umi:
+        for query in ("number1", "number2"):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(umi.asearch(query, now=NOW), 1.3)
+        result = await asyncio.wait_for(umi.asearch("number3", now=NOW), 1.3)
+        assert result.hits and "left alone" in result.degraded[0].reason
+
+
+async def test_after_code_that_cancels_every_task_of_the_loop_searches_have_vectors_again():
+    with store_of(Batched()) as store, DualRetriever(store) as umi:
+        for steps in range(20):
+            searches = [asyncio.create_task(umi.asearch(f"number{steps} {n}", now=NOW)) for n in range(3)]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.gather(*searches, return_exceptions=True)
+            result = await asyncio.wait_for(umi.asearch(f"after {steps}", now=NOW), 10)
+            assert (result.mode, result.degraded) == ("hybrid", ())
 
 
 def test_an_add_that_waits_for_a_service_that_is_down_says_so_within_seconds(caplog, capsys):

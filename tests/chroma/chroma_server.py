@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -51,6 +52,16 @@ class ChromaServer:
             self._process.kill()
             self._process.wait(10)
             self._process = None
+
+    def hang(self) -> None:
+        """Let the server accept calls and answer none, until `answer`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def answer(self) -> None:
+        """Let the server answer again, also the calls that wait."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def client(self) -> Any:
         """The client that all tests share: each client has a socket, which only `close` closes."""

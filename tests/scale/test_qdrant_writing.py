@@ -9,9 +9,10 @@ import pytest
 from qdrant_client import models
 from qdrant_toys import Counting, Failing, corpus, local, qdrant, search
 
+from umi_common import DualRetriever
 from umi_common.errors import InvalidChunk, LedgerDamaged, PartlyWritten, StoreClosed, StoreUnavailable
 from umi_common.filters import scope
-from umi_common.stores.qdrant.points import NAMESPACE, point_id
+from umi_common.stores.qdrant.points import DENSE, NAMESPACE, point_id
 from umi_common.types import Chunk
 
 
@@ -156,3 +157,31 @@ def test_a_closed_store_refuses_and_leaves_the_client_open():
     with pytest.raises(StoreClosed):
         store.get(["x"])
     assert len(qdrant(client)) == 3
+
+
+FOREIGN = {
+    "a point without a payload": lambda client, id: client.upsert(
+        "toys", [models.PointStruct(id=7, vector={DENSE: [0.1] * 64}, payload={})]
+    ),
+    "a point of another program": lambda client, id: client.upsert(
+        "toys", [models.PointStruct(id=7, vector={DENSE: [0.1] * 64}, payload={"text": "x", "metadata": {}})]
+    ),
+    "a cleared payload": lambda client, id: client.clear_payload("toys", points_selector=[id]),
+    "a text as metadata": lambda client, id: client.set_payload("toys", {"metadata": "x"}, points=[id]),
+    "a text as time": lambda client, id: client.set_payload("toys", {"time": "x"}, points=[id]),
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN)
+def test_a_point_that_another_program_added_or_changed_is_an_error_that_names_it(change):
+    client = local()
+    store, chunks = qdrant(client), corpus(size=20)
+    store.add(chunks)
+    FOREIGN[change](client, point_id(chunks[0].id))
+    for read in (
+        lambda: store.scan(),
+        lambda: DualRetriever(store).search(chunks[0].text, strategy="vector", limit=50),
+    ):
+        with pytest.raises(LedgerDamaged, match="not what"):
+            read()
+    assert not store.verify()

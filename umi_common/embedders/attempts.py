@@ -51,6 +51,8 @@ class Attempts:
     failures: int = 0
     calling: bool = False
     """Whether a call of the model is running, or was when the attempts were given up."""
+    called_at: float = 0.0
+    """When the last call began, on the clock."""
     last: Exception | None = None
     """The error of the last attempt."""
 
@@ -79,15 +81,13 @@ def attempts(
     """
     arrival = clock()
     while True:
-        (admission,) = yield (queue.admission(arrival, deadline),)
-        if isinstance(admission, CallFailure):
-            raise state.last or admission.error
-        state.calling = True
-        admitted = clock()
-        try:
+        with queue.ticket(arrival) as ticket:  # the body's, so that a cancellation between the calls ends it
+            (admission,) = yield (queue.admission(ticket, deadline),)
+            if isinstance(admission, CallFailure):
+                raise state.last or admission.error
+            state.calling, admitted = True, clock()
+            state.called_at = admitted
             (outcome,) = yield (call(deadline - clock()),)
-        finally:
-            queue.leave()
         state.calling = False
         if not isinstance(outcome, CallFailure):
             queue.succeeded(admitted)

@@ -55,7 +55,7 @@ class CallQueue:
         timed: Whether calls are given up at their deadline. Then none is admitted with less time left than a short call
             of late took.
 
-    Thread-safe, also between threads and event loops. Each admission is followed by one `leave()`.
+    Thread-safe, also between threads and event loops.
     """
 
     _lock: threading.Lock
@@ -77,7 +77,7 @@ class CallQueue:
         self._succeeded = False
         """Whether a call succeeded that was admitted at the present interval."""
         self._shortest_call = 0.0
-        """Seconds from admission to success of a short call of late; 0: none succeeded yet, or calls are not `timed`."""
+        """Seconds from admission to success of a short call of late; 0: none succeeded, or calls are not `timed`."""
         self._admitted: deque[tuple[float, float]] = deque()
         """Of each admitted call the time and the interval."""
         self._refused: deque[tuple[float, float]] = deque()
@@ -88,34 +88,45 @@ class CallQueue:
         self._waiting = []
         self._under_way = 0
 
-    def admission(self, arrival: float, until: float) -> Call:
-        """A call that returns when the caller is admitted.
+    @contextmanager
+    def ticket(self, arrival: float) -> Iterator[Future[None]]:
+        """A future that is done when the caller is admitted. When the `with` block ends, its call has ended, too; a
+        future that is not done is withdrawn.
 
         Args:
             arrival: When the caller began to wait, for its first attempt; the earliest is admitted first. On the clock.
+        """
+        ticket: Future[None] = Future()
+        with self._lock:
+            heapq.heappush(self._waiting, (arrival, next(self._numbers), ticket))
+        self._admit()
+        try:
+            yield ticket
+        finally:
+            if not ticket.cancel():  # it is admitted
+                with self._lock:
+                    self._under_way -= 1
+                self._admit()
+
+    def admission(self, ticket: Future[None], until: float) -> Call:
+        """A call that returns when the caller is admitted.
+
+        Args:
             until: Deadline on the clock, at which the call raises DeadlineExceeded; if `timed`, some time earlier.
         """
 
         def run() -> None:
-            with self._ticket(arrival) as ticket:
-                while not ticket.done():
-                    wait_for([ticket], self._seconds_to_wait(until - self._shortest_call))
-                    self._admit()
+            while not ticket.done():
+                wait_for([ticket], self._seconds_to_wait(until - self._shortest_call))
+                self._admit()
 
         async def arun() -> None:
-            with self._ticket(arrival) as ticket:
-                admitted = asyncio.wrap_future(ticket)
-                while not ticket.done():
-                    await asyncio.wait({admitted}, timeout=self._seconds_to_wait(until - self._shortest_call))
-                    self._admit()
+            admitted = asyncio.wrap_future(ticket)
+            while not ticket.done():
+                await asyncio.wait({admitted}, timeout=self._seconds_to_wait(until - self._shortest_call))
+                self._admit()
 
         return Call(run, arun)
-
-    def leave(self) -> None:
-        """Record that an admitted call has ended."""
-        with self._lock:
-            self._under_way -= 1
-        self._admit()
 
     def succeeded(self, admitted: float) -> None:
         """Record that the service answered a call; shortens the interval between calls.
@@ -144,7 +155,7 @@ class CallQueue:
         """
         with self._lock:
             now = self._clock()
-            before = next((interval for time, interval in self._admitted if time >= admitted), 0.0)
+            before = next((interval for time, interval in reversed(self._admitted) if time <= admitted), 0.0)
             _drop_old(self._refused, now)
             self._refused.append((admitted, before))
             accepted = _calls_until(admitted, self._admitted) - _calls_until(admitted, self._refused)
@@ -155,20 +166,6 @@ class CallQueue:
                 self._succeeded = False
                 self._changed = now
             self._next = max(self._next, now + (self._interval if self._measured else max(seconds, self._interval)))
-
-    @contextmanager
-    def _ticket(self, arrival: float) -> Iterator[Future[None]]:
-        """A future that is done when the caller is admitted; withdrawn if the `with` block raises."""
-        ticket: Future[None] = Future()
-        with self._lock:
-            heapq.heappush(self._waiting, (arrival, next(self._numbers), ticket))
-        self._admit()
-        try:
-            yield ticket
-        except BaseException:
-            if not ticket.cancel():  # it is admitted already
-                self.leave()
-            raise
 
     def _admit(self) -> None:
         """Admit the waiting calls that the limits allow now."""

@@ -32,6 +32,8 @@ from umi_common.stores.values import RecallTrace
 
 FAILURES = 2
 """The circuit breaker opens after this many successive `embed_each` without a reply in time; one may be chance."""
+REPLY_SECONDS = 1.0
+"""A call that was cancelled earlier shows nothing about the model: a search box cancels a search at each key."""
 PAUSE_SECONDS = 10.0
 """Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
@@ -137,14 +139,22 @@ class QueryEmbedder:
         group.texts += texts
         if group.task is None:  # the loop runs it after the tasks that are ready now
             group.task = key[0].create_task(self._aembed_group(key, group))
-        made = await asyncio.shield(group.task)  # a cancelled task does not cancel the call of the others
-        return made[start : start + len(texts)]
+            group.task.add_done_callback(lambda _: self._close_group(key, group))
+        await asyncio.wait({group.task})  # a cancelled task does not cancel the call of the others
+        if group.task.cancelled():  # by code that cancels all tasks of the loop
+            return [EmbedderError("its call was cancelled")] * len(texts)
+        return group.task.result()[start : start + len(texts)]
 
     async def _aembed_group(
         self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group
     ) -> list[QueryVector]:
-        del self._groups[key]
+        self._close_group(key, group)
         return await self._embed_each(group.texts, *key[1:])
+
+    def _close_group(self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group) -> None:
+        """Let no further query join the group; also called for a task that was cancelled before it began."""
+        if self._groups.get(key) is group:
+            del self._groups[key]
 
     async def _embed_each(
         self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
@@ -196,10 +206,16 @@ class QueryEmbedder:
         replies = [job for job in jobs if not isinstance(job.outcome, (NoneType, DeadlineExceeded, TooManyCalls))]
         if replies:
             self._breaker.succeeded()
-        elif any(job.state.calling or isinstance(job.outcome, TooManyCalls) for job in jobs):
+        elif any(self._left_waiting(job) for job in jobs):
             self._breaker.failed()
-        else:  # cancelled, or not admitted because of a rate limit
+        else:  # soon cancelled, or not admitted because of a rate limit
             self._breaker.abandoned()
+
+    def _left_waiting(self, job: _Job) -> bool:
+        """Whether the model has too many calls, or did not reply before its time limit or a late cancellation."""
+        if job.outcome is None and self._clock() - job.state.called_at < REPLY_SECONDS:
+            return False
+        return job.state.calling or isinstance(job.outcome, TooManyCalls)
 
     def _vectors(
         self, texts: Sequence[str], known: dict[str, Vectors], jobs: Sequence[_Job], seconds: float, dim: int

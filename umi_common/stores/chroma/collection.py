@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
@@ -13,7 +14,9 @@ import numpy as np
 from umi_common.errors import ConfigError, ReindexRequired, StoreUnavailable
 from umi_common.pool import Bools, Vectors, unit_vectors
 from umi_common.protocols import Embedder
+from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter
 from umi_common.runtime.loop_thread import LoopThread
+from umi_common.runtime.losses import PAUSED
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk, utf8_text
@@ -28,6 +31,15 @@ IDS_AT_ONCE = 200_000
 two and 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
+
+READ_SECONDS = 10.0
+"""Seconds that a server has to answer a read. Chroma's own clients wait without limit."""
+LISTING_SECONDS = 60.0
+"""Seconds that a server has to list IDS_AT_ONCE ids."""
+PAUSE_SECONDS = 10.0
+"""Seconds without a read after one that was not answered in time; then one read tries the server again."""
+READS_AT_ONCE = 256
+"""Largest number of reads that a server has not answered."""
 
 STALE = "Error finding id"
 """Part of Chroma's message if a PersistentClient lists a record of another process and has no vector of it."""
@@ -89,6 +101,9 @@ class ChromaCollection:
                 "LangChain or LlamaIndex around one"
             )
         self._loop = LoopThread("umi-chroma") if inspect.iscoroutinefunction(inner.count) else None
+        is_remote = "fastapi" in type(getattr(inner, "_client", None)).__module__
+        self._limiter = ThreadLimiter(READS_AT_ONCE) if is_remote else None
+        self._breaker = Breaker(1, PAUSE_SECONDS, time.monotonic)
         self.batch = RECORDS_AT_ONCE
         largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
         try:
@@ -140,11 +155,19 @@ class ChromaCollection:
         return str(self._inner.id)
 
     def _checked(self, method: str, function: Any, **arguments: Any) -> Any:
+        call = partial(function, **arguments)
+        run = call if self._loop is None else partial(self._loop.run, call)
         try:
-            return function(**arguments) if self._loop is None else self._loop.run(lambda: function(**arguments))
+            if self._limiter is None or method in WRITES:
+                return run()
+            return self._in_time(run, LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else READ_SECONDS)
+        except StoreUnavailable:
+            raise
         except Exception as error:
             fix = "see the cause"
-            if type(error).__name__ in ("NotFoundError", "InvalidCollectionException"):
+            if isinstance(error, DeadlineExceeded):
+                fix = f"the server did not answer in time and is {PAUSED} for {PAUSE_SECONDS:g} s"
+            elif type(error).__name__ in ("NotFoundError", "InvalidCollectionException"):
                 fix = "it was deleted; make it again and open another ChromaStore over it"
             elif STALE in str(error):
                 fix = (
@@ -154,6 +177,22 @@ class ChromaCollection:
             raise StoreUnavailable(
                 f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
             ) from error
+
+    def _in_time(self, read: Callable[[], Any], seconds: float) -> Any:
+        """The result of a read from a server; raises as `ThreadLimiter.call`, or StoreUnavailable during a pause."""
+        assert self._limiter is not None
+        if not self._breaker.enter():
+            raise StoreUnavailable(f"{PAUSED} for {PAUSE_SECONDS:g} s after Chroma's server did not answer in time")
+        try:
+            result = self._limiter.call(read, seconds)
+        except DeadlineExceeded:
+            self._breaker.failed()
+            raise
+        except BaseException:
+            self._breaker.abandoned()
+            raise
+        self._breaker.succeeded()
+        return result
 
     def call(self, method: str, **arguments: Any) -> Any:
         """The result of a method of the collection.

@@ -21,6 +21,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -179,14 +180,21 @@ def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
 
 
 def to_candidate(point: Any) -> Candidate:
-    """The candidate of a point, which was read with the payload fields `HEAD` and all vectors."""
-    payload, vectors = point.payload, point.vector or {}
+    """The candidate of a point, which was read with the payload fields `HEAD` and all vectors.
+
+    Raises:
+        LedgerDamaged: If umi did not write the point's payload.
+    """
+    payload, vectors = point.payload or {}, point.vector or {}
     dense, lexical = vectors.get(DENSE), vectors.get(LEXICAL)
+    position, time = payload.get("position"), payload.get("time")
+    if not (isinstance(position, (int, NoneType)) and isinstance(time, (int, NoneType)) and "length" in payload):
+        raise not_written(point.id)
     return Candidate(
-        payload["id"],
+        id_of(point),
         payload.get("source"),
-        payload.get("position"),
-        payload.get("time"),
+        position,
+        time,
         payload["length"],
         metadata_of(payload),
         None if dense is None else np.asarray(dense, dtype=np.float32),
@@ -196,8 +204,34 @@ def to_candidate(point: Any) -> Candidate:
 
 
 def metadata_of(payload: dict[str, Any]) -> Metadata:
-    """The chunk's metadata, from a payload: the inverse of `plain`."""
-    return {key: _value(stored) for key, stored in payload["metadata"].items()}
+    """The chunk's metadata, from a payload: the inverse of `plain`.
+
+    Raises:
+        LedgerDamaged: If umi did not write it.
+    """
+    try:
+        return {key: _value(stored) for key, stored in payload["metadata"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise not_written(payload.get("id")) from error
+
+
+def id_of(point: Any) -> str:
+    """The id of a point's chunk.
+
+    Raises:
+        LedgerDamaged: If it has none.
+    """
+    id = (point.payload or {}).get("id")
+    if not isinstance(id, str):
+        raise not_written(point.id)
+    return id
+
+
+def not_written(id: object) -> LedgerDamaged:
+    """The error for a point that another program wrote or changed."""
+    return LedgerDamaged(
+        f"point {id!r:.80} is not what umi wrote: another program added or changed it; delete it or add its chunk again"
+    )
 
 
 def _value(stored: Any) -> Any:

@@ -28,6 +28,7 @@ from umi_common.stores.qdrant.points import (
     SETTINGS,
     chunk_of_payload,
     digest,
+    id_of,
     metadata_of,
     point_id,
     sparse,
@@ -200,10 +201,10 @@ class QdrantStore(CollectionStore):
         collection = self._ready()
         condition = compiled(where, None, collection.tenants).condition
         for page in collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"]):
-            yield from (record for record in page if matches(where, metadata_of(record.payload)))
+            yield from (record for record in page if id_of(record) and matches(where, metadata_of(record.payload)))
 
     def _ids_passing(self, where: Filter | None) -> list[str]:
-        return sorted(record.payload["id"] for record in self._passing_records(where))
+        return sorted(map(id_of, self._passing_records(where)))
 
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         known = [chunk for chunk in self.get(ids) if chunk is not None]
