@@ -131,6 +131,7 @@ def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
         "identifiers": 1,
         "names": 0,
         "keywords": 0,
+        "heads": 0,
         "held": 1,
     }
 
@@ -541,3 +542,46 @@ def test_a_text_that_refers_to_a_code_is_found_by_what_it_says_of_it():
         for number in range(30, 50):
             assert umi.search(f"which relay replaces K{number}?").ids[0] == f"K{number + 30}"
             assert umi.search(f"relay K{number}").ids[0] == f"K{number}"
+
+
+REFERENCE = {
+    "open": "open FILEHANDLE, MODE. Associates a handle with a file and returns true on success.",
+    "close": "close FILEHANDLE. Closes the file that was opened, and flushes what is left in its buffer.",
+    "seek": "seek FILEHANDLE, POSITION. Sets where the next read from the file takes place.",
+    "modes": "A mode of open is one of read, write and append, and perl sets it when it calls open.",
+    "examples": "A function may open a file twice, if the first open was without a lock.",
+    "pipes": "A pipe to a perl command is an open with a list; what open returns is the number of the process.",
+    "sort": "sort LIST. Returns the values of the list in their order; numbers are compared as strings.",
+    "join": "join SEPARATOR, LIST. Joins the strings of the list, with the separator between them.",
+}
+
+
+@pytest.mark.parametrize("query", ["open", "the open function", "define open"])
+def test_the_entry_on_a_word_comes_before_texts_that_use_the_word_more_often(query):
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text) for name, text in REFERENCE.items()])
+        store.add([Chunk(f"f{n}", f"chapter{n} LIST. Counts the values of chapter {n} of a book.") for n in range(90)])
+        assert DualRetriever(store).search(query, now=NOW).ids[0] == "open"
+
+
+def test_the_name_of_a_speaker_before_each_message_is_no_entry():
+    said = ["I am at work.", "It rains.", "Lunch is at one today.", "The train is late.", "Who has the key to the lab?"]
+    with HybridStore.open() as store:
+        store.add([Chunk(text, f"Dana: {text}") for text in said])
+        assert DualRetriever(store).search("key Dana", now=NOW).trace[STAGE].facts["held"] <= 1
+
+
+DOCSTRINGS = [
+    "def data(o): Return true if the object is a data descriptor. These have a set or a delete method, as most have.",
+    "def getset(o): Return true if the object is a getset descriptor. A getset descriptor is a descriptor of C types.",
+    "def member(o): Return true if the object is a member descriptor. A member descriptor is a descriptor of C types.",
+    "def method(o): Return true if the object is a method descriptor. A method descriptor is no data of a C type.",
+]
+
+
+def test_a_sentence_is_found_without_its_function_words():
+    query = "true if object is data descriptor"
+    with HybridStore.open() as store:
+        store.add([Chunk(text, text) for text in DOCSTRINGS])
+        found = DualRetriever(store).search(query, now=NOW)
+    assert found.ids[0] == DOCSTRINGS[0] and found.trace[STAGE].facts["held"] == 1

@@ -27,13 +27,14 @@ def first(question, *texts):
         ("organisation of labour", "Labor needs organization."),
         ("a flat with 8 rooms", "It has eight rooms."),
         ("the seventh meeting", "Minutes of the 7th meeting."),
+        ("the 16th symphony", "On the sixteenth symphony."),
         ("board on Tuesday", "The board meets on Tue."),
         ("chapter 8", "Chapter VIII is on debts."),
         ("β carotene", "Beta carotene in carrots."),
     ],
 )
 def test_a_text_is_found_by_another_form_of_its_word(question, text):
-    forms = ("mice", "went", "buys", "ran", "Labor", "eight", "7th", "Tue", "VIII", "Beta")
+    forms = ("mice", "went", "buys", "ran", "Labor", "eight", "7th", "sixteenth", "Tue", "VIII", "Beta")
     others = {text.replace(form, "-") for form in forms} - {text}  # shorter, and so first without the form
     assert others and first(question, text, *others) == text
 
@@ -65,3 +66,23 @@ def test_forms_are_sought_with_an_idf_that_may_be_nought_or_below():
         store.add([Chunk(str(at), "two rooms" if at % 2 else "2 flats") for at in range(10)])
         result = DualRetriever(store, config=config).search("two flats")
     assert len(result.hits) == 10 and not result.degraded
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("data bases in Malmo", "The database of a branch."),
+        ("how do I log in", "A login by phone."),
+        ("free white space", "Whitespace at the end."),
+    ],
+)
+def test_two_words_are_found_where_a_text_writes_them_as_one(question, text):
+    assert first(question, text) == text
+
+
+def test_a_mistyped_word_beside_another_one_is_still_corrected():
+    assert first("ingestion mena", "Ingestion is eating.") == first("ignestion mean", "Ingestion is eating.")
+
+
+def test_a_word_as_it_is_typed_comes_before_the_two_words_joined():
+    assert first("the data base", "It is a database.", "It is a data base.") == "It is a data base."

@@ -8,7 +8,10 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
     a phrase in quotation marks
-    a whole query of few words, without the function words around it ("what is Harrow v Lindqvist")
+    a whole query of few words, without the function words around it ("what is Harrow v Lindqvist"); if no candidate
+        holds a phrase or a code, the same without any function words ("return true if object is data descriptor")
+    a word that an entry begins with, as in a dictionary or a reference ("what does open do?", "perl open"), if no
+        candidate holds a phrase or a code
     all keywords of a query, if no candidate holds a phrase or a code; a query has keywords if it has a name, or no
         function words
 
@@ -17,7 +20,8 @@ In a longer query a short code is one detail of several, and the raise would cos
 
     g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds; 1 more for a code if i also holds
                   the other words of the query, function words aside, and another candidate with the code does not
-              1 for a name, and for the keywords if i holds them all and has nearly the best BM25
+              1 for a name, for the first word of an entry, and for the keywords if i holds them all and has nearly
+                  the best BM25
               0 if i does not hold p
 
 Each identifier that a candidate holds adds the best score * the share of candidates that do not hold it: few texts hold
@@ -43,7 +47,7 @@ from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
 
 STAGE = "lookup"
-PARTS = ("phrases", "codes", "identifiers", "names", "keywords")
+PARTS = ("phrases", "codes", "identifiers", "names", "keywords", "heads")
 """The parts of a `Lookup` that the trace counts."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
@@ -85,6 +89,16 @@ NAME_LENGTH = 100
 """Characters of a word that are read for a name."""
 CAPITALS = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
 """A name of capital letters alone, perhaps with the s of a plural."""
+CONTENT_MIN = 3
+"""Smallest number of words of a query that are sought side by side, function words aside."""
+HEADS_MAX = 3
+"""Largest number of words of a query that may be the head of an entry."""
+ENTRIES_MAX = 3
+"""If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry."""
+ENTRY_WORDS_MIN = 4
+"""Smallest number of words of an entry; a bare heading tells nothing more than its head."""
+ENTRY_CHARACTERS = 100
+"""Characters at the beginning of a text that are read for its head."""
 MEANING = frozenset(
     {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
 )
@@ -122,10 +136,14 @@ class Lookup(NamedTuple):
     """The words of a query of keywords; none of another query."""
     quoted: bool
     """Whether the phrases stand in quotation marks."""
+    content: str
+    """The words of a query without function words, as `_words` returns them; "" if they are too few or too many."""
+    heads: list[str]
+    """Words of a short query; an entry about one of them begins with it."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
-        """Number of best candidates whose texts are read: a constant for quoted phrases, identifiers, codes and names,
-        else up to the last that has `HOLDING_SHARE` of the best BM25; 0 if nothing is looked up.
+        """Number of best candidates whose texts are read: a constant for quoted phrases, identifiers, codes, names and
+        heads, else up to the last that has `HOLDING_SHARE` of the best BM25; 0 if nothing is looked up.
 
         Args:
             order: The rows of the pool, best first.
@@ -134,9 +152,9 @@ class Lookup(NamedTuple):
             return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
         if self.quoted:
             return FAR_CANDIDATES
-        if self.codes or self.names:
+        if self.codes or self.names or self.heads:  # the entry on a word may hold it once, and others often
             return CANDIDATES
-        if not (self.phrases or self.keywords):
+        if not (self.phrases or self.keywords or self.content):
             return 0
         return up_to_last(near_best(pool.lexical[:1], order[:CANDIDATES], HOLDING_SHARE))
 
@@ -171,10 +189,23 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     codes, identifiers = _codes(timeless)
     names = [] if pasted else [*_program_names(verbatim), *_capitals(verbatim)]
     names = [name for name in names if name not in {code.pattern for code in codes + identifiers}]
-    keywords = _keywords(query, among_function_words=bool(names))
     beside = [word for word in words_in(timeless) if word.isalpha() and word not in all_function_words()]
-    beside = beside if codes else []
-    return Lookup(several_words[:PARTS_MAX], codes, identifiers, beside, names, keywords, quoted)
+    words = words_in(timeless)
+    telling = " ".join(word for word in timeless.split() if bare(word).lower() not in all_function_words())  # not "für"
+    content = [word for word in words_in(telling) if word not in all_function_words()]
+    heads = [word for word in dict.fromkeys(content) if word not in MEANING]
+    one_of_few = len(heads) <= HEADS_MAX and len(words) <= PHRASE_WORDS_MAX and not (codes or identifiers)
+    return Lookup(
+        phrases=several_words[:PARTS_MAX],
+        codes=codes,
+        identifiers=identifiers,
+        beside=beside if codes else [],
+        names=names,
+        keywords=_keywords(query, among_function_words=bool(names)),
+        quoted=quoted,
+        content=spaced(content) if CONTENT_MIN <= len(content) <= PHRASE_WORDS_MAX else "",
+        heads=heads if one_of_few else [],
+    )
 
 
 def _keywords(query: str, *, among_function_words: bool) -> list[str]:
@@ -293,10 +324,13 @@ def reorder_by_lookup(
             [float(name.search(text, 0, NAMED_CHARACTERS_MAX) is not None) for name in sought.names] for text in texts
         ]
         g = np.hstack([phrases, codes, identifiers])
+        if sought.content and not g.any():
+            g = np.array([[_phrase_in(_without_function_words(own), sought.content)] for own in words])
+        heads = _heads_of(texts, [] if g.any() else sought.heads)
         if sought.keywords and not g.any():
             near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
             g = np.array([[_all_in(own, sought.keywords)] for own in words]) * near[:, None]
-        g = np.hstack([g, names])
+        g = np.hstack([g, names, heads])
         held = int(g.any(axis=1).sum())
         counts = {part: len(getattr(sought, part)) for part in PARTS}
         facts.update(candidates=len(rows), **counts, held=held)
@@ -306,6 +340,16 @@ def reorder_by_lookup(
         holding = identifiers > 0
         identified = own.max(initial=0.0) * (holding @ (1.0 - holding.mean(axis=0)))
         return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
+
+
+def _heads_of(texts: Sequence[str], heads: Sequence[str]) -> Floats:
+    """(n, H) g of the heads of entries."""
+    if not heads:
+        return np.zeros((len(texts), 0))
+    beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
+    first = [words[0] if len(words) >= ENTRY_WORDS_MIN else "" for words in beginnings]
+    g = np.array([[float(own == head) for head in heads] for own in first])
+    return np.asarray(g * (g.sum(axis=0) <= ENTRIES_MAX))
 
 
 def _with_words_beside(codes: Floats, texts: Sequence[str], sought: Lookup) -> Floats:
@@ -324,12 +368,17 @@ def _words_if_any(text: str, lookup: Lookup) -> str:
     """`_words` of the text's beginning; "" if there are no phrases and keywords, or a quick test shows that the text
     holds none of the phrases and not all keywords."""
     text = text[:PHRASE_CHARACTERS_MAX]
-    wanted = [*(phrase.split() for phrase in lookup.phrases), lookup.keywords]
+    wanted = [*(phrase.split() for phrase in lookup.phrases), lookup.keywords, lookup.content.split()]
     if text.isascii():  # most texts are, and this test is faster than `_words`
         lower = text.lower()
         if not any(each and all(word in lower for word in each) for each in wanted):
             return ""
     return _words(text) if any(wanted) else ""
+
+
+def _without_function_words(words: str) -> str:
+    """`_words` without function words; "" for ""."""
+    return spaced([word for word in words.split() if word not in all_function_words()]) if words else ""
 
 
 def _phrase_in(words: str, phrase: str) -> float:

@@ -108,7 +108,7 @@ def _by_words(
     if fusion.lookup_weight:
         sought = lookup.lookup_in_query(request, (0, 0) if when is None else when.span)
         if by_time is not None and not sought.quoted:  # an older value of a fact may be worded just as the query is
-            sought = sought._replace(phrases=[], keywords=[])
+            sought = sought._replace(phrases=[], content="", keywords=[])
         if read := sought.candidates(pool, order):
             yield ReorderStage(
                 read, partial(lookup.reorder_by_lookup, sought=sought, read=read, weight=fusion.lookup_weight)

@@ -6,14 +6,14 @@ import heapq
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
 from umi_common.stores.lexical.corpus import Corpus
-from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, word_forms
+from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function_words, word_forms
 from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
@@ -58,7 +58,7 @@ class QueryExpander:
         """
         first = self._first_analyzer(query)
         weights = first.weighted_terms(query, function_word_weight)
-        forms = _other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
+        forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
         if plain and all(self.corpus.frequencies(list(weights))):
             return weights
@@ -76,6 +76,25 @@ class QueryExpander:
             found = self._weights_of_forms(weights.get(term, 0.0), term, others, counts)
             expanded |= {each: weight for each, weight in found.items() if each not in expanded}
         return {term: weight for term, weight in expanded.items() if weight}
+
+    def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
+        """Last term of an English word of the query -> the terms of its other forms, found by the word or by its stem,
+        as for "runs", and of the word joined with its neighbour, if some row holds it. Empty for a query of more than
+        `SPELLED_TERMS_MAX` words."""
+        forms, words = word_forms(), re.findall(r"\w+", query.lower())
+        found: dict[str, list[str]] = {}
+        if len(words) > SPELLED_TERMS_MAX:
+            return found
+        joined = _joined(words)
+        for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
+            for term in terms[-1:]:  # of several, as for 7th, the last is the whole word
+                others = analyzer.terms_of_pieces(forms.get(word) or forms.get(term, ()))
+                whole = analyzer.terms_of_pieces(joined.get(word, ()))
+                each = [other[-1] for other in others if other]
+                each += [other[-1] for other in whole if other and other[-1] in self.corpus.codes]
+                if each:
+                    found[term] = [other for other in each if other != term]
+        return found
 
     def _first_analyzer(self, query: str) -> Analyzer:
         """The analyzer of the query's language, if it is found and some row has it; else that of most rows."""
@@ -196,16 +215,11 @@ def _in_other_languages(
     return {term: list(same) for term, same in found.items()}
 
 
-def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-    """Last term of an English word of the query -> the terms of its other forms, found by the word or by its stem, as
-    for "runs". Empty for a query of more than `SPELLED_TERMS_MAX` words."""
-    forms, words = word_forms(), re.findall(r"\w+", query.lower())
+def _joined(words: Sequence[str]) -> dict[str, list[str]]:
+    """The longer of two adjacent words -> both as one word: "data base" may be "database" in a text, "log in" "login".
+    The first is no function word."""
     found: dict[str, list[str]] = {}
-    if len(words) > SPELLED_TERMS_MAX:
-        return found
-    for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
-        for term in terms[-1:]:  # of several, as for 7th, the last is the whole word
-            if others := forms.get(word) or forms.get(term):
-                each = [other[-1] for other in analyzer.terms_of_pieces(others) if other]
-                found[term] = [other for other in each if other != term]
+    for one, other in pairwise(words):
+        if one.isalpha() and other.isalpha() and min(len(one), len(other)) > 1 and one not in all_function_words():
+            found.setdefault(max(one, other, key=len), []).append(one + other)
     return found
