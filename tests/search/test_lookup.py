@@ -130,6 +130,7 @@ def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
         "codes": 0,
         "identifiers": 1,
         "names": 0,
+        "full_names": 0,
         "keywords": 0,
         "heads": 0,
         "held": 1,
@@ -585,3 +586,24 @@ def test_a_sentence_is_found_without_its_function_words():
         store.add([Chunk(text, text) for text in DOCSTRINGS])
         found = DualRetriever(store).search(query, now=NOW)
     assert found.ids[0] == DOCSTRINGS[0] and found.trace[STAGE].facts["held"] == 1
+
+
+def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_last_name():
+    firsts, lasts = ("Tara", "Omar", "Lena", "Zoë", "Mia"), ("Hale", "Frost", "Meyer", "Núñez", "Singh")
+    people = [(first, last) for last in lasts for first in firsts]
+    random.Random(4).shuffle(people)
+    rows = [f"| {first} {last} | 0{417 + 7 * at} {523_400 + 91 * at} |" for at, (first, last) in enumerate(people)]
+    tables = [
+        Chunk(f"t{at // 5}", "| name | phone |\n" + "\n".join(rows[at : at + 5]), source="staff", position=at // 5)
+        for at in range(0, 25, 5)
+    ]
+    notes = [
+        Chunk(f"{kind}{at}", f"{name} wrote that the phone number of room {at} is wrong", source="notes", position=at)
+        for kind, names in (("f", firsts), ("l", lasts))
+        for at, name in enumerate(names * 4)
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([*tables, *notes])
+        for at, (first, last) in enumerate(people):
+            for question in (f"what is the phone number of {first} {last}?", f"{first} {last}'s phone, please"):
+                assert umi.search(question, now=NOW).hits[0].chunk.id == f"t{at // 5}", question

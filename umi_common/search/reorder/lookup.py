@@ -7,6 +7,7 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
         closed bug 983434?"): an identifier
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
+    a full name ("phone number of Tara Hale") that few candidates hold, while its words are names of others
     a phrase in quotation marks
     a whole query of few words, without the function words around it ("what is Harrow v Lindqvist"); if no candidate
         holds a phrase or a code, the same without any function words ("return true if object is data descriptor")
@@ -20,20 +21,20 @@ In a longer query a short code is one detail of several, and the raise would cos
 
     g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds; 1 more for a code if i also holds
                   the other words of the query, function words aside, and another candidate with the code does not
-              1 for a name, for the first word of an entry, and for the keywords if i holds them all and has nearly
-                  the best BM25
+              1 for a name, a full name, the first word of an entry, and for the keywords if i holds them all and has
+                  nearly the best BM25
               0 if i does not hold p
 
-Each identifier that a candidate holds adds the best score * the share of candidates that do not hold it: few texts hold
-one, these share few other words with the query, and vectors tell nothing of it. Then all scores are multiplied by one
-factor, so that the largest is as large as before. Measured in docs/decisions.md.
+Each identifier and full name that a candidate holds adds the best score * the share of candidates that do not hold it:
+few texts hold one, these share few other words with the query, and vectors tell nothing of it. Then all scores are
+multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
 
 STAGE = "lookup"
-PARTS = ("phrases", "codes", "identifiers", "names", "keywords", "heads")
+PARTS = ("phrases", "codes", "identifiers", "names", "full_names", "keywords", "heads")
 """The parts of a `Lookup` that the trace counts."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
@@ -93,6 +94,14 @@ CONTENT_MIN = 3
 """Smallest number of words of a query that are sought side by side, function words aside."""
 HEADS_MAX = 3
 """Largest number of words of a query that may be the head of an entry."""
+HOLDERS_MAX = 3
+"""If more candidates hold a full name, it is what they are all about."""
+SHARED_MIN = 3
+"""A full name counts if each of its words is in at least so many candidates that do not hold it. If a word is in fewer,
+BM25 finds the name by it."""
+NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
+"""Between the words of a query that are not of one name."""
+POSSESSIVE = re.compile(r"['’]s\b")
 ENTRIES_MAX = 3
 """If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry."""
 ENTRY_WORDS_MIN = 4
@@ -138,6 +147,8 @@ class Lookup(NamedTuple):
     """Whether the phrases stand in quotation marks."""
     content: str
     """The words of a query without function words, as `_words` returns them; "" if they are too few or too many."""
+    full_names: list[str]
+    """Names of several words, in lower case."""
     heads: list[str]
     """Words of a short query; an entry about one of them begins with it."""
 
@@ -152,7 +163,9 @@ class Lookup(NamedTuple):
             return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
         if self.quoted:
             return FAR_CANDIDATES
-        if self.codes or self.names or self.heads:  # the entry on a word may hold it once, and others often
+        if (
+            self.codes or self.names or self.heads or self.full_names
+        ):  # the entry on a word may hold it once, and others often
             return CANDIDATES
         if not (self.phrases or self.keywords or self.content):
             return 0
@@ -204,6 +217,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
         keywords=_keywords(query, among_function_words=bool(names)),
         quoted=quoted,
         content=spaced(content) if CONTENT_MIN <= len(content) <= PHRASE_WORDS_MAX else "",
+        full_names=[] if pasted else _full_names(verbatim),
         heads=heads if one_of_few else [],
     )
 
@@ -287,6 +301,18 @@ def _capitals(query: str) -> list[re.Pattern[str]]:
     return [re.compile(rf"(?<![^\W_]){re.escape(letters)}s?(?![^\W_])") for letters in found[:PARTS_MAX]]
 
 
+def _full_names(query: str) -> list[str]:
+    """Names such as "tara hale": adjacent words that begin with a capital letter, function words aside, without
+    punctuation between them. None if all words of the query begin so."""
+    words = query.split()
+    named = [bare(word)[:1].isupper() and not all_function_words().issuperset(words_in(word)) for word in words]
+    if all(named):
+        return []
+    line = " ".join(word if capital else "," for capital, word in zip(named, words, strict=True))
+    parts = [POSSESSIVE.sub("", part).strip().lower()[:NAME_LENGTH] for part in NAME_END.split(line)]
+    return list(dict.fromkeys(part for part in parts if " " in part))[:PARTS_MAX]
+
+
 def _without_outer_function_words(query: str) -> str:
     """A query without the function words at its start and end; all of it if it has fewer than two other words."""
     words = query.split()
@@ -330,16 +356,37 @@ def reorder_by_lookup(
         if sought.keywords and not g.any():
             near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
             g = np.array([[_all_in(own, sought.keywords)] for own in words]) * near[:, None]
-        g = np.hstack([g, names, heads])
+        full_names = _shared_names(texts, sought.full_names)
+        g = np.hstack([g, names, heads, full_names])
         held = int(g.any(axis=1).sum())
         counts = {part: len(getattr(sought, part)) for part in PARTS}
         facts.update(candidates=len(rows), **counts, held=held)
         if not held:
             return ranked
         own = ranked.scores[rows]
-        holding = identifiers > 0
+        holding = np.hstack([identifiers, full_names]) > 0
         identified = own.max(initial=0.0) * (holding @ (1.0 - holding.mean(axis=0)))
         return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
+
+
+def _shared_names(texts: Sequence[str], full_names: Sequence[str]) -> Floats:
+    """(n, F) 1 where a text holds a full name, if at most `HOLDERS_MAX` do, and each of its words is in `SHARED_MIN`
+    others; else 0."""
+    texts = [text[:NAMED_CHARACTERS_MAX] for text in texts]
+    held = np.zeros((len(texts), len(full_names)))
+    for at, name in enumerate(full_names):
+        pattern = _name_pattern(name)
+        holding = [pattern.search(text) is not None for text in texts]
+        others = [text for text, holds in zip(texts, holding, strict=True) if not holds]
+        words = map(_name_pattern, name.split())
+        if 0 < sum(holding) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words):
+            held[:, at] = holding
+    return held
+
+
+def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:
+    found = (text for text in texts if word.search(text) is not None)
+    return len(list(islice(found, SHARED_MIN))) == SHARED_MIN
 
 
 def _heads_of(texts: Sequence[str], heads: Sequence[str]) -> Floats:
