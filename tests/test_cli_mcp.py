@@ -9,11 +9,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from llama_index.core.schema import TextNode
 from mcp import Client, StdioServerParameters, stdio_client
 
 from umi_common.cli import main
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
+from umi_llamaindex import UmiRetriever
 
 ROOT = Path(__file__).parents[1]
 TEXTS = {
@@ -96,6 +98,15 @@ async def test_an_agent_searches_packs_and_explains_and_cannot_write(store):
         with HybridStore.open(store) as writer:
             writer.add([Chunk("n", "The parcel is at the post office in Vine Street.")])
         assert (await found(session, "where is the parcel?", limit=1)) == ["n"]
+
+
+async def test_a_store_of_llamaindex_is_searched_without_the_nodes_that_it_keeps_in_the_metadata(tmp_path):
+    node = TextNode(text="The boiler is in the cellar.", id_="n1", metadata={"room": "cellar"})
+    UmiRetriever.from_nodes([node], persist_dir=str(tmp_path / "nodes")).close()
+    async with client(tmp_path / "nodes") as session:
+        (hit,) = (await call(session, "search", query="boiler"))[1].structured_content["hits"]
+    assert hit["text"] == node.text and hit["metadata"]["room"] == "cellar"
+    assert not [key for key in hit["metadata"] if key.startswith("_")]
 
 
 async def test_null_and_the_empty_string_stand_for_a_missing_argument(store):

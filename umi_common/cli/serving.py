@@ -22,8 +22,8 @@ from umi_common.filters.tree import comparisons, shown
 from umi_common.frameworks.records import (
     TOOL_DESCRIPTION,
     nothing_found,
+    own_metadata,
     to_chunk,
-    to_metadata,
     tool_time,
     tool_window,
 )
@@ -188,7 +188,7 @@ def _hits(result: SearchResult) -> list[dict[str, Any]]:
             "id": hit.chunk.id,
             "text": hit.chunk.text,
             "relevance": hit.relevance,
-            "metadata": to_metadata(hit.chunk),
+            "metadata": own_metadata(hit.chunk),
         }
         for hit in result
     ]

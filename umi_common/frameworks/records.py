@@ -155,6 +155,12 @@ def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
     return metadata
 
 
+def own_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
+    """`to_metadata` for a model: without the keys that begin with "_", which are a framework's. LlamaIndex keeps the
+    whole node under one."""
+    return {key: value for key, value in to_metadata(chunk, keys).items() if not key.startswith("_")}
+
+
 def _nested_in(value: Any) -> dict[str, Any] | None:
     """The nested values that this module wrote as JSON; None for anything else that a chunk has under the key."""
     try:
@@ -469,8 +475,7 @@ def nothing_found(store: Store, asked: object, within: Filter | None, window: Ti
     except UmiError:  # the search has answered, and its answer is that nothing was found
         return NOTHING_FOUND
     examples: dict[str, Any] = {}
-    for metadata in (to_metadata(chunk, METADATA_ALONE) for chunk in chunks):
-        own = {key: value for key, value in metadata.items() if not key.startswith("_")}  # others are a framework's
+    for own in (own_metadata(chunk, METADATA_ALONE) for chunk in chunks):
         examples |= {key: value for key, value in own.items() if examples.get(key) is None}
     shown = [f"{key!r} ({examples[key]!r:.{EXAMPLE_CHARACTERS}})" for key in sorted(examples)[:KEYS_NAMED]]
     keys = f"Keys of the texts, with an example of each: {', '.join(shown)}." if shown else "No text has metadata."
