@@ -6,6 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
@@ -18,6 +19,7 @@ from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collectio
 from umi_common.runtime.losses import warn_once
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
+from umi_common.stores.chroma.records import copied_chunk
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_langchain._positions import SourcePlaces, document_source, stated_positions
 
@@ -281,7 +283,8 @@ def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk]
     following: Counter[str] = Counter()
     for records, vectors in pages_with_text(checked_chroma(vectorstore)):
         documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in records]
-        yield to_chunks(documents, keys, following)[1], vectors
+        each = zip(records, to_chunks(documents, keys, following)[1], strict=True)
+        yield [copied_chunk(record, chunk, partial(document_chunk_of_record, keys)) for record, chunk in each], vectors
 
 
 def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:

@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
@@ -46,6 +47,7 @@ from umi_common.frameworks.records import (
 )
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
+from umi_common.stores.chroma.records import copied_chunk
 from umi_common.types import Chunk, Hit, plain_value
 
 log = logging.getLogger("umi")
@@ -286,8 +288,9 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     if collection is not None:  # its docstore is empty: the nodes are in the collection
         for records, vectors in pages_with_text(collection):
             nodes = [_node(id, text or "", metadata) for id, text, metadata in records]
-            each = zip(to_chunks(nodes, keys, following), nodes, records, strict=True)
-            yield [_as_recorded(chunk, node, record.metadata, keys) for chunk, node, record in each], vectors
+            made = zip(to_chunks(nodes, keys, following), nodes, records, strict=True)
+            each = [(record, _as_recorded(chunk, node, record.metadata, keys)) for chunk, node, record in made]
+            yield [copied_chunk(record, chunk, partial(node_chunk_of_record, keys)) for record, chunk in each], vectors
     elif isinstance(vector_store, SimpleVectorStore):
         nodes = with_text(index.docstore.get_nodes(list(index.index_struct.nodes_dict)))
         yield to_chunks(nodes, keys, following), [vector_store.get(node.node_id) for node in nodes]

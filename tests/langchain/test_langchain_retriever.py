@@ -264,6 +264,17 @@ def test_a_chroma_store_is_copied_and_three_texts_are_embedded_to_check_the_mode
     direct.close()
 
 
+def test_documents_that_umi_added_to_a_chroma_store_are_whole_in_its_copy(tmp_path, embeddings):
+    chroma = Chroma(embedding_function=embeddings, persist_directory=str(tmp_path / "chroma"))
+    added = Document(page_content="the roof leaks", id="a", metadata={"source": "s.md", "nested": {"x": 1}})
+    with UmiRetriever.from_vectorstore(chroma) as live:
+        live.add_documents([added])
+        found = live.invoke("roof")
+    with UmiRetriever.from_vectorstore(chroma, copy=True) as copied:
+        assert copied.invoke("roof") == found
+        assert found[0].metadata["nested"] == {"x": 1} and "_umi" not in found[0].metadata
+
+
 class OfFiles(UmiRetriever):
     """Reads the source of a document from another key."""
 

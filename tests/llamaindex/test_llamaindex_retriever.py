@@ -228,6 +228,18 @@ def test_a_chroma_index_is_copied_and_three_texts_are_embedded_to_check_the_mode
     retriever.close()
 
 
+def test_chunks_that_umi_added_to_a_chroma_index_are_whole_in_its_copy(tmp_path, nodes, embed_model):
+    index = chroma_index(tmp_path / "chroma", nodes[:3], embed_model)
+    added = Chunk("a", "the roof leaks", metadata={"tags": ["x", 1], "note": None}, source="talk", position=3)
+    with UmiRetriever.from_index(index, similarity_top_k=1) as live:
+        live.umi.store.add([added])
+        found = live.retrieve("roof")
+    with UmiRetriever.from_index(index, similarity_top_k=1, copy=True) as copied:
+        assert copied.umi.store.get(["a"])[0].position == 3
+        assert [item.node for item in copied.retrieve("roof")] == [item.node for item in found]
+        assert found[0].node.metadata["tags"] == ["x", 1]
+
+
 def test_a_chroma_index_is_searched_live(tmp_path, nodes, embed_model):
     index = chroma_index(tmp_path / "chroma", nodes[:60], embed_model)
     retriever = UmiRetriever.from_index(index, similarity_top_k=5)

@@ -75,6 +75,11 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
         raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {own!r:.80}; expected JSON that umi wrote") from error
 
 
+def copied_chunk(record: Record, chunk: Chunk, read: ReadRecord) -> Chunk:
+    """`chunk_of_record` for a record that umi wrote; `chunk`, as a framework made it, for any other."""
+    return chunk_of_record(record, read) if KEY in record.metadata else chunk
+
+
 def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
     """The metadata of a chunk's record, from which `chunk_of_record` makes an equal chunk."""
     held = chroma_metadata(chunk.metadata) or {}
