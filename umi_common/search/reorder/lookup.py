@@ -302,10 +302,13 @@ def _capitals(query: str) -> list[re.Pattern[str]]:
 
 
 def _full_names(query: str) -> list[str]:
-    """Names such as "tara hale": adjacent words that begin with a capital letter, function words aside, without
-    punctuation between them. None if all words of the query begin so."""
+    """Names such as "tara hale": adjacent words that begin with a capital letter, without punctuation between them.
+    Function words and words of capitals alone ("DNA") are no part of one. None if all words of the query begin so."""
     words = query.split()
-    named = [bare(word)[:1].isupper() and not all_function_words().issuperset(words_in(word)) for word in words]
+    named = [
+        bare(word)[:1].isupper() and not word.isupper() and not all_function_words().issuperset(words_in(word))
+        for word in words
+    ]
     if all(named):
         return []
     line = " ".join(word if capital else "," for capital, word in zip(named, words, strict=True))
