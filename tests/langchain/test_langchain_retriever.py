@@ -282,8 +282,8 @@ class OfFiles(UmiRetriever):
 
 
 @pytest.mark.parametrize("copy", [False, True], ids=["live", "copied"])
-def test_the_keys_that_a_subclass_states_are_those_of_its_chroma_store(embeddings, copy):
-    chroma = Chroma(f"of-files-{copy}", embeddings)
+def test_the_keys_that_a_subclass_states_are_those_of_its_chroma_store(tmp_path, embeddings, copy):
+    chroma = Chroma("of-files", embeddings, persist_directory=str(tmp_path))
     chroma.add_texts(["Ann met Bob"], [{"file": "a.md", "position": 3}])
     with OfFiles.from_vectorstore(chroma, copy=copy) as own:
         (hit,) = own.search("Ann")

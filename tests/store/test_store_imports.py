@@ -91,7 +91,7 @@ def test_llama_indexs_chroma_comes_over(tmp_path):
     client.close()
 
 
-def test_what_umi_wrote_into_a_collection_comes_over_whole():
+def test_what_umi_wrote_into_a_collection_comes_over_whole(tmp_path):
     """None, a mixed list, source, position and search text, which Chroma cannot hold, are JSON in the record."""
     chromadb = pytest.importorskip("chromadb")
     from umi_common.stores.chroma import ChromaStore
@@ -104,7 +104,7 @@ def test_what_umi_wrote_into_a_collection_comes_over_whole():
         position=3,
         search_text="a ship of the fleet",
     )
-    theirs = chromadb.EphemeralClient().create_collection("written-by-umi")
+    theirs = chromadb.PersistentClient(str(tmp_path)).create_collection("written-by-umi")
     with ChromaStore(theirs, HashEmbedder(64)) as live, HybridStore.open(embedder=HashEmbedder(64)) as store:
         live.add([chunk])
         store.import_collection(theirs)
