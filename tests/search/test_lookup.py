@@ -607,3 +607,23 @@ def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_la
         for at, (first, last) in enumerate(people):
             for question in (f"what is the phone number of {first} {last}?", f"{first} {last}'s phone, please"):
                 assert umi.search(question, now=NOW).hits[0].chunk.id == f"t{at // 5}", question
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("phone number of Tara Hale", ["tara hale"]),
+        ("Tara Hale's phone", ["tara hale"]),
+        ("did Ann O'Hara-Smith, Bob Frost or Zoë call?", ["ann o'hara-smith", "bob frost"]),
+        ("what is DNA Methylation", []),
+        ("Call Me Maybe", []),
+        ("In Paris I met Ann", []),
+        ("write to Tara/- Hale", []),
+    ],
+)
+def test_a_full_name_is_adjacent_words_with_capital_letters(query, names):
+    assert looked_up(query).full_names == names
+
+
+def test_of_a_pasted_text_no_names_are_looked_up():
+    assert looked_up("we met Tara Hale " * 15).full_names == []
