@@ -53,8 +53,9 @@ def test_what_a_query_in_another_language_excludes_comes_last(project, question)
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk(f"{a} {b}", project.format(b, a, cloud)) for (a, b), cloud in on.items()])
         for party in PARTIES:
-            found = umi.search(question.format(party), limit=4).ids
-            assert {on[party, id.split()[-1]] for id in found if id.startswith(party)} == {"Azure", "AWS"}
+            for excluded in ("GCP", "AWS"):  # alone, AWS is stemmed as an English plural
+                found = umi.search(question.format(party).replace("GCP", excluded), limit=4).ids
+                assert {on[party, id.split()[-1]] for id in found if id.startswith(party)} == {*clouds} - {excluded}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Put candidates that hold excluded terms of the query behind those that hold only the terms that it asks for.
+"""Put candidates that hold excluded words of the query behind those that hold only the words that it asks for.
 
 For "projects but not on AWS", both arms rank projects on AWS first, because these hold most of the query's words. Among
 the best `CANDIDATES`, a passes b, which stands directly before it, if all of these are true:
@@ -7,9 +7,10 @@ the best `CANDIDATES`, a passes b, which stands directly before it, if all of th
     held(a) contains held(b)
     score(a) >= `SCORE` * score(b), or the query asks for everything else: "anything except tea"
 
-lacks(i) is the set of the excluded terms that text i lacks. held(i) is the set of the terms that the query asks for and
-text i holds. Neither has function words. If a candidate itself states an exception with an excluded term ("open daily
-except Mondays"), the query may ask for that text, and the order stays. Measured in docs/decisions.md.
+lacks(i) is the set of the excluded words that text i lacks. held(i) is the set of the words that the query asks for and
+text i holds. Neither has function words. A text holds a word as it stands or by its terms: a word alone is stemmed as
+English, the text by the rules of its language. If a candidate itself states an exception with an excluded word ("open
+daily except Mondays"), the query may ask for that text, and the order stays. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -54,26 +55,36 @@ def reorder_excluded(
         terms_of: The store's function from a text to its terms.
     """
 
-    def terms(text: str) -> frozenset[str]:
-        return frozenset(terms_of(" ".join(word for word in words_in(text) if word not in all_function_words())))
-
     rows = ranked.order[:CANDIDATES]
     texts = [chunks[id].indexed_text[:CHARACTERS_MAX] for id in pool.ids_at(rows)]
-    wanted, unwanted = terms(exclusion.kept), terms(exclusion.excluded)
+    wanted, unwanted = (
+        {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
+        for text in (exclusion.kept, exclusion.excluded)
+    )
     exceptions = " ".join(stated_exceptions(text) for text in texts)
-    if not unwanted.isdisjoint(terms(exceptions)):
+    if _held(unwanted, exceptions, terms_of):
         return ranked
     with trace.stage(STAGE) as facts:
-        found = [frozenset(terms_of(text)) for text in texts]
-        held, lacks = [wanted & own for own in found], [unwanted - own for own in found]
+        held = [_held(wanted, text, terms_of) for text in texts]
+        lacks = [unwanted.keys() - _held(unwanted, text, terms_of) for text in texts]
         scores = ranked.scores[rows]
         least = scores * (SCORE if exclusion.kept else 0.0)
 
         def passes(one: int, other: int) -> bool:
             return lacks[one] > lacks[other] and held[one] >= held[other] and bool(scores[one] >= least[other])
 
-        facts.update(candidates=len(rows), holding=sum(len(own) < len(unwanted) for own in lacks))
+        facts.update(candidates=len(rows), holding=sum(len(lacked) < len(unwanted) for lacked in lacks))
         return in_order(ranked, order_after_passing(len(rows), passes), STAGE)
+
+
+def _held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
+    """The words that a text holds.
+
+    Args:
+        words: Each with its terms.
+    """
+    as_they_stand, terms = set(words_in(text)), frozenset(terms_of(text))
+    return {word for word, own in words.items() if word in as_they_stand or own <= terms}
 
 
 def stated_exceptions(text: str) -> str:
