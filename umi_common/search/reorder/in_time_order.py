@@ -39,7 +39,7 @@ CHANGE_WEIGHT = 3.0
 CORRECTED = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(
-    r"\b(?:(?:i|I) meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir)\b", re.I
+    r"\b(?:i meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir)\b", re.IGNORECASE
 )
 """Words of a text that corrects the one before it and need not name its subject: "no wait, I meant Thursday"."""
 CHARACTERS_READ = 1_000
