@@ -210,6 +210,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
         options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
+        options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         model = embed_model_of(embed_model)
         retriever = cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
         retriever.skipped = tuple(skipped)
@@ -284,6 +285,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         options.setdefault("object_map", index._object_map)
         model = embed_model_of(index._embed_model if embed_model is None else embed_model)
         keys = PlaceKeys(source_key, position_key, time_key)
+        options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         collection = chroma_collection(index.vector_store, "ChromaVectorStore")
         if collection is not None and not copy:
             config = UmiConfig(**stages_and_fields(options)[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -11,7 +13,7 @@ from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from umi_common.errors import ConfigError
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk
+from umi_common.types import Chunk, TimeRange
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, UmiVectorStore, as_arm
 
 FRUIT = {"apple": "red apples in the garden", "pear": "green pears in the kitchen", "plum": "blue plums in the cellar"}
@@ -135,3 +137,13 @@ async def test_arms_none_means_no_further_arms_and_one_retriever_is_no_list(stor
     for one in (Fixed("apple"), as_arm(Fixed("apple"))):
         with pytest.raises(ConfigError, match="expected a list of arms"):
             UmiRetriever.from_store(store, arms=one)
+
+
+def test_an_arms_nodes_have_source_and_time_under_the_keys_of_the_retriever():
+    arm = Fixed("kiwi")
+    arm.found[0].node.metadata.update(file="new.md", day="2024-05-03")
+    window = TimeRange(datetime(2024, 5, 1, tzinfo=timezone.utc))
+    nodes = [TextNode(text="red apples", id_="apple", metadata={"file": "old.md", "day": "2024-04-01"})]
+    with UmiRetriever.from_nodes(nodes, source_key="file", time_key="day", arms=[arm], time_range=window) as retriever:
+        assert [item.node.node_id for item in retriever.retrieve("red kiwis")] == ["kiwi"]
+        assert retriever.search("red kiwis").hits[0].chunk.source == "new.md"
