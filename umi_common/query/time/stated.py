@@ -28,7 +28,8 @@ LONGEST_DAY, LONGEST_MONTH = timedelta(hours=25), timedelta(days=31, hours=1)
 SHORTEST_YEAR = timedelta(days=364)
 """Shortest period that a range of years states; a year less a day, for clocks that change."""
 MANY_YEARS = timedelta(days=3_660)
-"""Most texts with a date hold digits of one of so many years."""
+"""Longest period for which a text is first searched for the digits of the period's years: most texts with a date hold
+digits of a longer one."""
 CENTURIES = ("18", "19", "20")
 _YEAR = rf"(?:{'|'.join(CENTURIES)})\d\d"
 _DAY_SIGN = r"(?:st|nd|rd|th)?"

@@ -106,12 +106,11 @@ def reorder_by_time(
     ages = pool.age_hours[rows]
     weights = np.full(len(rows), weight)
     if asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
-        read = [chunks.get(id) for id in pool.ids_at(rows)]
-        corrects = np.array([chunk is not None and _CORRECTION.search(chunk.text) is not None for chunk in read])
+        read = [chunks[id].text[:CHARACTERS_READ] if id in chunks else "" for id in pool.ids_at(rows)]
+        corrects = np.array([_CORRECTION.search(text) is not None for text in read])
         scores = _with_corrected(pool, rows, scores, corrects)
         changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
-        read = [chunks.get(id) for id in pool.ids_at(rows[changes])]
-        changes[changes] = [chunk is not None and _states_change(chunk.text) for chunk in read]
+        changes[changes] = [_states_change(text) for text, may in zip(read, changes, strict=True) if may]
         nearly_equal |= changes
         weights[changes] *= CHANGE_WEIGHT
     dated = ~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS

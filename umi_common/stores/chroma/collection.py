@@ -160,7 +160,8 @@ class ChromaCollection:
         try:
             if self._limiter is None or method in WRITES:
                 return run()
-            return self._in_time(run, LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else READ_SECONDS)
+            seconds = LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else READ_SECONDS
+            return self._in_time(self._limiter, run, seconds)
         except StoreUnavailable:
             raise
         except Exception as error:
@@ -178,13 +179,12 @@ class ChromaCollection:
                 f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
             ) from error
 
-    def _in_time(self, read: Callable[[], Any], seconds: float) -> Any:
+    def _in_time(self, limiter: ThreadLimiter, read: Callable[[], Any], seconds: float) -> Any:
         """The result of a read from a server; raises as `ThreadLimiter.call`, or StoreUnavailable during a pause."""
-        assert self._limiter is not None
         if not self._breaker.enter():
             raise StoreUnavailable(f"{PAUSED} for {PAUSE_SECONDS:g} s after Chroma's server did not answer in time")
         try:
-            result = self._limiter.call(read, seconds)
+            result = limiter.call(read, seconds)
         except DeadlineExceeded:
             self._breaker.failed()
             raise
