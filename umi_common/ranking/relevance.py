@@ -2,7 +2,8 @@
 
 Scores are divided by the best of their result, so they do not compare across queries. Relevance does:
 
-    relevance(i) = p, where p = known * answers(i) <= 0.5; else p^1.3 / (p^1.3 + (1 - p)^1.3): the odds to the power 1.3
+    relevance(i) = p                             p = known * answers(i), if that is at most 0.5;
+                   p^s / (p^s + (1 - p)^s)       else, s = 1.25: the odds to the power s
     known      = sigmoid(13.8 * lift + 63.9 * spread + 8.3 * covered - 13.2)
     answers(i) = sigmoid(1.8 * covered + 2.3 * evidence - 2.4 + 4.3 * ln(score(i) / best score) + few)
 
@@ -56,9 +57,9 @@ FEW_CHUNKS = 100
 FEW_WEIGHT = 0.6
 """Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; without any one of these it is
 0.5 to 0.7."""
-ODDS_POWER = 1.3
-"""Power of odds above 1. If any one set is left out of its fit, it is 1.1 to 1.9; but with 1.5, coefficients fitted
-without the measured set state .85 where .73 of the hits are relevant."""
+ODDS_POWER = 1.25
+"""Power of odds above 1. Fitted without any one set it is 1.1 to 1.9. The larger it is, the more do coefficients that
+are fitted without the measured set overstate: docs/evaluation.md."""
 COEFFICIENTS = {
     "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([1.78, 2.28, -2.43]), 4.33),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
