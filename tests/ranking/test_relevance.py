@@ -48,8 +48,8 @@ def test_the_formula_by_hand():
 
 def test_the_fewer_chunks_a_store_holds_below_a_hundred_the_larger_the_odds_of_an_answer_by_hand():
     def odds(count):
-        found, many = (  # background as the prior: the same for every count
-            relevance_of(a_pool(mean=0.2, deviation=0.12, count=chunks), np.array([1.0, 0.5]))
+        found, many = (  # background as the prior: the same for every count; of the second chunk, which is below 0.5
+            relevance_of(a_pool(mean=0.2, deviation=0.12, count=chunks), np.array([1.0, 0.5]))[1]
             for chunks in (count, MANY)
         )
         known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([0.4 / 0.8, 0.12 / 0.8, 0.5, 1]))
@@ -57,7 +57,17 @@ def test_the_fewer_chunks_a_store_holds_below_a_hundred_the_larger_the_odds_of_a
 
     for count, summand in ((5, 0.6 * math.log(20)), (50, 0.6 * math.log(2)), (100, 0.0), (1_000, 0.0)):
         few, many = odds(count)
-        assert (few - many).tolist() == approx([summand, summand])
+        assert few - many == approx(summand)
+
+
+def test_above_even_odds_the_odds_are_raised_to_a_power_by_hand():
+    strong = a_pool(cosines=(0.9, 0.2), bm25=(16.0, 2.0))
+    evidence = 0.45 * 16 / math.sqrt(16) / 4 + 0.55 * ((8 + math.sqrt(68)) / 2) ** 2 / 64
+    known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([0.8 / 0.9, 0.1 / 0.9, 1, 1]))
+    product = known * sigmoid(COEFFICIENTS["hybrid"].answers @ np.array([1, evidence, 1]))
+    odds = (product / (1 - product)) ** 1.25
+    assert product > 0.5
+    assert relevance_of(strong, np.array([1.0, 0.5]))[0] == approx(odds / (1 + odds))
 
 
 @given(scores=SCORES, mode=st.sampled_from(["hybrid", "text", "vector"]))

@@ -2,7 +2,8 @@
 
 Scores are divided by the best of their result, so they do not compare across queries. Relevance does:
 
-    relevance(i) = known * answers(i)
+    relevance(i) = p                             p = known * answers(i), if that is at most 0.5;
+                   p^s / (p^s + (1 - p)^s)       else, s = 1.25: the odds to the power s
     known      = sigmoid(13.8 * lift + 63.9 * spread + 8.3 * covered - 13.2)
     answers(i) = sigmoid(1.8 * covered + 2.3 * evidence - 2.4 + 4.3 * ln(score(i) / best score) + few)
 
@@ -14,10 +15,11 @@ Scores are divided by the best of their result, so they do not compare across qu
                fewer wrong chunks can come first. chunks: the number in the background; without a background few is 0
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
-answer. The cosines of many embedders have the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is
-averaged over the query variations with the weights of fusion. If only one arm answered, other coefficients are used.
-All were fitted on nine collections with two embedders. Those of `answers` for both arms minimise the log loss of the
-first ten hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of the fit.
+answer. Above 0.5 their product is too small: of hits with .75, .87 are relevant. The cosines of many embedders have the
+form a + (1 - a) * c; lift and spread do not depend on a. Each feature is averaged over the query variations with the
+weights of fusion. If only one arm answered, other coefficients are used. All were fitted on nine collections with two
+embedders. Those of `answers` for both arms minimise the log loss of the first ten hits, where hit r has weight 1 / r.
+docs/evaluation.md has the figures on collections left out of the fit.
 """
 
 from __future__ import annotations
@@ -55,6 +57,9 @@ FEW_CHUNKS = 100
 FEW_WEIGHT = 0.6
 """Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; without any one of these it is
 0.5 to 0.7."""
+ODDS_POWER = 1.25
+"""Power of odds above 1. Fitted without any one set it is 1.1 to 1.9. The larger it is, the more do coefficients that
+are fitted without the measured set overstate: docs/evaluation.md."""
 COEFFICIENTS = {
     "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([1.78, 2.28, -2.43]), 4.33),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
@@ -96,7 +101,13 @@ def relevance(
     chunks = FEW_CHUNKS if pool.background is None else pool.background.count or FEW_CHUNKS
     few = FEW_WEIGHT * np.log(FEW_CHUNKS / min(chunks, FEW_CHUNKS))
     answers = fitted.answers @ np.array([covered, most_evidence, 1.0]) + fitted.fall * np.log(shares) + few
-    return np.asarray(known * _sigmoid(answers))
+    return _steeper_above_half(known * _sigmoid(answers))
+
+
+def _steeper_above_half(probability: Floats) -> Floats:
+    """(n,) probabilities; the odds of those above 0.5 are raised to the power ODDS_POWER."""
+    yes, no = probability**ODDS_POWER, (1.0 - probability) ** ODDS_POWER
+    return np.where(probability > 0.5, yes / (yes + no), probability)
 
 
 def _comparable_arms(pool: Pool) -> str | None:
