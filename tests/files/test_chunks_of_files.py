@@ -249,6 +249,11 @@ LOGS = {
     "short dashes": "31-05-24 19:14 - Mira: Negen\n11-06-24 19:16 - Jonas: Redelijk\n",
     "um": "11.06.24 um 19:15 - Mira: Neun\n11.06.24 um 19:16 Uhr - Jonas: Gut\n",
     "at": "31/05/2024 at 7:15 pm - Mira: Nine\n11/06/2024 à 19:16 - Jonas: Bien\n",
+    "p. m.": "31/5/24, 7:15\u00a0p.\u00a0m. - Mira: Nueve\n11/6/24, 7:16\u202fp.\u00a0m. - Jonas: Bien\n",
+    "Finnish": "31.5.2024 klo 9.05 - Mira: Yhdeksän\n11.6.2024 klo 19.16 - Jonas: Hyvä\n",
+    "Indonesian": "[31/05/24 09.05.10] Mira: Sembilan\n[11/06/24 19.16.00] Jonas: Baik\n",
+    "Hungarian": "2024. 05. 31. 9:05 - Mira: Kilenc\n2024. 06. 11. 19:16 - Jonas: Jó\n",
+    "Chinese": "2024/5/31 09:05 - Mira: 九千\n2024/6/11 19:16 - Jonas: 好\n",
     "dots": "11.06.24, 19:15 - Mira: Nine\n11.06.24, 19:15 - Bo joined\n11.06.24, 19:16 - Jonas: Fair\n",
 }
 
@@ -288,6 +293,11 @@ def test_a_log_of_python_go_or_nginx_has_its_times(file, beginning):
     chunks = chunks_of(file("app.log", f"{beginning} disk full\n{beginning} pump: dry\n"))
     assert [chunk.text for chunk in chunks] == ["ERROR disk full", "ERROR pump: dry"]
     assert {chunk.event_time for chunk in chunks} == {datetime(2024, 6, 11, 19, 15, 0, 250_000, timezone.utc)}
+
+
+def test_a_list_of_dates_and_sums_is_no_chat(file):
+    (chunk,) = chunks_of(file("spent.txt", "01.05.2024 12.50 Coffee: two\n02.05.2024 9.99 Bread\n"))
+    assert chunk.text.startswith("01.05.2024 12.50 Coffee") and chunk.event_time is None
 
 
 def test_what_stands_before_the_first_message_is_indexed_too(file):

@@ -35,7 +35,7 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 14
+RULES_VERSION = 15
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
