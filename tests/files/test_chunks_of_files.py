@@ -187,6 +187,10 @@ def test_a_pdf_that_is_only_protected_against_changes_is_read(tmp_path):
 def test_words_that_a_terminal_coloured_are_read_without_the_colours(file):
     (chunk,) = chunks_of(file("a.log", "\x1b[31mERROR\x1b[0m \x1b]8;;file://a\x1b\\quota\x1b]8;;\x1b\\ exceeded"))
     assert chunk.text == "ERROR quota exceeded"
+    (chunk,) = chunks_of(
+        file("ls.txt", "N\bNA\bAM\bME\bE\n  ls - list _\bf_\bi_\bl_\be names")
+    )  # as "man ls" prints it
+    assert chunk.text == "NAME\n  ls - list file names"
 
 
 def test_a_broken_comment_costs_a_pdf_its_comments_and_is_named(file, tmp_path):
@@ -238,7 +242,7 @@ def test_a_bad_record_is_named_by_line(file, line):
 
 @pytest.mark.parametrize("lines, others", [(2, 1), (3, 2)])
 def test_a_file_of_bad_records_is_refused_with_the_first_and_the_number_of_the_others(file, lines, others):
-    with pytest.raises(FileUnreadable, match=rf"a\.jsonl line 1: .*; other lines that cannot be read: {others}$"):
+    with pytest.raises(FileUnreadable, match=rf"a\.jsonl line 1: .*; others that cannot be read: {others}$"):
         chunks_of(file("a.jsonl", "[1]\n" * lines))
 
 
@@ -487,6 +491,7 @@ def test_every_passage_of_a_note_has_the_date_of_its_front_matter(file, front):
     [
         ("2026-11-18.md", "# Minutes\n\nThe board met."),
         ("minutes 2026.11.18.txt", "The board met."),
+        ("2026_11_18.md", "- The board met."),
         ("members 2026-11-18.csv", "name,since\nAnn,2019\n"),
         ("board-2026-11-18.html", "<p>The board met.</p>"),
         ("2026-11-18 board.txt", "Ann: We meet.\nBen: Where?\nAnn: Here.\nBen: Fine.\n"),

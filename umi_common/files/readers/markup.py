@@ -43,7 +43,7 @@ _FRONT_DATE = re.compile(
 _FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*)", re.MULTILINE)
 _STATED_TITLES: Mapping[str, re.Pattern[str]] = {
     ".org": re.compile(r"^#\+title:([^\n]*)", re.MULTILINE | re.IGNORECASE),
-    ".tex": re.compile(r"^[^%\n]*\\title(?:\[[^]]*\])?{([^{}]*)", re.MULTILINE),
+    ".tex": re.compile(r"^[^%\n]*\\title(?:\[[^]]*\])?{((?:[^{}]|{[^{}]*})*)", re.MULTILINE),
 }
 """By file ending: the pattern of the line that states the title of a file without front matter."""
 FRONT_MATTER_CHARACTERS = 20_000

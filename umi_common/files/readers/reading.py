@@ -31,12 +31,13 @@ DECLARED_WITHIN = 1_024
 """Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard says."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _USUAL = ("utf-8", "ascii", "iso8859-1")
-"""Codecs whose declaration tells nothing: pages in UTF-8 and Windows-1252 declare them."""
-_WIDER = {"gb2312": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
-"""By codec: a larger one that browsers take in its place, and that pages are written in."""
+"""Codecs whose declaration tells nothing: texts in UTF-8 and Windows-1252 declare them."""
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
+"""By codec: a larger one that browsers take in its place, and that texts are written in."""
 _NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
-_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
+_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))|[^\n]\x08")
+"""A code of a terminal, or a character that is struck over: "man" prints a bold N as N, backspace, N."""
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -177,7 +178,7 @@ def check_name(name: str, path: Path) -> None:
 
 
 def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
-    """The text of a file; newlines are \\n, and a terminal's codes for colours and links are left out.
+    """The text of a file; newlines are \\n, and a terminal's codes for colours, links and bold letters are left out.
 
     UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
     Windows-1252.
@@ -199,19 +200,30 @@ def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
 
 def without_terminal_codes(text: str) -> str:
     """The text without the codes by which a terminal colours it: they run into its words."""
-    return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
+    return _TERMINAL_CODE.sub("", text) if "\x1b" in text or "\x08" in text else text
+
+
+def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None:
+    """The text of bytes whose encoding is declared, read as browsers do; None: it has another, or there is no such.
+
+    A declared ASCII or ISO 8859-1 counts as UTF-8.
+
+    Args:
+        errors: As for `bytes.decode`, except in UTF-8, which has to be without errors.
+    """
+    try:
+        codec = codecs.lookup(encoding).name
+        return content.decode() if codec in _USUAL else content.decode(_WIDER.get(codec, codec), errors)
+    except (LookupError, ValueError):
+        return None
 
 
 def _declared_text(content: bytes) -> str | None:
     """The text of a page in the encoding that it declares; None: it declares none, a usual one, or a wrong one."""
     declared = _DECLARED.search(content, 0, DECLARED_WITHIN)
     name = "utf-8" if declared is None else declared[1].decode()
-    try:
-        codec = codecs.lookup(name).name
-        text = "" if codec in _USUAL else content.decode(_WIDER.get(codec, codec), "replace")
-    except (LookupError, UnicodeError):
-        return None
-    return text if name in text else None  # a wrong encoding, such as UTF-16, does not decode its own name
+    text = text_in(name, content, "replace")
+    return text if text is not None and name in text else None  # a wrong encoding does not decode its own name
 
 
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
