@@ -70,6 +70,19 @@ def test_text_in_another_encoding_is_refused_in_place_of_stored_as_other_letters
 
 
 @pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Książka o żółwiach leży na półce w łazience. Źródło wody jest w ogródku, a pies śpi pod stołem.", "cp1250"),
+        ("Książka o żółwiach leży na półce w łazience. Źródło wody jest w ogródku, a pies śpi.", "iso8859-2"),
+        ("A teknősökről szóló könyv a fürdőszobai polcon van, mert nem volt hely, és szükség van rá.", "cp1250"),
+        ("Anahtarlar mavi saksının altında ve bu kapı için değil, ama daha çok bir köpek gibi.", "cp1254"),
+    ],
+)
+def test_a_text_in_the_code_page_of_its_language_has_its_letters(file, text, encoding):
+    assert chunks_of(file("a.txt", text.encode(encoding)))[0].text == text
+
+
+@pytest.mark.parametrize(
     ("declaration", "text", "encoding"),
     [
         ('<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">', "Кошки и собаки", "cp1251"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from umi_common.errors import ConfigError, FileUnreadable
+from umi_common.stores.lexical.languages import language_of
 
 MAX_FILE_BYTES = 100_000_000
 """Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much
@@ -34,6 +35,11 @@ _USUAL = ("utf-8", "ascii", "iso8859-1")
 """Codecs whose declaration tells nothing: texts in UTF-8 and Windows-1252 declare them."""
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
 """By codec: a larger one that browsers take in its place, and that texts are written in."""
+_LANGUAGES = {
+    **dict.fromkeys(("cp1250", "iso8859-2"), ("polish", "czech", "hungarian", "romanian")),
+    "cp1254": ("turkish",),
+}
+"""By code page: the languages that need it, because Windows-1252 lacks some of their letters."""
 _NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
 _TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))|[^\n]\x08")
@@ -180,8 +186,8 @@ def check_name(name: str, path: Path) -> None:
 def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
     """The text of a file; newlines are \\n, and a terminal's codes for colours, links and bold letters are left out.
 
-    UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
-    Windows-1252.
+    UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else the
+    code page that its language needs, which its function words show; else Windows-1252.
 
     Args:
         declares: Whether it may declare its encoding, as HTML does: a declared one is taken if the text is not UTF-8.
@@ -226,6 +232,10 @@ def _declared_text(content: bytes) -> str | None:
     return text if text is not None and name in text else None  # a wrong encoding does not decode its own name
 
 
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
+
+
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     no_text = FileUnreadable(
         f"{path} is no text in a known encoding; leave it out, convert it to UTF-8, or export it as PDF or HTML"
@@ -240,7 +250,9 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
         text = content.decode("utf-8-sig", "replace")
     if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most are whole: UTF-8 with damaged bytes
         return text
-    text = content.decode("cp1252", "replace")
+    by_page = {page: content.decode(page, "replace") for page in _LANGUAGES}
+    fitting = [text for page, text in by_page.items() if language_of(text) in _LANGUAGES[page]]
+    text = max(fitting, key=_letters, default=content.decode("cp1252", "replace"))
     # More accented letters than plain ones, or most of them side by side: the text has another code page.
     accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
     in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0
