@@ -55,7 +55,7 @@ SAVED_PAGE_ENDINGS = (".mhtml", ".mht")
 """Endings of pages that a browser saved with their pictures as one file."""
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
 """Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
-fields. Such a file is read only if its own path is given, not in a folder; so is JSON."""
+fields. Such a file, or one of JSON, is read only if its own path is given, not in a folder."""
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ def _lost_time(path: Path, what: str, count: int) -> str:
 
 
 def is_of_file(chunk: Chunk) -> bool:
-    """Whether a chunk with FILE_KEY is of that file: other chunks may have a key of this name, too."""
+    """Whether a chunk was cut from the file that its FILE_KEY names: chunks of other origin may have this key, too."""
     file = chunk.metadata.get(FILE_KEY)
     return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
 
@@ -237,7 +237,7 @@ def _title_in_name(path: Path) -> str:
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
-    """The records of an array of objects that all have a text; of other JSON its values, as `value_lines`."""
+    """The records of an array of objects that all have a text; of other JSON the lines of `value_lines`."""
     text = decoded_text(path, content)
     try:
         value = loaded(text)

@@ -20,14 +20,15 @@ MAX_FILE_BYTES = 100_000_000
 memory, and a log of 50 MB, whose lines are chunks, 1.8 GB."""
 PDF_SECONDS = 10.0
 """Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 s on a busy machine;
-a file of 6 kB made to be slow takes a minute."""
+a file of 6 kB can be made so that it takes a minute."""
 PDF_SECONDS_MAX = 86_400.0
 NUL_LOOKED_FOR = 8_192
 """Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
 CONTROLS_SHARE = 0.02
 """Non-Unicode content with more than this share of control characters is not text."""
 ACCENTED_RUNS_MIN = 4
-"""Fewest runs of three accented letters that show another code page; fewer may be a list of them, as "äöü ÄÖÜ"."""
+"""Least number of runs of three accented letters that show another code page; fewer runs may be a list of letters, as
+"äöü ÄÖÜ"."""
 DECLARED_WITHIN = 1_024
 """Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard says."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
@@ -113,7 +114,8 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
-    """The rest of an open file, of which `before` bytes were read. Its `st_size` may be wrong, as in /proc.
+    """The rest of an open file, of which `before` bytes were read. It reads to the end, since the size that the system
+    states may be wrong, as in /proc.
 
     Raises:
         FileUnreadable: If it is too large, or has nothing to read without waiting.
@@ -186,8 +188,8 @@ def check_name(name: str, path: Path) -> None:
 def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
     """The text of a file; newlines are \\n, and a terminal's codes for colours, links and bold letters are left out.
 
-    UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else the
-    code page that its language needs, which its function words show; else Windows-1252.
+    UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
+    the code page that its language needs, which its function words show; else Windows-1252.
 
     Args:
         declares: Whether it may declare its encoding, as HTML does: a declared one is taken if the text is not UTF-8.
