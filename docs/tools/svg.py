@@ -28,29 +28,18 @@ class Drawing:
         self.height, self.title = height, title
         self.items: list[str] = []
 
-    def box(
-        self,
-        x: float,
-        y: float,
-        w: float,
-        h: float,
-        lines: str | Sequence[str],
-        fill: str = "plain",
-        *,
-        left: bool = False,
-    ) -> None:
-        """A filled box with lines of text, the first bold where there are more."""
+    def box(self, x: float, y: float, w: float, h: float, lines: str | Sequence[str], fill: str = "plain") -> None:
+        """A filled box with lines of text in its middle; of several lines the first is bold."""
         ground, ink = FILLS[fill]
         self.items.append(f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="6" fill="{ground}"/>')
         texts = [lines] if isinstance(lines, str) else list(lines)
         first = y + h / 2 - (len(texts) - 1) * 10 + 5.5
-        at, anchor = (x + 10, "start") if left else (x + w / 2, "middle")
         for number, line in enumerate(texts):
             weight = ' font-weight="600"' if number == 0 and len(texts) > 1 else ""
             size = SIZE if number == 0 else SIZE - 2
             self.items.append(
-                f'<text x="{at:g}" y="{first + 20 * number:g}" fill="{ink}" font-size="{size}" '
-                f'text-anchor="{anchor}"{weight}>{escape(line)}</text>'
+                f'<text x="{x + w / 2:g}" y="{first + 20 * number:g}" fill="{ink}" font-size="{size}" '
+                f'text-anchor="middle"{weight}>{escape(line)}</text>'
             )
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float, *, dashed: bool = False) -> None:

@@ -70,6 +70,19 @@ def test_text_in_another_encoding_is_refused_in_place_of_stored_as_other_letters
 
 
 @pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Książka o żółwiach leży na półce w łazience. Źródło wody jest w ogródku, a pies śpi pod stołem.", "cp1250"),
+        ("Książka o żółwiach leży na półce w łazience. Źródło wody jest w ogródku, a pies śpi.", "iso8859-2"),
+        ("A teknősökről szóló könyv a fürdőszobai polcon van, mert nem volt hely, és szükség van rá.", "cp1250"),
+        ("Anahtarlar mavi saksının altında ve bu kapı için değil, ama daha çok bir köpek gibi.", "cp1254"),
+    ],
+)
+def test_a_text_in_the_code_page_of_its_language_has_its_letters(file, text, encoding):
+    assert chunks_of(file("a.txt", text.encode(encoding)))[0].text == text
+
+
+@pytest.mark.parametrize(
     ("declaration", "text", "encoding"),
     [
         ('<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">', "Кошки и собаки", "cp1251"),
@@ -187,6 +200,10 @@ def test_a_pdf_that_is_only_protected_against_changes_is_read(tmp_path):
 def test_words_that_a_terminal_coloured_are_read_without_the_colours(file):
     (chunk,) = chunks_of(file("a.log", "\x1b[31mERROR\x1b[0m \x1b]8;;file://a\x1b\\quota\x1b]8;;\x1b\\ exceeded"))
     assert chunk.text == "ERROR quota exceeded"
+    (chunk,) = chunks_of(
+        file("ls.txt", "N\bNA\bAM\bME\bE\n  ls - list _\bf_\bi_\bl_\be names")
+    )  # as "man ls" prints it
+    assert chunk.text == "NAME\n  ls - list file names"
 
 
 def test_a_broken_comment_costs_a_pdf_its_comments_and_is_named(file, tmp_path):
@@ -238,7 +255,7 @@ def test_a_bad_record_is_named_by_line(file, line):
 
 @pytest.mark.parametrize("lines, others", [(2, 1), (3, 2)])
 def test_a_file_of_bad_records_is_refused_with_the_first_and_the_number_of_the_others(file, lines, others):
-    with pytest.raises(FileUnreadable, match=rf"a\.jsonl line 1: .*; other lines that cannot be read: {others}$"):
+    with pytest.raises(FileUnreadable, match=rf"a\.jsonl line 1: .*; others that cannot be read: {others}$"):
         chunks_of(file("a.jsonl", "[1]\n" * lines))
 
 
@@ -249,6 +266,11 @@ LOGS = {
     "short dashes": "31-05-24 19:14 - Mira: Negen\n11-06-24 19:16 - Jonas: Redelijk\n",
     "um": "11.06.24 um 19:15 - Mira: Neun\n11.06.24 um 19:16 Uhr - Jonas: Gut\n",
     "at": "31/05/2024 at 7:15 pm - Mira: Nine\n11/06/2024 à 19:16 - Jonas: Bien\n",
+    "p. m.": "31/5/24, 7:15\u00a0p.\u00a0m. - Mira: Nueve\n11/6/24, 7:16\u202fp.\u00a0m. - Jonas: Bien\n",
+    "Finnish": "31.5.2024 klo 9.05 - Mira: Yhdeksän\n11.6.2024 klo 19.16 - Jonas: Hyvä\n",
+    "Indonesian": "[31/05/24 09.05.10] Mira: Sembilan\n[11/06/24 19.16.00] Jonas: Baik\n",
+    "Hungarian": "2024. 05. 31. 9:05 - Mira: Kilenc\n2024. 06. 11. 19:16 - Jonas: Jó\n",
+    "Chinese": "2024/5/31 09:05 - Mira: 九千\n2024/6/11 19:16 - Jonas: 好\n",
     "dots": "11.06.24, 19:15 - Mira: Nine\n11.06.24, 19:15 - Bo joined\n11.06.24, 19:16 - Jonas: Fair\n",
 }
 
@@ -288,6 +310,11 @@ def test_a_log_of_python_go_or_nginx_has_its_times(file, beginning):
     chunks = chunks_of(file("app.log", f"{beginning} disk full\n{beginning} pump: dry\n"))
     assert [chunk.text for chunk in chunks] == ["ERROR disk full", "ERROR pump: dry"]
     assert {chunk.event_time for chunk in chunks} == {datetime(2024, 6, 11, 19, 15, 0, 250_000, timezone.utc)}
+
+
+def test_a_list_of_dates_and_sums_is_no_chat(file):
+    (chunk,) = chunks_of(file("spent.txt", "01.05.2024 12.50 Coffee: two\n02.05.2024 9.99 Bread\n"))
+    assert chunk.text.startswith("01.05.2024 12.50 Coffee") and chunk.event_time is None
 
 
 def test_what_stands_before_the_first_message_is_indexed_too(file):
@@ -477,6 +504,7 @@ def test_every_passage_of_a_note_has_the_date_of_its_front_matter(file, front):
     [
         ("2026-11-18.md", "# Minutes\n\nThe board met."),
         ("minutes 2026.11.18.txt", "The board met."),
+        ("2026_11_18.md", "- The board met."),
         ("members 2026-11-18.csv", "name,since\nAnn,2019\n"),
         ("board-2026-11-18.html", "<p>The board met.</p>"),
         ("2026-11-18 board.txt", "Ann: We meet.\nBen: Where?\nAnn: Here.\nBen: Fine.\n"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from datetime import datetime, timezone
 from email.message import EmailMessage
 
@@ -189,7 +191,7 @@ def test_the_text_of_a_mail_that_only_claims_to_have_parts_is_read(file, boundar
     ("content", "text"),
     [
         ("Subject: é\nContent-Type: text/plain; charset=bogus\n\nà midi".encode(), "Subject: é\n\nà midi"),
-        (b"Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon", "Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon"),
+        (b"Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon", "Subject: hours\nDate: soon\n\nnoon"),
         (b"Content-Type: text/plain; charset=utf\xe9\n\nnoon \xc3\xa9", "noon é"),
         (b"Content-Type: text/plain; charset=utf\x00\n\nnoon", "noon"),
         (b"Content-Type: image/gif; name*=x\x00''b.gif\n\n", "Attachments: image/gif"),
@@ -201,6 +203,47 @@ def test_the_text_of_a_mail_that_only_claims_to_have_parts_is_read(file, boundar
 def test_a_mail_that_breaks_the_rules_is_read_as_far_as_it_goes(file, content, text):
     (chunk,) = chunks_of(file("a.eml", content))
     assert (chunk.text, chunk.event_time) == (text, None)
+
+
+@pytest.mark.parametrize(
+    ("declared", "body", "text"),
+    [
+        ("gb2312", "朱镕基说天气很好".encode("gbk"), "朱镕基说天气很好"),
+        ("shift_jis", "①番の猫".encode("cp932"), "①番の猫"),
+        ("iso-8859-1", b"the tenant\x92s \x80900", "the tenant’s €900"),
+        ("iso-8859-1", "Schlüssel".encode(), "Schlüssel"),
+    ],
+)
+def test_a_mail_in_a_wider_encoding_than_it_declares_is_read_as_mail_programs_do(file, declared, body, text):
+    encoded = base64.b64encode(body)
+    header = b"Subject: =?%b?b?%b?=\n" % (declared.encode(), encoded)
+    kind = b"Content-Type: text/plain; charset=%b\nContent-Transfer-Encoding: base64\n\n" % declared.encode()
+    (chunk,) = chunks_of(file("a.eml", header + kind + encoded))
+    assert chunk.text == f"Subject: {text}\n\n{text}"
+
+
+def test_a_mail_whose_plain_text_only_says_that_it_is_in_html_is_read_as_html(file):
+    page = "<p>Your flight AB123 leaves at <b>10:20</b> from gate 7. Your seat is 12A, at the window."
+    shown = "Your flight AB123 leaves at 10:20 from gate 7. Your seat is 12A, at the window."
+    plain = "text/plain", "Please use a program that shows HTML."
+    assert text_of_parts(file, "alternative", plain, ("text/html", page)) == shown
+    pictures = ("multipart/related; boundary=c", f"--c\nContent-Type: text/html\n\n{page}\n--c--")
+    assert text_of_parts(file, "alternative", plain, pictures) == shown
+    assert text_of_parts(file, "alternative", ("text/plain", shown), ("text/html", page + " Unsubscribe")) == shown
+
+
+def test_a_mail_that_cannot_be_read_costs_its_mailbox_that_mail_alone(file, tmp_path):
+    bodies = b"It leaks.", "Привет мир, как дела?".encode("cp1251"), b"It is mended."
+    path = file(
+        "Inbox.mbox", b"".join(b"From a@x Tue Feb 20 10:00:00 2024\nSubject: Roof\n\n%b\n\n" % b for b in bodies)
+    )
+    with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(8)) as store:
+        report = index(store, [path])
+        assert sorted(chunk.text[-9:] for chunk in store.get(store.ids())) == ["It leaks.", "s mended."]
+    (problem,) = report.problems
+    assert re.search(r"mail 2 of .*Inbox\.mbox is no text in a known encoding", problem)
+    with pytest.raises(FileUnreadable, match=r"^[^ ]*a\.eml is no text in a known encoding"):
+        chunks_of(file("a.eml", b"Subject: Roof\n\n" + bodies[1]))
 
 
 def test_each_mail_of_a_mailbox_has_its_subject_and_its_time(file):

@@ -16,7 +16,7 @@ PAGES = {
     "page {n}.md": "---\ntitle: '{town}'\n---\n" + SECTIONS,
     "page {n}.html": "<title>{town} |\nTowns</title><h2>History</h2>{filler}<h2>Mayor</h2>It is {mayor}. {filler}",
     "page {n}.org": "#+TITLE: {town}\n\n* History\n\n{filler}{filler}\n\n* Mayor\n\nIt is {mayor}. {filler}",
-    "page {n}.tex": "\\title{{{town}}}\n{filler}{filler}\n\n\\section{{Mayor}}\n\nIt is {mayor}. {filler}",
+    "page {n}.tex": "\\title{{On \\emph{{{town}}}}}\n{filler}{filler}\n\n\\section{{Mayor}}\n\nIt is {mayor}. {filler}",
     "{town}.txt": "{filler}\n\n{filler}\n\n{filler}The mayor is {mayor}. {filler}\n",
 }
 

@@ -225,3 +225,14 @@ def test_other_faults_are_bad_arrays():
     assert FaultyEmbedder(HashEmbedder(), fault="shape").embed_queries(texts).shape == (2, 63)
     assert FaultyEmbedder(HashEmbedder(), fault="short").embed_queries(texts).shape == (1, 64)
     assert FaultyEmbedder(HashEmbedder(), lambda batch: len(batch) > 5).embed_queries(texts).shape == (2, 64)
+
+
+def test_a_call_that_was_given_up_no_longer_counts_as_running():
+    async def given_up_then_asked():
+        model = sim.RemoteModel(seconds=1.0)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(model.aembed_query("roof"), 0.5)
+        await model.aembed_query("boiler")
+        return model
+
+    assert sim.VirtualClock().run(given_up_then_asked()).at_once_max == 1

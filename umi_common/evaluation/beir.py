@@ -161,7 +161,7 @@ class FileRecord:
         )
 
     def _time(self, value: Any, name: str) -> datetime | None:
-        """A text as an aware UTC datetime; one without a zone is taken as UTC; None stays None."""
+        """The time that a text states, in UTC, which a text without a zone is taken for; None for None."""
         found = read_time(value) if isinstance(value, str) else None
         if found is None and value is not None:
             raise self.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time")

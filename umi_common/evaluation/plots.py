@@ -38,7 +38,7 @@ HITS_DRAWN = 6
 ID_CHARACTERS = 28
 """A longer id of a chunk is cut to this many characters."""
 NAME_GAP = 0.065
-"""Smallest vertical distance between two names beside the axes, in units of the vertical axis."""
+"""Smallest vertical distance between the names of two hits beside the axes, in units of the vertical axis (0..1)."""
 HALF_LIVES_SHOWN = 4
 """Length of the age axis, in units of the longest half-life."""
 HOURS_A_DAY = 24.0

@@ -40,7 +40,7 @@ class Stores(Closing):
         """By dataset and settings of the analyzer."""
 
     def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
-        """The embedder of this dataset; `model`: that of a system's settings, for `EmbedderChoice` None."""
+        """The embedder of this dataset; `model`, of a system's settings, counts for `EmbedderChoice` None."""
         key, choice = self._key(dataset, model), self._choice
         if key not in self._embedders:
             if not (choice is None or isinstance(choice, (str, Embedder))):
@@ -49,7 +49,7 @@ class Stores(Closing):
         return self._embedders[key][1]
 
     def vectors(self, dataset: Dataset, model: str | None = None) -> Vectors:
-        """(n, dim) unit rows of the dataset's chunks, in their order; computed once. `model` as in `embedder`."""
+        """(n, dim) vectors of length 1 of the dataset's chunks, in order; computed once. `model` as in `embedder`."""
         key = self._key(dataset, model)
         if key not in self._vectors:
             ids, texts = [chunk.id for chunk in dataset.chunks], [chunk.indexed_text for chunk in dataset.chunks]

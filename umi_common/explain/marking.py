@@ -13,7 +13,7 @@ from umi_common.types import SearchResult
 
 EXCERPT_CHARACTERS = 320
 LEAD_CHARACTERS = 60
-"""Characters of an excerpt before the first word of the query."""
+"""Number of characters that an excerpt shows before the first word of the query."""
 FUNCTION_TEXT = (
     "a about an and are as at be but by can did do does for from had has have he how i in is it its me my of on or our "
     "s she so t that the their them there they this to us was we were what when where which who whom whose why will "
@@ -58,8 +58,8 @@ class QueryWords:
                 yield token.start() + start, token.start() + end
 
     def _spans_in_token(self, token: str) -> list[CharRange]:
-        """Ranges in a token, a text without white space: its words to mark. If only the token as a whole has a term of
-        the query, one range from its first word to its last."""
+        """Ranges of the words to mark in a token, a text without white space. If no word alone has a term of the query
+        but the whole token has one, the range from its first word to its last."""
         found = self.terms.intersection(self.terms_of(token))
         words = list(_pieces(_WORD, token))
         spans = [

@@ -40,7 +40,7 @@ def best_signals(hit: Hit) -> dict[str, Signal]:
 
 
 def in_words(reason: str) -> str:
-    """Why a chunk was left out of a result or a context, for a reader."""
+    """The reason why a chunk was left out of a result or a context, in words."""
     return LEFT_OUT.get(reason, reason)
 
 

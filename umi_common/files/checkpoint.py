@@ -31,13 +31,13 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
-"""Columns of `files`: see `KnownFile`; of `parts`: see `IngestCheckpoint.finish`. meta: settings by name."""
+"""`KnownFile` describes the columns of `files`, `IngestCheckpoint.finish` those of `parts`; `meta` has settings."""
 MIGRATION = f"""
 ALTER TABLE files RENAME TO older; {FILES}
 INSERT INTO files (source, version, others, settled) SELECT source, version, others, settled FROM older;
 DROP TABLE older;
 """
-"""From the columns of an older version, which recorded the path of each file too."""
+"""Converts `files` of an older version, which recorded the path of each file, too."""
 LAST_WRITE = "last_write"
 """Setting with `HybridStore.last_write` as of the last part that was recorded; other stores have none."""
 CHUNKS_CHECKED = 64

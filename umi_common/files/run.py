@@ -57,7 +57,7 @@ def index(
         embedder: What `HybridStore.open` takes; None: the store's own, or the embedded default.
         relative_to: Folder that sources, and so ids, are relative to; a file outside of it is named by its whole path.
             None: the folder that contains a `HybridStore`'s directory, so that a project can be moved together with its
-            store; for other stores sources are whole paths. The same in every run.
+            store; for other stores sources are whole paths. Give the same folder in every run.
         part_bytes: Size in bytes of a range of records and of one write; a kill makes the next run repeat this much.
             Finished files stay finished if it changes.
         remove_missing: Whether `paths` may name what no longer exists; what was indexed from there is then removed.

@@ -18,7 +18,7 @@ from umi_common.types import Chunk
 PAGE = 500
 """Chunks copied in one call: a few megabytes."""
 SAMPLES = 20
-"""Chunks whose text and vector are a query to both stores."""
+"""Number of chunks whose text and vector are sent as queries to both stores."""
 
 
 class Movable(Store, Protocol):

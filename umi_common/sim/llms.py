@@ -129,7 +129,7 @@ class CassetteLLM:
 
 
 class SimLLM:
-    """A rewriter that makes variations from the words of the query; equal seed and query give an equal reply.
+    """A rewriter that makes variations from the words of the query; the same seed and query give the same reply.
 
     Args:
         seed: Selects among the ways to rephrase a query.

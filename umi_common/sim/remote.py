@@ -6,7 +6,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -79,9 +80,9 @@ class RemoteModel:
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Unit vectors as lists, aligned; blocks for `seconds`."""
-        fails = self._begin()
-        time.sleep(self._seconds)
-        return self._end(texts, fails)
+        with self._call() as fails:
+            time.sleep(self._seconds)
+        return self._answer(texts, fails)
 
     def embed_query(self, text: str) -> list[float]:
         """One unit vector."""
@@ -89,16 +90,17 @@ class RemoteModel:
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """`embed_documents` for an event loop."""
-        fails = self._begin()
-        await asyncio.sleep(self._seconds)
-        return self._end(texts, fails)
+        with self._call() as fails:
+            await asyncio.sleep(self._seconds)
+        return self._answer(texts, fails)
 
     async def aembed_query(self, text: str) -> list[float]:
         """`embed_query` for an event loop."""
         return (await self.aembed_documents([text]))[0]
 
-    def _begin(self) -> bool:
-        """Count a call. Returns whether it will fail."""
+    @contextmanager
+    def _call(self) -> Iterator[bool]:
+        """Count a call, which runs until the block is left; yields whether it will fail."""
         with self._lock:
             now = self._clock()
             self.calls += 1
@@ -110,11 +112,15 @@ class RemoteModel:
             self._accepted.append(now)
             self._at_once += 1
             self.at_once_max = max(self.at_once_max, self._at_once)
-            return self._random.random() < self._failures
+            fails = self._random.random() < self._failures
+        try:
+            yield fails
+        finally:  # also of a cancelled call
+            with self._lock:
+                self._at_once -= 1
 
-    def _end(self, texts: Sequence[str], fails: bool) -> list[list[float]]:
+    def _answer(self, texts: Sequence[str], fails: bool) -> list[list[float]]:
         with self._lock:
-            self._at_once -= 1
             if fails:
                 self.failed += 1
                 raise ServiceDown("simulated: the service is down")

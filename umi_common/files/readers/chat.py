@@ -18,9 +18,11 @@ from umi_common.files.readers.passages import Passage, line_metadata, spans
 from umi_common.times import read_time
 
 # A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
-_DATE = r"\d{4}(?:-\d\d-|/\d\d/)\d\d|\d{1,2}(?:-\d{1,2}-|[/.]\d{1,2}[/.])(?:\d{4}|\d\d)"
-_TIME = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\s?(?:[AaPp]\.?[Mm]\.?)?"
-_STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?:(?:um|at|à|às|kl\.?)\s)?(?P<time>{_TIME})(?:\sUhr)?"
+_DATE = r"\d{4}(?:-\d\d?-|/\d\d?/|\. ?\d\d?\. ?)\d\d?\.?|\d{1,2}(?:-\d{1,2}-|/\d{1,2}/|\. ?\d{1,2}\. ?)(?:\d{4}|\d\d)"
+_TIME = r"(?P<time>\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\b\.?)?"
+# A time with dots is one only before "]" or " - ": "01/05/2024 12.50 Coffee" is a sum of money.
+_DOTTED = r"(?P<dotted>\d\d?\.\d\d(?:\.\d\d)?)(?=\]|\s-\s)"
+_STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?:(?:um|at|à|às|kl[.o]?)\s)?(?:{_TIME}|{_DOTTED})(?:\sUhr)?"
 DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<who>[^:\n]{{1,40}}): )?", re.MULTILINE)
 """The beginning of a message with a time: `[11.06.24, 19:15] Mira: `; `who` is None in a line without a speaker."""
 UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
@@ -110,11 +112,11 @@ def _content_start(match: re.Match[str]) -> int:
 def _time_of(match: re.Match[str], order: str | None) -> datetime | None:
     """The time of a message; None: it is no time, or the order of day and month is not known."""
     date = match["date"]
-    if not date[:4].isdigit():
-        order = "dmy" if "." in date else order
-        if order is None:
-            return None
-        number = dict(zip(order, map(int, re.split("[/.-]", date)), strict=True))
-        year = number["y"] + 2000 if number["y"] < 100 else number["y"]
-        date = f"{year:04}-{number['m']:02}-{number['d']:02}"
-    return read_time(" ".join(f"{date} {match['time']}{match['zone'] or ''}".split()))
+    order = "ymd" if date[:4].isdigit() else "dmy" if "." in date else order
+    if order is None:
+        return None
+    number = dict(zip(order, map(int, re.findall(r"\d+", date)), strict=True))
+    year = number["y"] + 2000 if number["y"] < 100 else number["y"]
+    time = match["time"] or match["dotted"].replace(".", ":")
+    half = f"{match['half']}m" if match["half"] else ""
+    return read_time(f"{year:04}-{number['m']:02}-{number['d']:02} {time}{half}{match['zone'] or ''}")

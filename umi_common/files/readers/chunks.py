@@ -35,7 +35,7 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 14
+RULES_VERSION = 15
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
@@ -49,13 +49,13 @@ FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
 """Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
-_NAME_DATE = re.compile(r"(?<!\d)\d{4}([-.])\d\d\1\d\d(?!\d)")
+_NAME_DATE = re.compile(r"(?<!\d)\d{4}([-._])\d\d\1\d\d(?!\d)")
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
 SAVED_PAGE_ENDINGS = (".mhtml", ".mht")
 """Endings of pages that a browser saved with their pictures as one file."""
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
 """Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
-fields. Such a file is read only if its own path is given, not in a folder; so is JSON."""
+fields. Such a file, or one of JSON, is read only if its own path is given, not in a folder."""
 
 
 @dataclass(slots=True)
@@ -77,6 +77,11 @@ class FileChunks:
     notes: list[str] = field(default_factory=list)
     """Lines for the report about content that the chunks lack, such as pages without text; the next run does not read
     the file again for it."""
+
+    def add(self, passage: Passage, name: str) -> None:
+        """Append the chunk of a passage; its position counts from 0."""
+        self.chunks.append(_chunk(name, len(self.chunks), passage))
+        self.undated_passages += passage.undated
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
@@ -104,7 +109,7 @@ def _lost_time(path: Path, what: str, count: int) -> str:
 
 
 def is_of_file(chunk: Chunk) -> bool:
-    """Whether a chunk with FILE_KEY is of that file: other chunks may have a key of this name, too."""
+    """Whether a chunk was cut from the file that its FILE_KEY names: chunks of other origin may have this key, too."""
     file = chunk.metadata.get(FILE_KEY)
     return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
 
@@ -146,6 +151,8 @@ def chunks_in(
             found = _json(path, content, name)
         elif ending == ".ipynb":
             found = _notebook(path, content, name)
+        elif ending in MAIL_ENDINGS:
+            found = _mails(path, content, name)
         elif ending == ".pdf":
             found = _pdf(path, pdf.read(path, content, limits), name)
         else:
@@ -156,11 +163,10 @@ def chunks_in(
 
 
 def _numbered(found: Iterable[Passage], name: str) -> FileChunks:
-    """The chunks of the passages of a file; their positions count from 0."""
+    """The chunks of the passages of a file."""
     read = FileChunks()
-    for position, passage in enumerate(found):
-        read.chunks.append(_chunk(name, position, passage))
-        read.undated_passages += passage.undated
+    for passage in found:
+        read.add(passage, name)
     return read
 
 
@@ -221,7 +227,7 @@ def _dated(found: Iterable[Passage], when: datetime | None, *, undated: bool = F
 
 def _date_in_name(path: Path) -> datetime | None:
     """The date in a file's name, as "2026-11-18 minutes.md"; None: there is none, or more than one."""
-    dates = {found[0] for found in _NAME_DATE.finditer(path.stem)}
+    dates = {found[0].replace("_", "-") for found in _NAME_DATE.finditer(path.stem)}
     return read_time(dates.pop()) if len(dates) == 1 else None
 
 
@@ -231,7 +237,7 @@ def _title_in_name(path: Path) -> str:
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
-    """The records of an array of objects that all have a text; of other JSON its values, as `value_lines`."""
+    """The records of an array of objects that all have a text; of other JSON the lines of `value_lines`."""
     text = decoded_text(path, content)
     try:
         value = loaded(text)
@@ -255,17 +261,25 @@ def _notebook(path: Path, content: bytes, name: str) -> FileChunks:
     return found
 
 
-def _mails(path: Path, content: bytes) -> Iterator[Passage]:
-    """The passages of each mail: its headers, then its body. Each has metadata "from" and "subject"."""
-    at = 0
-    for mail in mails_in(content) if path.suffix.lower() == ".mbox" else [content]:
-        headers, text = read_mail(path, mail)
-        found = passages(text, title=headers.get("Subject") or _title_in_name(path))
+def _mails(path: Path, content: bytes, name: str) -> FileChunks:
+    """The passages of each mail: its headers, then its body. Each has metadata "from" and "subject".
+
+    A mail of a mailbox that cannot be read is skipped.
+    """
+    found, at, is_box = FileChunks(), 0, path.suffix.lower() == ".mbox"
+    for number, mail in enumerate(mails_in(content) if is_box else [content], 1):
+        try:
+            headers, text = read_mail(path, mail)
+        except FileUnreadable as error:
+            found.skip(f"mail {number} of {error}" if is_box else str(error))
+            continue
+        cut = passages(text, title=headers.get("Subject") or _title_in_name(path))
         when = read_time(headers.get("Date"))
-        named = {name.lower(): headers[name] for name in ("From", "Subject") if name in headers}
-        for passage in _dated(found, when or _date_in_name(path), undated="Date" in headers and when is None):
-            yield replace(passage, start=at + passage.start, metadata={**named, **passage.metadata})
+        named = {key.lower(): headers[key] for key in ("From", "Subject") if key in headers}
+        for passage in _dated(cut, when or _date_in_name(path), undated="Date" in headers and when is None):
+            found.add(replace(passage, start=at + passage.start, metadata={**named, **passage.metadata}), name)
         at += len(text.rstrip()) + len(PARAGRAPH_BREAK)
+    return _unless_all_skipped(found)
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
@@ -297,9 +311,9 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
         )
     if read.attached:
         found.notes.append(f"{path}: files inside it are not indexed: {', '.join(read.attached)}; save them as files")
-    for position, passage in enumerate(_named_passages(path, text)):
+    for passage in _named_passages(path, text):
         page = bisect_right(ends, passage.start) + 1
-        found.chunks.append(_chunk(name, position, replace(passage, metadata={"page": page})))
+        found.add(replace(passage, metadata={"page": page}), name)
     return found
 
 
@@ -307,10 +321,10 @@ READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
     **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex"), _plain_text),
     **dict.fromkeys(MARKDOWN_ENDINGS, _markdown),
     **dict.fromkeys((".html", ".htm", ".xhtml", *SAVED_PAGE_ENDINGS), _html),
-    **dict.fromkeys((".eml", ".mbox"), _mails),
 }
 RECORD_ENDINGS = (".jsonl", ".ndjson")
-ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, ".ipynb", ".pdf"})
+MAIL_ENDINGS = (".eml", ".mbox")
+ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, *MAIL_ENDINGS, ".ipynb", ".pdf"})
 """Endings of files that are read in a folder; a file given by its own path is read whatever its ending."""
 
 
@@ -332,9 +346,14 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
                 found.chunks.append(chunk)
                 if _has_unread_time(chunk):
                     found.undated.append(number)
-    if found.skipped and not found.chunks:  # chunks of the file in the store stay, as for any unreadable file
-        others = len(found.skipped) + found.unlisted - 1
-        raise FileUnreadable(found.skipped[0] + (f"; other lines that cannot be read: {others}" if others else ""))
+    return _unless_all_skipped(found)
+
+
+def _unless_all_skipped(found: FileChunks) -> FileChunks:
+    """The same chunks. Raises FileUnreadable if there are none, so that those in the store stay."""
+    others = len(found.skipped) + found.unlisted - 1
+    if found.skipped and not found.chunks:
+        raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
     return found
 
 

@@ -16,7 +16,7 @@ OUTPUT_CHARACTERS = 1_000
 """Number of characters of an output of a notebook's cell that are read."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BARE_OBJECT = re.compile(r"<[\w.]+ object(?: at \w+)?>")
-"""The plain text of an output that only another format shows."""
+"""The plain text of an output whose content is in another format alone."""
 
 
 def loaded(text: str) -> Any:
@@ -55,8 +55,8 @@ def _scalar(value: Any) -> str:
 def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
     """The cells of a Jupyter notebook, and the number of outputs that are cut to OUTPUT_CHARACTERS.
 
-    Markdown is as it is; in fences stand code, and its outputs as text. Pictures and tracebacks are left out; of an
-    error, its last line is read.
+    Cells of Markdown are unchanged; code and the text of its outputs stand in fences. Pictures and tracebacks are left
+    out; of an error, the last line is read.
 
     Raises:
         FileUnreadable: If it is no notebook.

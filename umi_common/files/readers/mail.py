@@ -1,6 +1,7 @@
 """Text of mails (.eml, .mbox) and of pages that a browser saved like mails (.mhtml).
 
-Of a mail, its headers, the names of its attachments, and its body are read, attachments are not."""
+Of a mail, its headers, the names of its attachments, and its body are read, attachments are not.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import re
 from collections.abc import Sequence
 from email import message_from_bytes
 from email.errors import HeaderParseError
-from email.header import decode_header, make_header
+from email.header import decode_header
 from email.message import Message
 from email.policy import default
 from itertools import pairwise
@@ -17,11 +18,13 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.markup import read_page
-from umi_common.files.readers.reading import decoded_text
+from umi_common.files.readers.reading import decoded_text, text_in
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
 _MAIL_BEGINS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\d:\d\d[^\n]*\n")
 """The line above each mail of a mailbox: `From ann@example.com Tue Feb 20 10:00:00 2024`."""
+PAGE_WORDS = 2
+"""A mail's HTML with more than this many times the words of its plain text is read in place of it."""
 _NOT_SHOWN = ("text/css", "text/javascript")
 """Parts of text that a mail's reader does not see."""
 _RAW = default.clone(header_factory=lambda name, value: value)
@@ -103,29 +106,38 @@ def _file_names(part: Message[Any, Any]) -> list[str]:
 
 
 def _one_of(texts: Sequence[tuple[str, str]]) -> str:
-    """Of the same text in several formats, each with its type: the plain one, else HTML, else the first with text."""
+    """Of the same text in several formats, each with its type: the plain one, else HTML, else the first with text.
+
+    HTML is also taken if it has more than PAGE_WORDS times the words of the plain text: that of many mails only says
+    that the mail is in HTML.
+    """
     written = [(kind, text) for kind, text in texts if text.strip()]
-    usual = (text for wanted in ("text/plain", "text/html") for kind, text in written if kind == wanted)
-    return next(usual, written[0][1] if written else "")
+    plain, page = (
+        next((text for kind, text in written if kind.startswith(wanted)), "")
+        for wanted in ("text/plain", ("text/html", "multipart/"))
+    )
+    if len(page.split()) > PAGE_WORDS * len(plain.split()):
+        return page
+    return plain or (written[0][1] if written else "")
 
 
 def _text(path: Path, part: Message[Any, Any]) -> str:
     content = part.get_payload(decode=True)
     assert isinstance(content, bytes)  # it has no parts
-    try:
-        return "\n".join(content.decode(part.get_content_charset("utf-8")).splitlines())
-    except (LookupError, ValueError):  # its encoding is wrong, or is no name of one
-        return decoded_text(path, content, declares=True)
+    text = text_in(part.get_content_charset("utf-8"), content)
+    return decoded_text(path, content, declares=True) if text is None else "\n".join(text.splitlines())
 
 
 def _decoded(header: str) -> str:
-    """The text of a header; one whose encoding is wrong, or that needs none, as it is."""
-    raw = header.encode("utf-8", "surrogateescape")
+    """The text of a header, its encoded words included."""
+    header = _header_text("utf-8", header.encode("utf-8", "surrogateescape"))
     try:
-        header = raw.decode()
-    except UnicodeDecodeError:
-        header = raw.decode("cp1252", "replace")
-    try:
-        return str(make_header(decode_header(header))) if header.isascii() else header
-    except (LookupError, ValueError, HeaderParseError):
+        pieces = decode_header(header) if header.isascii() else [(header, None)]
+    except (ValueError, HeaderParseError):
         return header
+    return "".join(piece if isinstance(piece, str) else _header_text(name or "ascii", piece) for piece, name in pieces)
+
+
+def _header_text(encoding: str, content: bytes) -> str:
+    text = text_in(encoding, content)
+    return content.decode("cp1252", "replace") if text is None else text

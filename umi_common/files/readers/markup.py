@@ -33,8 +33,8 @@ _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})
 _UNDERLINES = {".rst": "", **dict.fromkeys(MARKDOWN_ENDINGS, "=-")}
 """By ending: the signs that underline headings, highest level first; "": each file has its own order."""
 _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
-"""The line of dashes under the head of a table, in Org "|---+---|", after ">" in a quotation; also that of an
-underlined heading, without "|"."""
+"""The line of dashes under the head of a table, in Org "|---+---|", after ">" in a quotation. Lines that underline a
+heading match, too, and have no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _FRONT_DATE = re.compile(
@@ -43,7 +43,7 @@ _FRONT_DATE = re.compile(
 _FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*)", re.MULTILINE)
 _STATED_TITLES: Mapping[str, re.Pattern[str]] = {
     ".org": re.compile(r"^#\+title:([^\n]*)", re.MULTILINE | re.IGNORECASE),
-    ".tex": re.compile(r"^[^%\n]*\\title(?:\[[^]]*\])?{([^{}]*)", re.MULTILINE),
+    ".tex": re.compile(r"^[^%\n]*\\title(?:\[[^]]*\])?{((?:[^{}]|{[^{}]*})*)", re.MULTILINE),
 }
 """By file ending: the pattern of the line that states the title of a file without front matter."""
 FRONT_MATTER_CHARACTERS = 20_000
@@ -243,7 +243,7 @@ class _HiddenElements:
 
     @cached_property
     def _names(self) -> Counter[str]:
-        """How often the page has each name as _NAMED describes it, in its own attribute `id`, too."""
+        """Number of times that the page has each name as _NAMED finds it; the attribute `id` of the element counts."""
         return Counter(found[1] for found in _NAMED.finditer(self.markup))
 
 

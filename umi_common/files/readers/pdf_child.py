@@ -46,7 +46,7 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
         try:
             text = _without_surrogates(reader.pages[number].extract_text())
             text = "\n".join([text, *map(_without_surrogates, _notes(reader.pages[number]))])
-        except Exception as error:  # noqa: BLE001  # likewise, for one page, or for the notes on it alone
+        except Exception as error:  # noqa: BLE001  # many kinds for a page or its notes, too
             of = "" if text is None else "its comments and form, "
             bad.append((number + 1, of + _reason(error)))
         pages.append(text)
@@ -60,7 +60,7 @@ def _attached(reader: PdfReader) -> list[str]:
     """The names of the files in the PDF."""
     try:
         return [_without_surrogates(name) for name in reader.attachments]
-    except Exception as error:  # noqa: BLE001  # as above
+    except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors
         return [f"with names that cannot be read ({_reason(error)})"]
 
 

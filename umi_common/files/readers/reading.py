@@ -13,30 +13,38 @@ from pathlib import Path
 from typing import BinaryIO
 
 from umi_common.errors import ConfigError, FileUnreadable
+from umi_common.stores.lexical.languages import language_of
 
 MAX_FILE_BYTES = 100_000_000
 """Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much
 memory, and a log of 50 MB, whose lines are chunks, 1.8 GB."""
 PDF_SECONDS = 10.0
 """Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 s on a busy machine;
-a file of 6 kB made to be slow takes a minute."""
+a file of 6 kB can be made so that it takes a minute."""
 PDF_SECONDS_MAX = 86_400.0
 NUL_LOOKED_FOR = 8_192
 """Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
 CONTROLS_SHARE = 0.02
 """Non-Unicode content with more than this share of control characters is not text."""
 ACCENTED_RUNS_MIN = 4
-"""Fewest runs of three accented letters that show another code page; fewer may be a list of them, as "äöü ÄÖÜ"."""
+"""Least number of runs of three accented letters that show another code page; fewer runs may be a list of letters, as
+"äöü ÄÖÜ"."""
 DECLARED_WITHIN = 1_024
 """Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard says."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _USUAL = ("utf-8", "ascii", "iso8859-1")
-"""Codecs whose declaration tells nothing: pages in UTF-8 and Windows-1252 declare them."""
-_WIDER = {"gb2312": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
-"""By codec: a larger one that browsers take in its place, and that pages are written in."""
+"""Codecs whose declaration tells nothing: texts in UTF-8 and Windows-1252 declare them."""
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
+"""By codec: a larger one that browsers take in its place, and that texts are written in."""
+_LANGUAGES = {
+    **dict.fromkeys(("cp1250", "iso8859-2"), ("polish", "czech", "hungarian", "romanian")),
+    "cp1254": ("turkish",),
+}
+"""By code page: the languages that need it, because Windows-1252 lacks some of their letters."""
 _NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
-_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
+_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))|[^\n]\x08")
+"""A code of a terminal, or a character that is struck over: "man" prints a bold N as N, backspace, N."""
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -106,7 +114,8 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
-    """The rest of an open file, of which `before` bytes were read. Its `st_size` may be wrong, as in /proc.
+    """The rest of an open file, of which `before` bytes were read. It reads to the end, since the size that the system
+    states may be wrong, as in /proc.
 
     Raises:
         FileUnreadable: If it is too large, or has nothing to read without waiting.
@@ -177,10 +186,10 @@ def check_name(name: str, path: Path) -> None:
 
 
 def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
-    """The text of a file; newlines are \\n, and a terminal's codes for colours and links are left out.
+    """The text of a file; newlines are \\n, and a terminal's codes for colours, links and bold letters are left out.
 
     UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
-    Windows-1252.
+    the code page that its language needs, which its function words show; else Windows-1252.
 
     Args:
         declares: Whether it may declare its encoding, as HTML does: a declared one is taken if the text is not UTF-8.
@@ -199,19 +208,34 @@ def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
 
 def without_terminal_codes(text: str) -> str:
     """The text without the codes by which a terminal colours it: they run into its words."""
-    return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
+    return _TERMINAL_CODE.sub("", text) if "\x1b" in text or "\x08" in text else text
+
+
+def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None:
+    """The text of bytes whose encoding is declared, read as browsers do; None: it has another, or there is no such.
+
+    A declared ASCII or ISO 8859-1 counts as UTF-8.
+
+    Args:
+        errors: As for `bytes.decode`, except in UTF-8, which has to be without errors.
+    """
+    try:
+        codec = codecs.lookup(encoding).name
+        return content.decode() if codec in _USUAL else content.decode(_WIDER.get(codec, codec), errors)
+    except (LookupError, ValueError):
+        return None
 
 
 def _declared_text(content: bytes) -> str | None:
     """The text of a page in the encoding that it declares; None: it declares none, a usual one, or a wrong one."""
     declared = _DECLARED.search(content, 0, DECLARED_WITHIN)
     name = "utf-8" if declared is None else declared[1].decode()
-    try:
-        codec = codecs.lookup(name).name
-        text = "" if codec in _USUAL else content.decode(_WIDER.get(codec, codec), "replace")
-    except (LookupError, UnicodeError):
-        return None
-    return text if name in text else None  # a wrong encoding, such as UTF-16, does not decode its own name
+    text = text_in(name, content, "replace")
+    return text if text is not None and name in text else None  # a wrong encoding does not decode its own name
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
 
 
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
@@ -228,7 +252,9 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
         text = content.decode("utf-8-sig", "replace")
     if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most are whole: UTF-8 with damaged bytes
         return text
-    text = content.decode("cp1252", "replace")
+    by_page = {page: content.decode(page, "replace") for page in _LANGUAGES}
+    fitting = [text for page, text in by_page.items() if language_of(text) in _LANGUAGES[page]]
+    text = max(fitting, key=_letters, default=content.decode("cp1252", "replace"))
     # More accented letters than plain ones, or most of them side by side: the text has another code page.
     accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
     in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0
