@@ -142,6 +142,21 @@ def test_only_async_functions_are_enough():
     assert threading.active_count() <= before
 
 
+def test_a_search_after_one_for_which_the_process_could_start_no_thread_has_vectors(monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    with store_of(RemoteModel()) as store, DualRetriever(store) as umi:
+        with monkeypatch.context() as full:
+            full.setattr(threading.Thread, "start", no_thread)
+            assert [loss.part for loss in umi.search(QUESTIONS[0], now=NOW).degraded] == ["embedder"]
+        results = []
+        search = threading.Thread(target=lambda: results.append(umi.search(QUESTIONS[0], now=NOW)), daemon=True)
+        search.start()
+        search.join(20)
+        assert results and results[0].mode == "hybrid"
+
+
 async def _embed(texts):
     return HashEmbedder().embed_documents(texts)
 
@@ -219,6 +234,23 @@ def test_a_retry_after_beyond_the_time_limit_is_not_waited_for():
     with pytest.raises(RateLimited):
         asked.embed(["boat"], 20.0)
     assert time.monotonic() - begun < 10.0
+
+
+def test_a_service_that_is_down_and_says_retry_after_0_is_not_called_without_a_pause():
+    class Down(ServiceDown):
+        headers = {"Retry-After": "0"}
+
+    class Model(RemoteModel):
+        async def aembed_documents(self, texts):
+            self.calls += 1
+            await asyncio.sleep(0.01)
+            raise Down
+
+    clock = VirtualClock()
+    model = Model(clock=clock.monotonic)
+    asked = QueryEmbedder(as_embedder(model), clock=clock.monotonic)
+    clock.run(asked.aembed_each(["boat"], 5.0, 0))
+    assert 3 < model.calls < 15
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])

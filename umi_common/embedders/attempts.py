@@ -163,12 +163,10 @@ def _seconds(stated: Any) -> float | None:
 
 
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
-    """Seconds to wait before the next attempt; None: no further attempt.
-
-    0 after a rate limit whose error states no seconds.
-    """
+    """Seconds to wait before the next attempt; None: no further attempt. 0 after a rate limit whose error states no
+    seconds: the queue spaces the calls."""
     stated = retry_after(error)
-    if stated is not None or is_rate_limit(error):
+    if stated or is_rate_limit(error):
         return stated or 0.0
     temporary = _is_temporary(error)
     if temporary is None:
