@@ -85,12 +85,11 @@ def attempts(
             (admission,) = yield (queue.admission(ticket, deadline),)
             if isinstance(admission, CallFailure):
                 raise state.last or admission.error
-            state.calling, admitted = True, clock()
-            state.called_at = admitted
+            state.calling, state.called_at = True, clock()
             (outcome,) = yield (call(deadline - clock()),)
         state.calling = False
         if not isinstance(outcome, CallFailure):
-            queue.succeeded(admitted)
+            queue.succeeded(ticket)
             return outcome
         state.failures += 1
         state.last = outcome.error
@@ -101,7 +100,7 @@ def attempts(
         if on_retry is not None:
             on_retry(outcome.error, clock() - arrival + seconds)
         if is_rate_limit(outcome.error):
-            queue.refused(admitted, seconds)  # it then delays the attempt
+            queue.refused(ticket, seconds)  # it then delays the attempt
         elif seconds:
             yield (_pause(seconds),)
 
