@@ -41,7 +41,7 @@ UNDERSTOOD = [
     f"<think>The user wants [several] {{things}}.</think>\n{ADR_REPLY}",
     f'<thinking>Perhaps ["offices", "staff"].</thinking>\n{ADR_REPLY}',
     f'[THINK]Perhaps ["offices", "staff"].[/THINK]{ADR_REPLY}',
-    f'<|channel|>analysis<|message|>Perhaps ["offices"].<|end|><|start|>assistant<|channel|>final<|message|>{ADR_REPLY}',
+    f'<|channel|>analysis<|message|>Maybe ["hq"].<|end|><|start|>assistant<|channel|>final<|message|>{ADR_REPLY}',
     f"no opening tag, as some servers send it</think>{ADR_REPLY}",
     f"Sure! Here are the variations:\n\n{ADR_REPLY}\n\nLet me know if you need more.",
     f'{{"variations": {ADR_REPLY}}}',

@@ -47,7 +47,6 @@ class Rewrites:
     """At most `variations_max`, none equivalent to the query; () where anything failed."""
     degraded: Degradation | None = None
     """The failure; None where nothing failed."""
-    cached: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For the trace: model, attempts, milliseconds, breaker state; no query text."""
 
@@ -119,7 +118,7 @@ class Rewriting:
         prompt = build_prompt(self.config.template, query, () if history is None else history)
         kept = self._cache.get(self._model, prompt)
         if kept is not None:
-            return Rewrites(self._capped(kept), cached=True, facts={"model": self._model, "cached": True})
+            return Rewrites(self._capped(kept), facts={"model": self._model, "cached": True})
         if not self.breaker.enter():
             return self._without(f"{PAUSED} after repeated failures", attempts=0, started=self._clock())
         started = self._clock()
