@@ -276,7 +276,7 @@ class DualRetriever(Closing):
             policy: Order, format, neighbours; None: the settings `assembly`.
             counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of
                 `counter_for`.
-            limit: Hits that the context is made from, 1..100.
+            limit: Hits that the context is made from, 1..100. If these need fewer tokens, the budget is not used up.
             **options: As in `search`.
 
         Raises:
