@@ -14,7 +14,8 @@ import pytest
 
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
 from umi_common.errors import ConfigError
-from umi_common.query.rewriting.rewrite import HISTORY_CHARS_MAX, Rewrites, Rewriting, as_rewriter, build_prompt
+from umi_common.query.rewriting.models import as_rewriter
+from umi_common.query.rewriting.rewrite import HISTORY_CHARS_MAX, Rewrites, Rewriting, build_prompt
 from umi_common.sim import FAULTS, FaultyLLM, ScriptedLLM, SimLLM, VirtualClock
 
 QUERY = "Who do I know at Acme?"

@@ -54,8 +54,9 @@ class CallableEmbedder:
         name: Name of the model, which a store records.
         dim: Dimension; None: found by embedding one short text.
         one_by_one: Whether a call embeds one query, so that n queries are n calls.
-        adocuments: `documents` for event loops.
-        aqueries: `queries` for event loops. If `queries` and `aqueries` are None, `adocuments` is used.
+        adocuments: A coroutine function in place of `documents`.
+        aqueries: A coroutine function in place of `queries`, awaited on event loops. If `queries` and
+            `aqueries` are None, `adocuments` is used.
         named: Whether `name` identifies the model, so that vectors may be cached under it in a file. False if it is
             only the name of a class or function.
     """

@@ -26,6 +26,7 @@ FIRST_WAIT_SECONDS = 0.1
 """Longest wait before the second attempt; it doubles after each further failure. The wait is a random part of it, at
 least half."""
 LONGEST_WAIT_SECONDS = 8.0
+"""Longest wait before any attempt, unless the service asked for a longer one."""
 UNKNOWN_ATTEMPTS = 3
 """Number of attempts if neither type, status nor message of the error shows whether the failure is temporary."""
 TOO_MANY = 429

@@ -1,5 +1,5 @@
-"""An event loop in a thread, where synchronous code runs coroutines: its own, and those of models and clients that have
-only async functions."""
+"""An event loop in a thread, on which synchronous code runs coroutines: umi's own, and those of models and clients that
+have only async functions."""
 
 from __future__ import annotations
 
