@@ -62,6 +62,13 @@ def test_a_variable_with_one_underscore_after_the_stage_is_refused_with_the_righ
         UmiConfig.load()
 
 
+@pytest.mark.parametrize("variable", ["UMI_FUSSION__METHOD", "umi_fusions__rrf_k"])
+def test_a_variable_of_an_unknown_stage_is_refused_with_the_nearest_stage(variable, monkeypatch):
+    monkeypatch.setenv(variable, "5")
+    with pytest.raises(ConfigError, match=rf"{variable} .* did you mean fusion\?"):
+        UmiConfig.load()
+
+
 def test_replaced_changes_one_field_and_keeps_its_neighbours():
     config = UmiConfig(fusion=FusionConfig(rrf_k=10)).replaced(fusion={"method": "rrf"}, mmr={"enabled": True})
     assert (config.fusion.rrf_k, config.fusion.method, config.mmr.enabled) == (10, "rrf", True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -142,6 +144,21 @@ def test_only_async_functions_are_enough():
     assert threading.active_count() <= before
 
 
+def test_a_search_after_one_for_which_the_process_could_start_no_thread_has_vectors(monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    with store_of(RemoteModel()) as store, DualRetriever(store) as umi:
+        with monkeypatch.context() as full:
+            full.setattr(threading.Thread, "start", no_thread)
+            assert [loss.part for loss in umi.search(QUESTIONS[0], now=NOW).degraded] == ["embedder"]
+        results = []
+        search = threading.Thread(target=lambda: results.append(umi.search(QUESTIONS[0], now=NOW)), daemon=True)
+        search.start()
+        search.join(20)
+        assert results and results[0].mode == "hybrid"
+
+
 async def _embed(texts):
     return HashEmbedder().embed_documents(texts)
 
@@ -219,6 +236,22 @@ def test_a_retry_after_beyond_the_time_limit_is_not_waited_for():
     with pytest.raises(RateLimited):
         asked.embed(["boat"], 20.0)
     assert time.monotonic() - begun < 10.0
+
+
+def test_a_service_that_is_down_and_says_retry_after_0_is_not_called_without_a_pause():
+    class Model(RemoteModel):
+        async def aembed_documents(self, texts):
+            self.calls += 1
+            await asyncio.sleep(0.01)
+            error = ServiceDown("down")
+            error.headers = {"Retry-After": "0"}
+            raise error
+
+    clock = VirtualClock()
+    model = Model(clock=clock.monotonic)
+    asked = QueryEmbedder(as_embedder(model), clock=clock.monotonic)
+    clock.run(asked.aembed_each(["boat"], 5.0, 0))
+    assert 3 < model.calls < 15
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
@@ -528,6 +561,34 @@ def test_batches_of_documents_keep_to_both_limits_and_go_out_side_by_side():
     assert all(count <= 10 and (size <= 200 or count == 1) for count, size in sizes)
     assert max(size for _, size in sizes) == 900
     assert model.at_once_max == 3
+
+
+def test_a_process_ends_at_ctrl_c_although_the_service_is_down_and_does_not_call_it_again():
+    script = """
+import os, signal, threading, time
+from umi_common import Chunk, HybridStore, UmiConfig
+from umi_common.sim import HashEmbedder, ServiceDown
+class Down(HashEmbedder):
+    calls = 0
+    def embed_documents(self, texts):
+        self.calls += 1
+        time.sleep(0.02)
+        if self.calls > 2:
+            raise ServiceDown("x")
+        return super().embed_documents(texts)
+model = Down()
+store = HybridStore.open(embedder=model, config=UmiConfig(embedder={"batch_texts": 4, "retry_seconds": 60}))
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    store.add([Chunk(f"c{n}", f"text {n}") for n in range(60)])
+except KeyboardInterrupt:
+    time.sleep(2.0)
+    calls = model.calls
+    time.sleep(3.0)
+    print(model.calls - calls)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=40)
+    assert ended.stdout.strip() == "0"
 
 
 def texts(name):

@@ -11,9 +11,10 @@ from unicodedata import normalize
 import numpy as np
 import pytest
 
-from umi_common.embedders import WordLlamaEmbedder, as_embedder, default_embedder, unit_rows
+from umi_common.embedders import WordLlamaEmbedder, as_embedder, default_embedder, identity_of, unit_rows
 from umi_common.embedders import default as embedders
 from umi_common.errors import ConfigError, EmbedderError
+from umi_common.sim import HashEmbedder
 
 TEXTS = ["a cat sat on the mat", "kittens rest on a rug", "the central bank raised its rates"]
 
@@ -131,3 +132,40 @@ def test_a_question_typed_in_capitals_is_embedded_as_in_small_letters():
     small, capitals, code = model.embed_queries(["where is the ferry", "WHERE IS THE FERRY", "HSCT-T"])
     assert capitals.tolist() == small.tolist()
     assert code.tolist() == model.embed_documents(["HSCT-T"])[0].tolist()
+
+
+class SentenceModel:
+    """Has the methods of a `SentenceTransformer`, which can be called, too, but not with texts."""
+
+    def encode(self, sentences, show_progress_bar=None):
+        return HashEmbedder().embed_documents(sentences)
+
+    def encode_query(self, sentences, show_progress_bar=None):
+        return -self.encode(sentences)
+
+    encode_document = encode
+
+    def __call__(self, input):
+        return input["token_ids"]
+
+
+class FastModel:
+    """Has the methods of fastembed's `TextEmbedding`."""
+
+    model_name = "any/model"
+
+    def embed(self, documents):
+        yield from HashEmbedder().embed_documents(documents)
+
+    def query_embed(self, query):
+        yield from -HashEmbedder().embed_documents(query)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "identity"),
+    [(SentenceModel(), "SentenceModel", None), (FastModel(), "FastModel/any/model", "FastModel/any/model")],
+)
+def test_a_model_object_of_sentence_transformers_or_fastembed_is_an_embedder(model, name, identity):
+    embedder = as_embedder(model)
+    assert (embedder.name, embedder.dim, identity_of(embedder)) == (name, 64, identity)
+    assert (embedder.embed_queries(["boat"]) == -embedder.embed_documents(["boat"])).all()

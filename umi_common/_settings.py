@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,19 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     """The file's tables, with single fields replaced by variables `UMI_<STAGE>__<FIELD>`; the caller checks the values.
 
     Raises:
-        ConfigError: If the file cannot be read or parsed, a variable has one underscore in place of two, or a variable
-            for a list or a table is not valid JSON.
+        ConfigError: If the file cannot be read or parsed, a variable names no stage or has one underscore in place of
+            two, or a variable for a list or a table is not valid JSON.
     """
-    wrong = re.compile(f"({ENVIRONMENT_PREFIX}(?:{'|'.join(model.model_fields)}))_(?!_)(.+)", re.IGNORECASE)
-    for name in filter(wrong.fullmatch, os.environ):
-        right = wrong.sub(r"\1__\2", name)
-        raise ConfigError(f"{name} is no setting; two underscores follow the stage: {right}")
+    stages = "|".join(model.model_fields)
+    one_underscore = re.compile(f"({ENVIRONMENT_PREFIX}(?:{stages}))_(?!_)(.+)", re.IGNORECASE)
+    other_stage = re.compile(f"{ENVIRONMENT_PREFIX}(?!(?:{stages})__)(.+?)__.*", re.IGNORECASE)
+    for name in os.environ:
+        if found := one_underscore.fullmatch(name):
+            raise ConfigError(f"{name} is no setting; two underscores follow the stage: {found[1]}__{found[2]}")
+        if found := other_stage.fullmatch(name):
+            near = get_close_matches(found[1].lower(), model.model_fields, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(model.model_fields)}"
+            raise ConfigError(f"{name} is no setting: there is no stage {found[1].lower()}; {advice}")
     values = _read_toml(Path(path)) if path is not None else {}
     source = EnvSettingsSource(
         model,  # type: ignore[arg-type]  # it reads only the fields, which every model has
@@ -63,7 +70,7 @@ class WatchedFile:
     """
 
     def __init__(self, path: str | Path, seconds: float) -> None:
-        self.path = Path(path).expanduser()
+        self.path = Path(path).expanduser().absolute()
         self._seconds = seconds
         self._stamp = self._stamp_now()
         self._checked_at = time.monotonic()

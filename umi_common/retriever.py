@@ -24,7 +24,8 @@ from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.filters import Where
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
-from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
+from umi_common.query.rewriting.models import as_rewriter
+from umi_common.query.rewriting.rewrite import Rewriting
 from umi_common.ranking.fusion import merge_rrf
 from umi_common.runtime.calls import Body, adrive, drive, run_together
 from umi_common.runtime.closing import Closing
@@ -276,7 +277,7 @@ class DualRetriever(Closing):
             policy: Order, format, neighbours; None: the settings `assembly`.
             counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of
                 `counter_for`.
-            limit: Hits that the context is made from, 1..100.
+            limit: Hits that the context is made from, 1..100. If these need fewer tokens, the budget is not used up.
             **options: As in `search`.
 
         Raises:

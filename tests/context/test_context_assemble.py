@@ -300,6 +300,21 @@ def test_the_place_in_the_source_is_that_of_the_passage():
     assert span.in_source == (1_000 + span.start, 1_000 + span.end)
 
 
+HEAD = "| place | code | floor |\n| --- | --- | --- |\n"
+ROWS = "\n".join(f"| room{at} | {at} | first |" for at in range(60))
+TABLE = f"{HEAD}{ROWS}\n| vault | The code 4711 | cellar |\n{ROWS}"
+
+
+@pytest.mark.parametrize(("budget", "below_head"), [(40, True), (80, True), (20, False)])
+def test_rows_from_amid_a_table_are_shown_below_its_head_unless_that_takes_half_of_the_tokens(budget, below_head):
+    found = [hit("a", TABLE, 0.9, source="house", start_index=1_000, table_head=len(HEAD))]
+    context = bare(found, budget, passage_of=around_the_code)
+    (span,) = context.parts[0].spans
+    assert "4711" in context.text and context.text.startswith(HEAD) == below_head
+    assert context.text[span.at :] == TABLE[span.start : span.end] and span.at == len(HEAD) * below_head
+    assert span.in_source == (1_000 + span.start - len(HEAD), 1_000 + span.end - len(HEAD))
+
+
 def test_a_text_shown_from_its_middle_is_not_joined_to_the_one_before_it():
     found = [
         hit("a", LONG, 0.9, 1, source="house", position=2),

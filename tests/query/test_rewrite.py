@@ -14,7 +14,8 @@ import pytest
 
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
 from umi_common.errors import ConfigError
-from umi_common.query.rewriting.rewrite import HISTORY_CHARS_MAX, Rewrites, Rewriting, as_rewriter, build_prompt
+from umi_common.query.rewriting.models import as_rewriter
+from umi_common.query.rewriting.rewrite import HISTORY_CHARS_MAX, Rewrites, Rewriting, build_prompt
 from umi_common.sim import FAULTS, FaultyLLM, ScriptedLLM, SimLLM, VirtualClock
 
 QUERY = "Who do I know at Acme?"
@@ -238,7 +239,7 @@ def test_the_second_time_costs_nothing(ask: Ask):
     rewriting = Rewriting(llm)
     first, second = ask(rewriting), ask(rewriting)
     assert second.variations == first.variations
-    assert (first.cached, second.cached) == (False, True)
+    assert (first.facts["cached"], second.facts["cached"]) == (False, True)
     assert len(llm.prompts) == 1
 
 
@@ -262,7 +263,7 @@ def test_a_changed_setting_keeps_cache_and_breaker():
     new = Rewriting(llm, RewriteConfig(timeout_seconds=1.0, variations_max=1), previous=old)
     assert new.breaker is old.breaker
     rewrites = new.variations(QUERY)
-    assert (rewrites.cached, rewrites.variations) == (True, ("Acme",))
+    assert (rewrites.facts["cached"], rewrites.variations) == (True, ("Acme",))
 
 
 def test_the_same_seed_gives_the_same_variations(ask: Ask):

@@ -93,6 +93,19 @@ def test_a_wrong_file_keeps_the_settings_and_says_so(store, file, caplog, wrong)
         umi.watch(file)
 
 
+def test_a_file_with_a_relative_path_is_watched_after_the_process_changed_its_directory(
+    store, file, tmp_path, monkeypatch
+):
+    umi = DualRetriever(store)
+    monkeypatch.chdir(tmp_path)
+    umi.watch(file.name, seconds=0)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    rewrite(file, "[fusion]\nrrf_k = 20\n")
+    umi.search("Bob")
+    assert umi.config.fusion.rrf_k == 20
+
+
 def test_a_file_without_an_analyzer_goes_with_any_store(file):
     german = UmiConfig(analyzer={"language": "german"})
     with HybridStore.open(embedder=HashEmbedder(64), config=german) as store:

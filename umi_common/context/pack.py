@@ -136,12 +136,23 @@ class Packing:
         return min(total, self._source_room(piece), self._chunk_cap)
 
     def cut(self, piece: Piece, tokens: int) -> Piece:
-        """The piece cut to at most so many tokens: to its beginning, or to what is around the passage that answers."""
+        """The piece cut to at most so many tokens: to its beginning, or to what is around the passage that answers.
+
+        Rows of a table stay below its head, which their chunk repeats, if this takes at most half of the tokens.
+        """
         text, size = piece.chunk.text, self.counter.measure
         passage = None if self._passage_of is None else self._passage_of(piece.chunk)
         if passage is None:
             return piece.cut(0, cut_to_fit(text, tokens, size))
-        return piece.cut(*window_to_fit(text, tokens, size, passage))
+        start, end = window_to_fit(text, tokens, size, passage)
+        head = text[: piece.chunk_head]
+        left = tokens - size(head)
+        if not 0 < len(head) <= min(start, passage[0]) or left < tokens / 2:
+            return piece.cut(start, end)
+        rows = text[len(head) :]
+        start, end = window_to_fit(rows, left, size, (passage[0] - len(head), passage[1] - len(head)))
+        below = piece.cut(start + len(head), end + len(head), with_head=True)
+        return below if start < end and size(below.text) <= tokens else piece.cut(start + len(head), end + len(head))
 
     def shown_by(self, piece: Piece) -> str | None:
         """The id of the chosen piece with the same text; None if there is none."""

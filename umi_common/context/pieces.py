@@ -26,7 +26,8 @@ ANSWER_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk that competes for the budget, and the characters of it that are shown: from `start` up to `end`."""
+    """A chunk that competes for the budget, and the characters of it that are shown: from `start` up to `end`, and
+    before them the table's head that its text repeats, if `with_head`."""
 
     chunk: Chunk
     hit: Hit
@@ -42,6 +43,8 @@ class Piece:
     """The first character shown."""
     end: int = -1
     """One past the last character shown; -1: all of it."""
+    with_head: bool = False
+    """Whether the repeated table head, which ends at or before `start`, is shown."""
     copy_of: str | None = None
     """The id of the chosen piece with the same text. That piece is shown; of this one only the source is cited."""
     question: str = ""
@@ -60,17 +63,18 @@ class Piece:
     @property
     def text(self) -> str:
         """The characters of the chunk that are shown."""
-        return self.chunk.text[self.start : None if self.end < 0 else self.end]
+        head = self.chunk.text[: self.chunk_head] if self.with_head else ""
+        return head + self.chunk.text[self.start : None if self.end < 0 else self.end]
 
     @property
     def head(self) -> int:
         """Characters at the start of the text that repeat a table's head."""
-        return max(0, min(self._chunk_head - self.start, len(self.text)))
+        return self.chunk_head if self.with_head else max(0, min(self.chunk_head - self.start, len(self.text)))
 
     @property
     def offset(self) -> int | None:
         """Index of the text's first character in its source, after a repeated table head; None: not known."""
-        return None if self.chunk_offset is None else self.chunk_offset + max(0, self.start - self._chunk_head)
+        return None if self.chunk_offset is None else self.chunk_offset + max(0, self.start - self.chunk_head)
 
     @property
     def begins_line(self) -> bool:
@@ -95,13 +99,14 @@ class Piece:
         )
 
     @property
-    def _chunk_head(self) -> int:
+    def chunk_head(self) -> int:
+        """Characters at the start of the chunk's text that repeat a table's head."""
         head = self.chunk.metadata.get(HEAD_KEY)
         return head if type(head) is int and head > 0 else 0
 
-    def cut(self, start: int, end: int) -> Piece:
-        """The piece with the characters [start, end) of its chunk."""
-        return replace(self, start=start, end=-1 if end >= len(self.chunk.text) else end)
+    def cut(self, start: int, end: int, *, with_head: bool = False) -> Piece:
+        """The piece with the characters [start, end) of its chunk, after the repeated table head if `with_head`."""
+        return replace(self, start=start, end=-1 if end >= len(self.chunk.text) else end, with_head=with_head)
 
 
 def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:

@@ -145,7 +145,8 @@ class Stretch:
         head = piece.head
         in_source = None if piece.offset is None else (piece.offset, piece.offset + len(shown) - head)
         self.pieces.append(piece)
-        start, end = piece.start + head, piece.start + len(shown)
+        start = max(piece.start, piece.chunk_head if head else 0)
+        end = start + len(shown) - head
         self.spans.append(Span(piece.chunk.id, start, end, at + head, in_source))
         if len(shown) >= overlap:  # else the text contains the piece, and the tail stays the tail
             self.text += shown[overlap:]

@@ -50,9 +50,9 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
 def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Characters) -> Characters:
     """The characters [start, end) of a text to show so that they have at most `limit` tokens, a passage among them.
 
-    The beginning of the text if it reaches to the end of the passage with a share LEAD of the tokens left for what
-    follows, such as the body of a function below its name; else text before and after the passage. If the passage alone
-    is too long, its beginning. An empty window if not even one character fits.
+    They are the beginning of the text if this holds the passage and leaves a share LEAD of the tokens for what follows
+    it, such as the body of a function below its name; else text before and after the passage. Of a passage that is too
+    long itself they are the beginning. They are none if not even one character fits.
 
     Args:
         text, limit, size: As in `cut_to_fit`.

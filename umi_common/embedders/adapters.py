@@ -54,8 +54,9 @@ class CallableEmbedder:
         name: Name of the model, which a store records.
         dim: Dimension; None: found by embedding one short text.
         one_by_one: Whether a call embeds one query, so that n queries are n calls.
-        adocuments: `documents` for event loops.
-        aqueries: `queries` for event loops. If `queries` and `aqueries` are None, `adocuments` is used.
+        adocuments: A coroutine function in place of `documents`.
+        aqueries: A coroutine function in place of `queries`, awaited on event loops. If `queries` and
+            `aqueries` are None, `adocuments` is used.
         named: Whether `name` identifies the model, so that vectors may be cached under it in a file. False if it is
             only the name of a class or function.
     """
@@ -140,7 +141,8 @@ class AbsentEmbedder:
 
 
 def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
-    """An Embedder from a name, an Embedder, a LangChain or LlamaIndex embedding model, or a function.
+    """An Embedder from a name, an Embedder, a model of LangChain, LlamaIndex, sentence-transformers, model2vec or
+    fastembed, or a function.
 
     None: `config.embedder.model`; if that is None too, the default.
 
@@ -165,13 +167,16 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     for documents, query in FRAMEWORK_METHODS:
         if all(hasattr(model, part) or hasattr(model, f"a{part}") for part in (documents, query)):
             return FrameworkEmbedder(model, documents, query)
+    if (embedder := _library_model(model, *name_of(model))) is not None:
+        return embedder
     if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004 - its type
         return CallableEmbedder(None, adocuments=model, name=name_of(model)[0], named=False)
     if callable(model):
         return CallableEmbedder(model, name=name_of(model)[0], named=False)
     raise ConfigError(
         f"embedder is {type(model).__name__}; expected {EMBEDDER_NAMES}, an object with embed_documents and "
-        "embed_queries, a LangChain Embeddings, a LlamaIndex embed model, or a function from texts to vectors"
+        "embed_queries, a LangChain Embeddings, a LlamaIndex embed model, a model of sentence-transformers or "
+        "fastembed, or a function from texts to vectors"
     )
 
 
@@ -183,25 +188,39 @@ def _model_of_name(name: str) -> Embedder:
     library, _, model = name.partition(":")
     if library not in LIBRARIES or not model:
         raise ConfigError(f"embedder is {name!r}; expected {EMBEDDER_NAMES}")
-    functions = LIBRARIES[library](optional_module(library.replace("-", "_"), library), model)
-    return CallableEmbedder(*functions, name=name)
+    module = optional_module(library.replace("-", "_"), library)
+    embedder = _library_model(getattr(module, LIBRARIES[library])(model), name)
+    assert embedder is not None, "each library's class has its methods"
+    return embedder
 
 
-def _fastembed(module: Any, name: str) -> tuple[Embed, Embed]:
-    model = module.TextEmbedding(model_name=name)
-    return lambda texts: list(model.embed(texts)), lambda texts: list(model.query_embed(texts))
+LIBRARIES = {"fastembed": "TextEmbedding", "sentence-transformers": "SentenceTransformer"}
+"""By library, the name of its class of models, which is called with the name of a model."""
+LIBRARY_METHODS = (("encode_document", "encode_query"), ("encode", "encode"), ("embed", "query_embed"))
+"""Names of the methods for documents and for queries: of sentence-transformers since version 5 (they put the model's
+own instruction before the text) and before, as of model2vec; of fastembed."""
 
 
-def _sentence_transformers(module: Any, name: str) -> tuple[Embed, Embed]:
-    model = module.SentenceTransformer(name)
-    # Since version 5 there are two methods, which put the model's own instruction before the text.
-    methods = ("encode_document", "encode_query") if hasattr(model, "encode_query") else ("encode", "encode")
-    documents, queries = (partial(getattr(model, method), show_progress_bar=False) for method in methods)
-    return documents, queries
+def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedder | None:
+    """An embedder that calls a model with LIBRARY_METHODS; None: it has no such methods."""
+    for names in LIBRARY_METHODS:
+        documents, queries = (getattr(model, method, None) for method in names)
+        if documents is None or queries is None:
+            continue
+        if hasattr(model, "encode"):
+            documents, queries = (partial(method, show_progress_bar=False) for method in (documents, queries))
+        return CallableEmbedder(_as_list(documents), _as_list(queries), name=name, named=named)
+    return None
 
 
-LIBRARIES = {"fastembed": _fastembed, "sentence-transformers": _sentence_transformers}
-"""By library, from its module and the name of a model to the functions that embed documents and queries."""
+def _as_list(embed: Callable[[list[str]], Any]) -> Embed:
+    """`embed`, but with a list in place of the iterator that fastembed's methods return."""
+
+    def embedded(texts: list[str]) -> Any:
+        vectors = embed(texts)
+        return vectors if hasattr(vectors, "__len__") else list(vectors)
+
+    return embedded
 
 
 def identity_of(embedder: Embedder) -> str | None:

@@ -26,6 +26,7 @@ FIRST_WAIT_SECONDS = 0.1
 """Longest wait before the second attempt; it doubles after each further failure. The wait is a random part of it, at
 least half."""
 LONGEST_WAIT_SECONDS = 8.0
+"""Longest wait before any attempt, unless the service asked for a longer one."""
 UNKNOWN_ATTEMPTS = 3
 """Number of attempts if neither type, status nor message of the error shows whether the failure is temporary."""
 TOO_MANY = 429
@@ -85,12 +86,11 @@ def attempts(
             (admission,) = yield (queue.admission(ticket, deadline),)
             if isinstance(admission, CallFailure):
                 raise state.last or admission.error
-            state.calling, admitted = True, clock()
-            state.called_at = admitted
+            state.calling, state.called_at = True, clock()
             (outcome,) = yield (call(deadline - clock()),)
         state.calling = False
         if not isinstance(outcome, CallFailure):
-            queue.succeeded(admitted)
+            queue.succeeded(ticket)
             return outcome
         state.failures += 1
         state.last = outcome.error
@@ -101,7 +101,7 @@ def attempts(
         if on_retry is not None:
             on_retry(outcome.error, clock() - arrival + seconds)
         if is_rate_limit(outcome.error):
-            queue.refused(admitted, seconds)  # it then delays the attempt
+            queue.refused(ticket, seconds)  # it then delays the attempt
         elif seconds:
             yield (_pause(seconds),)
 
@@ -163,12 +163,10 @@ def _seconds(stated: Any) -> float | None:
 
 
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
-    """Seconds to wait before the next attempt; None: no further attempt.
-
-    0 after a rate limit whose error states no seconds.
-    """
+    """Seconds to wait before the next attempt; None: no further attempt. 0 after a rate limit whose error states no
+    seconds: the queue spaces the calls."""
     stated = retry_after(error)
-    if stated is not None or is_rate_limit(error):
+    if stated or is_rate_limit(error):
         return stated or 0.0
     temporary = _is_temporary(error)
     if temporary is None:

@@ -119,7 +119,7 @@ class FileCache(Generic[Value]):
         self._writable = writable
 
     def get(self, texts: Sequence[str]) -> dict[str, Value]:
-        """As `LruCache.get`."""
+        """The values by text; texts that are not cached are left out."""
         keys = {self._key(text): text for text in texts}
         found: dict[str, Value] = {}
         if not self._size or not self._path.exists():
@@ -139,7 +139,7 @@ class FileCache(Generic[Value]):
         return found
 
     def put(self, new: Mapping[str, Value]) -> None:
-        """As `LruCache.put`."""
+        """Add values by text."""
         if not self._size or not new or not self._writable:
             return
         rows = []
@@ -156,7 +156,7 @@ class FileCache(Generic[Value]):
         self._transact(write)
 
     def clear(self) -> None:
-        """As `LruCache.clear`."""
+        """Remove all values, by deleting the file."""
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:

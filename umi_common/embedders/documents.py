@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import wait as wait_for
-from contextvars import copy_context
-from functools import partial
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 from umi_common.config import EmbedderConfig
@@ -17,6 +15,7 @@ from umi_common.embedders.attempts import Attempts, attempts, kind_of
 from umi_common.protocols import Embedder
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call, drive
+from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.losses import warn_once
 from umi_common.runtime.workers import Workers
 
@@ -63,7 +62,8 @@ def embed_batches(
     """Call the model for each batch, a list of indices of `texts`, and `on_batch` with each result.
 
     Calls are made one at a time until a call shows that the model is a service; then up to `document_calls` at a time.
-    After a failure no further call begins; the running ones are waited for, and `on_batch` gets their results.
+    After a failure no further call begins; the running ones are waited for, and `on_batch` gets their results. After
+    Ctrl-C the running calls are neither waited for nor retried.
 
     If a call is retried for longer than a second, one warning is logged, and `on_trouble` is called with what failed.
 
@@ -73,9 +73,12 @@ def embed_batches(
     """
     queue = CallQueue(config.document_calls, time.monotonic)
     workers = Workers()
+    ended = Event()
     warning_left = iter([True])  # next() takes it once, also if several threads fail at the same time
 
     def report(error: Exception, seconds: float) -> None:
+        if ended.is_set():
+            raise error
         if seconds < REPORT_AFTER_SECONDS:
             return
         on_trouble(f"retrying after {kind_of(error)}")
@@ -97,14 +100,17 @@ def embed_batches(
             raise BatchFailed(batch) from error
 
     left = iter(batches)
-    for batch in left:
-        begun, processor_begun = time.perf_counter(), time.thread_time()
-        vectors = embed(batch)
-        seconds, processor_seconds = time.perf_counter() - begun, time.thread_time() - processor_begun
-        on_batch(batch, vectors)
-        is_service = seconds > SECONDS_MIN and processor_seconds < PROCESSOR_SHARE_MAX * seconds
-        if config.document_calls > 1 and is_service:
-            _in_threads(embed, left, config.document_calls, on_batch)  # empties `left`, so the loop ends
+    try:
+        for batch in left:
+            begun, processor_begun = time.perf_counter(), time.thread_time()
+            vectors = embed(batch)
+            seconds, processor_seconds = time.perf_counter() - begun, time.thread_time() - processor_begun
+            on_batch(batch, vectors)
+            is_service = seconds > SECONDS_MIN and processor_seconds < PROCESSOR_SHARE_MAX * seconds
+            if config.document_calls > 1 and is_service:
+                _in_threads(embed, left, config.document_calls, on_batch)  # empties `left`, so the loop ends
+    finally:
+        ended.set()
 
 
 def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
@@ -140,25 +146,22 @@ def _in_threads(
     embed: Callable[[Sequence[int]], Any], left: Iterator[Sequence[int]], calls_max: int, on_batch: OnBatch
 ) -> None:
     """Embed the batches that are left, `calls_max` at a time; see `embed_batches`."""
-    threads = ThreadPoolExecutor(calls_max, thread_name_prefix="umi-embed")
+    threads = ThreadLimiter(calls_max)  # a process that ends does not wait for its threads
     running: dict[Future[Any], Sequence[int]] = {}
     failures: list[Exception] = []
 
     def fill() -> None:
         while len(running) < calls_max and not failures and (batch := next(left, None)) is not None:
-            running[threads.submit(partial(copy_context().run, embed, batch))] = batch
+            running[threads.submit(embed, batch)] = batch
 
-    try:
+    fill()
+    while running:
+        for future in wait_for(running, return_when=FIRST_COMPLETED).done:
+            batch = running.pop(future)
+            try:
+                on_batch(batch, future.result())
+            except Exception as error:  # noqa: BLE001 - raised below, when the running calls have ended
+                failures.append(error)
         fill()
-        while running:
-            for future in wait_for(running, return_when=FIRST_COMPLETED).done:
-                batch = running.pop(future)
-                try:
-                    on_batch(batch, future.result())
-                except Exception as error:  # noqa: BLE001 - raised below, when the running calls have ended
-                    failures.append(error)
-            fill()
-    finally:  # after Ctrl-C the running calls are not waited for
-        threads.shutdown(wait=False, cancel_futures=True)
     if failures:
         raise failures[0]

@@ -49,7 +49,7 @@ class SparseEncoder:
         return self._encoded(self._documents, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> list[SparseVector]:
-        """As `embed_documents`."""
+        """One vector a query, in their order. Raises EmbedderError if the model returns anything else."""
         return self._encoded(self._queries, texts)
 
     def _encoded(self, encode: Callable[..., Iterable[Any]], texts: Sequence[str]) -> list[SparseVector]:

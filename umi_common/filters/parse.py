@@ -34,11 +34,11 @@ _NEGATED: Final[Mapping[str, str]] = {"$ne": "$eq", "$nin": "$in", "$not_contain
 _ON_A_KEY = (*OPERATORS, *_NEGATED, "$exists", "$not")
 _GROUPS = ("$and", "$or", "$not")
 
-_NO_TEXT = "filters compare whole values; put words into the query, or store the part you filter by under its own key"
+_TEXT = "there are no patterns; for a text inside a string use $text_match or $text_match_insensitive"
 _HINTS = {
-    "$like": _NO_TEXT,
-    "$ilike": _NO_TEXT,
-    "$regex": _NO_TEXT,
+    "$like": _TEXT,
+    "$ilike": _TEXT,
+    "$regex": _TEXT,
     "$nor": 'write {"$not": {"$or": [...]}}',
     "$all": 'write {"$and": [{"key": {"$contains": value}}, ...]}',
     "$between": 'write {"$gte": low, "$lte": high}',
@@ -314,8 +314,3 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
                 "use EVERYTHING"
             )
     return Scope(all_of([Comparison(key, "$eq", value) for key, value in asked.items()]))  # type: ignore[arg-type]
-
-
-def narrow(within: Scope, where: object = None) -> Filter | None:
-    """`within.narrow(where)`."""
-    return within.narrow(where)

@@ -10,17 +10,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
+from typing import NamedTuple
 
 from umi_common.runtime.calls import Call
 from umi_common.runtime.forks import renew_in_child
 from umi_common.runtime.guards import DeadlineExceeded
 
 WINDOW_SECONDS = 1.0
-"""Seconds over which the admitted and the refused calls are counted."""
+"""Seconds over which the calls that a service accepts are counted."""
 KEPT_SECONDS = 10.0
-"""Seconds for which the times of calls are kept; a refusal may take so long to arrive."""
+"""Seconds for which admissions are kept; a refusal may take so long to arrive."""
 USED_SHARE = 0.95
 """Share of the rate estimated at a refusal at which further calls are admitted."""
 FASTER = 0.998
@@ -31,19 +32,30 @@ MUCH_FASTER = 0.9
 LEAST_SHARE = 0.7
 """Least share of the rate that is left after the refusal of a call that was admitted at that rate. The calls of the
 last second are fewer than the service accepts if few were asked for, or if it accepts few at once."""
-SLOWER = 1.02
-"""Largest factor by which a success lengthens `shortest_call`."""
 SHORTEST_SECONDS = 0.001
 """Smallest number of seconds between two calls; a shorter interval counts as none."""
+
+
+class Admission(NamedTuple):
+    """When a call was admitted."""
+
+    time: float
+    """On the queue's clock."""
+    interval: float
+    """Seconds between two admissions then; 0: calls were not spaced."""
+
+
+Ticket = Future[Admission]
+"""A caller's place in the queue: done when the caller is admitted."""
 
 
 class CallQueue:
     """Admits calls of one service; the call that has waited longest is admitted first.
 
     At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
-    rate that it accepts is estimated as the calls admitted in the second up to that call less the refused ones among
-    them, at least one. Further calls are admitted 1 / (0.95 rate) seconds apart. If the refused call was spaced
-    already, the rate falls by at most 30 percent.
+    rate that it accepts is estimated as the number of calls admitted in the second up to that call and not refused, at
+    least one. Further calls are admitted 1 / (0.95 rate) seconds apart. If the refused call was spaced already, the
+    rate falls by at most 30 percent.
 
     The rate is measured if spaced calls succeeded before one was refused. Each success then shortens the interval by
     0.2 percent. Until then it shortens it by ten percent, because a service that refuses most calls of a burst may
@@ -52,15 +64,15 @@ class CallQueue:
     Args:
         concurrency: Calls at a time, >= 1.
         clock: Returns monotonic seconds.
-        timed: Whether calls are given up at their deadline. Then none is admitted with less time left than a short call
-            of late took.
+        timed: Whether calls are given up at their deadline. Then none is admitted with less time left than the last
+            successful call took.
 
     Thread-safe, also between threads and event loops.
     """
 
     _lock: threading.Lock
-    _waiting: list[tuple[float, int, Future[None]]]
-    """A heap of (arrival, number, future)."""
+    _waiting: list[tuple[float, int, Ticket]]
+    """A heap of (arrival, number, ticket)."""
 
     def __init__(self, concurrency: int, clock: Callable[[], float], *, timed: bool = False) -> None:
         self._concurrency = concurrency
@@ -76,11 +88,10 @@ class CallQueue:
         self._measured = False
         self._succeeded = False
         """Whether a call succeeded that was admitted at the present interval."""
-        self._shortest_call = 0.0
-        """Seconds from admission to success of a short call of late; 0: none succeeded, or calls are not `timed`."""
-        self._admitted: deque[tuple[float, float]] = deque()
-        """Of each admitted call the time and the interval."""
-        self._refused: deque[tuple[float, float]] = deque()
+        self._last_call = 0.0
+        """Seconds from admission to success of the last successful call; 0: none yet, or calls are not `timed`."""
+        self._accepted: deque[Admission] = deque()
+        """The admissions of the last KEPT_SECONDS, by time, but for refused calls."""
         renew_in_child(self, CallQueue._renew)
 
     def _renew(self) -> None:
@@ -89,14 +100,14 @@ class CallQueue:
         self._under_way = 0
 
     @contextmanager
-    def ticket(self, arrival: float) -> Iterator[Future[None]]:
-        """A future that is done when the caller is admitted. When the `with` block ends, its call has ended, too; a
-        future that is not done is withdrawn.
+    def ticket(self, arrival: float) -> Iterator[Ticket]:
+        """A ticket for one call, which ends inside the `with` block. A caller who leaves the block before being
+        admitted is no longer waiting.
 
         Args:
             arrival: When the caller began to wait, for its first attempt; the earliest is admitted first. On the clock.
         """
-        ticket: Future[None] = Future()
+        ticket: Ticket = Future()
         with self._lock:
             heapq.heappush(self._waiting, (arrival, next(self._numbers), ticket))
         self._admit()
@@ -108,7 +119,7 @@ class CallQueue:
                     self._under_way -= 1
                 self._admit()
 
-    def admission(self, ticket: Future[None], until: float) -> Call:
+    def admission(self, ticket: Ticket, until: float) -> Call:
         """A call that returns when the caller is admitted.
 
         Args:
@@ -117,52 +128,47 @@ class CallQueue:
 
         def run() -> None:
             while not ticket.done():
-                wait_for([ticket], self._seconds_to_wait(until - self._shortest_call))
+                wait_for([ticket], self._seconds_to_wait(until - self._last_call))
                 self._admit()
 
         async def arun() -> None:
             admitted = asyncio.wrap_future(ticket)
             while not ticket.done():
-                await asyncio.wait({admitted}, timeout=self._seconds_to_wait(until - self._shortest_call))
+                await asyncio.wait({admitted}, timeout=self._seconds_to_wait(until - self._last_call))
                 self._admit()
 
         return Call(run, arun)
 
-    def succeeded(self, admitted: float) -> None:
-        """Record that the service answered a call; shortens the interval between calls.
-
-        Args:
-            admitted: When the call was admitted, on the clock.
-        """
+    def succeeded(self, ticket: Ticket) -> None:
+        """Record that the service answered the call of a ticket; shortens the interval between calls."""
+        admission = ticket.result()
         with self._lock:
             if self._timed:
-                seconds = self._clock() - admitted
-                self._shortest_call = min(seconds, self._shortest_call * SLOWER or seconds)
-            if admitted <= self._changed:  # it says nothing about the present interval
+                self._last_call = self._clock() - admission.time
+            if admission.time <= self._changed:  # it says nothing about the present interval
                 return
             self._succeeded = True
             self._interval *= FASTER if self._measured else MUCH_FASTER
             if self._interval < SHORTEST_SECONDS:
                 self._interval = 0.0
 
-    def refused(self, admitted: float, seconds: float) -> None:
-        """Record that the service refused a call because there are too many.
+    def refused(self, ticket: Ticket, seconds: float) -> None:
+        """Record that the service refused the call of a ticket because there are too many.
 
         Args:
-            admitted: When the refused call was admitted, on the clock.
             seconds: Pause that the service asked for; 0: none. No call is admitted during it, unless the rate is
                 measured, and thus close to the accepted one.
         """
+        admission = ticket.result()
         with self._lock:
             now = self._clock()
-            before = next((interval for time, interval in reversed(self._admitted) if time <= admitted), 0.0)
-            _drop_old(self._refused, now)
-            self._refused.append((admitted, before))
-            accepted = _calls_until(admitted, self._admitted) - _calls_until(admitted, self._refused)
+            with suppress(ValueError):  # the call was admitted more than KEPT_SECONDS ago
+                self._accepted.remove(admission)
+            accepted = sum(admission.time - WINDOW_SECONDS <= each.time <= admission.time for each in self._accepted)
             rate = max(1, accepted) / WINDOW_SECONDS
-            self._interval = min(1.0 / (USED_SHARE * rate), before / LEAST_SHARE or math.inf)
-            if admitted > self._changed:
-                self._measured = (self._measured or (before > 0 and self._succeeded)) and accepted > 0
+            self._interval = min(1.0 / (USED_SHARE * rate), admission.interval / LEAST_SHARE or math.inf)
+            if admission.time > self._changed:
+                self._measured = accepted > 0 and (self._measured or (admission.interval > 0 and self._succeeded))
                 self._succeeded = False
                 self._changed = now
             self._next = max(self._next, now + (self._interval if self._measured else max(seconds, self._interval)))
@@ -176,11 +182,13 @@ class CallQueue:
                 if not ticket.set_running_or_notify_cancel():  # withdrawn
                     continue
                 self._under_way += 1
-                _drop_old(self._admitted, now)
-                self._admitted.append((now, self._interval))
+                while self._accepted and self._accepted[0].time < now - KEPT_SECONDS:
+                    self._accepted.popleft()
+                admission = Admission(now, self._interval)
+                self._accepted.append(admission)
                 if self._interval:
                     self._next = max(self._next, now - self._interval) + self._interval
-                ticket.set_result(None)
+                ticket.set_result(admission)
 
     def _seconds_to_wait(self, until: float) -> float:
         """Seconds until the next admission, but at most until the deadline `until`.
@@ -194,14 +202,3 @@ class CallQueue:
         due = self._next - now
         # A timer of asyncio may end early by its clock's resolution.
         return min(until - now, max(due, SHORTEST_SECONDS)) if due > 0 else until - now
-
-
-def _drop_old(calls: deque[tuple[float, float]], now: float) -> None:
-    """Remove the calls before the last KEPT_SECONDS."""
-    while calls and calls[0][0] < now - KEPT_SECONDS:
-        calls.popleft()
-
-
-def _calls_until(end: float, calls: deque[tuple[float, float]]) -> int:
-    """The number of calls in the WINDOW_SECONDS up to `end`."""
-    return sum(end - WINDOW_SECONDS <= time <= end for time, _ in calls)

@@ -1,5 +1,5 @@
-"""An event loop in a thread, where synchronous code runs coroutines: its own, and those of models and clients that have
-only async functions."""
+"""An event loop in a thread, on which synchronous code runs coroutines: umi's own, and those of models and clients that
+have only async functions."""
 
 from __future__ import annotations
 
@@ -70,13 +70,7 @@ class LoopThread:
             return await start()
 
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_serve, args=(self._loop,), daemon=True, name=self._name)
-                thread.start()
-                self._stop = weakref.finalize(self, _stop, self._loop, thread)
-                self._stop.atexit = False  # the thread is a daemon
-            loop = self._loop
+            loop = self._loop = self._loop or self._started()
             future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
             return future.result()
@@ -84,6 +78,19 @@ class LoopThread:
             if self._loop is loop:
                 raise RuntimeError("the call cancelled itself") from None
             raise EmbedderError("the store was closed during the call") from None
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        """A new loop that runs in a new thread. Raises RuntimeError if the process cannot start a thread."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=_serve, args=(loop,), daemon=True, name=self._name)
+        try:
+            thread.start()
+        except RuntimeError:
+            loop.close()
+            raise
+        self._stop = weakref.finalize(self, _stop, loop, thread)
+        self._stop.atexit = False  # the thread is a daemon
+        return loop
 
     def close(self) -> None:
         """End the thread and cancel its calls; does nothing if there is none."""

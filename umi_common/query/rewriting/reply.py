@@ -52,6 +52,9 @@ _NUMBER = re.compile(r"\s{0,20}\(?(\d{1,3})[.):\]]\s{1,20}(?=\S)")
 _ELEMENT = re.compile(r"<(\w{1,20})(?:\s[^<>]{0,200})?>([^<>]{1,2000})</\1>")
 _TAG = re.compile(r"</?\w{1,20}(?:\s[^<>]{0,200})?>")
 _FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
+_THINKING_BEGINS = re.compile(r"<think(?:ing)?>|<reasoning>|\[THINK\]|<\|channel\|>analysis")
+_THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|\[/THINK\]|<\|channel\|>final<\|message\|>")
+"""Marks around the thinking of Qwen and DeepSeek, of Claude, of Mistral's models and of gpt-oss."""
 _SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
 _QUOTES = "\"'`"
 _STRING_ENDS = frozenset(",]}:")
@@ -170,7 +173,8 @@ def _strings_of(reply: str) -> list[str] | None:
     list of strings; quoted items after a bracket (single or smart quotes, a trailing comma, a list cut short); the
     texts of XML elements; lines with bullets or numbers; two to ten short plain lines.
     """
-    answer = reply if reply.lstrip()[:1] in ("[", "{") else _without_thinking(reply)  # a string may hold "<think>"
+    is_json = reply.lstrip()[:1] in ("[", "{") and not reply.lstrip().startswith("[THINK]")
+    answer = reply if is_json else _without_thinking(reply)  # a string of the list may hold "<think>"
     answer = _FENCE.sub("", answer).strip()
     for text in dict.fromkeys((answer, answer.translate(_SMART_QUOTES))):
         found = _first_json_list(text)
@@ -235,11 +239,9 @@ def _closing(text: str, opening: int) -> int | None:
 
 
 def _without_thinking(reply: str) -> str:
-    """The text after the last </think>; where it is missing, the text before <think>."""
-    _, closed, answer = reply.rpartition("</think>")
-    if closed:
-        return answer
-    return answer.partition("<think>")[0]
+    """The text after the last mark that ends thinking; if there is none, the text before the first that begins it."""
+    ends = [found.end() for found in _THINKING_ENDS.finditer(reply)]
+    return reply[ends[-1] :] if ends else _THINKING_BEGINS.split(reply, maxsplit=1)[0]
 
 
 def _first_json_list(text: str) -> list[str] | None:
@@ -261,7 +263,7 @@ def _first_json_list(text: str) -> list[str] | None:
 
 
 def _json_strings(value: object) -> list[str] | None:
-    """The strings of a list, or of the one list in an object; a list of one-string objects counts as strings."""
+    """The strings of a list, or of the one list in an object; an object in the list counts as its first string."""
     if isinstance(value, dict):
         lists = [item for item in value.values() if isinstance(item, list)]
         value = lists[0] if len(lists) == 1 else None
@@ -272,9 +274,8 @@ def _json_strings(value: object) -> list[str] | None:
 
 
 def _string_of(item: object) -> list[str]:
-    if isinstance(item, dict) and len(item) == 1:
-        item = next(iter(item.values()))
-    return [item] if isinstance(item, str) else []
+    values = item.values() if isinstance(item, dict) else (item,)
+    return [value for value in values if isinstance(value, str)][:1]
 
 
 def _depth(text: str) -> int:

@@ -29,8 +29,6 @@ from umi_common.runtime.losses import PAUSED, log_bug
 from umi_common.runtime.workers import Workers
 from umi_common.types import Degradation
 
-__all__ = ["Rewrites", "Rewriting", "as_rewriter"]
-
 CONSEQUENCE = "searched with the original query alone"
 HISTORY_CHARS_MAX = 8_000
 """Largest number of characters of the history; older messages are left out."""
@@ -44,10 +42,9 @@ class Rewrites:
     """The LLM's variations of a query, or why there are none."""
 
     variations: Variations = ()
-    """At most `variations_max`, none equivalent to the query; () where anything failed."""
+    """At most `variations_max`, none equivalent to the query; () if the call failed."""
     degraded: Degradation | None = None
-    """The failure; None where nothing failed."""
-    cached: bool = False
+    """The failure; None: the call did not fail."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For the trace: model, attempts, milliseconds, breaker state; no query text."""
 
@@ -61,8 +58,8 @@ class Rewriting:
         clock: Returns monotonic seconds; for the breaker and the time limit.
         directory: Where the cache is kept between processes; None: memory only.
         writable: False: the cache in the directory is read and never written.
-        previous: Its cache, breaker and thread limit are reused if the settings of cache and breaker are the same, so
-            that changing other settings keeps them.
+        previous: A `Rewriting` whose cache, breaker and thread limit are reused if the settings of cache and breaker
+            are the same, so that they survive a change of other settings.
 
     Thread-safe.
     """
@@ -119,7 +116,7 @@ class Rewriting:
         prompt = build_prompt(self.config.template, query, () if history is None else history)
         kept = self._cache.get(self._model, prompt)
         if kept is not None:
-            return Rewrites(self._capped(kept), cached=True, facts={"model": self._model, "cached": True})
+            return Rewrites(self._capped(kept), facts={"model": self._model, "cached": True})
         if not self.breaker.enter():
             return self._without(f"{PAUSED} after repeated failures", attempts=0, started=self._clock())
         started = self._clock()
