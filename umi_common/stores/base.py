@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
+from umi_common.config import DecayConfig, EmbedderConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import PartlyWritten, StoreClosed, StoreUnavailable
 from umi_common.filters import Filter, Where, matches, parse_filter
@@ -178,8 +178,7 @@ class CollectionStore(BaseStore):
     def __init__(self, embedder: Embedder, config: UmiConfig) -> None:
         self._embedder = embedder
         self._config = config
-        self._query_embedder = QueryEmbedder(embedder, config.embedder)
-        self._embeddings = document_cache(None, None, config.embedder.cached_documents)
+        self._apply_embedder_settings(config.embedder)
         self.search_counter = SearchCounter()
         self._closed = False
 
@@ -199,10 +198,14 @@ class CollectionStore(BaseStore):
         Raises:
             ReindexRequired: If the analyzer differs; nothing is changed then.
         """
-        self._config.check_live_change(config)
+        config = self._config.checked_live_change(config)
         if config.embedder != self._config.embedder:
-            self._query_embedder = QueryEmbedder(self._embedder, config.embedder)
+            self._apply_embedder_settings(config.embedder)
         self._config = config
+
+    def _apply_embedder_settings(self, settings: EmbedderConfig) -> None:
+        self._query_embedder = QueryEmbedder(self._embedder, settings)
+        self._embeddings = document_cache(None, None, settings.cached_documents)
 
     def add(
         self,

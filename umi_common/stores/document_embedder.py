@@ -22,7 +22,7 @@ CACHED_FROM = 16
 without it, adding one message of a chat is one write."""
 ZEROS_WARNING = (
     "embedder %r gave vectors of zeros for all %d texts of a call: they are found by their words alone. Check the "
-    "model, then embed them again with HybridStore.reindex(). Logged once for each model."
+    "model, then embed them again: HybridStore.reindex(path, embedder=...). Logged once for each model."
 )
 
 
@@ -57,7 +57,8 @@ def embedded(
     if getattr(embedder, "in_place", False):
         # No service is called: a cache saves no time, and the bytes of a call need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
-    known = {} if cache is None else cache.get(texts)
+    cached = {} if cache is None else cache.get(texts)
+    known = {text: vector for text, vector in cached.items() if vector.any()}  # zeros: the model may have failed
     expected = dim or declared_dim(embedder)
     if expected is None and known and len(known) == len(set(texts)):
         # All are cached; under the same name, the model may have another dimension by now.

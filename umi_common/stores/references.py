@@ -126,6 +126,7 @@ class Names:
     def add(self, rows: Sequence[int], texts: Sequence[str]) -> None:
         """Add the names of texts[i] as rows[i]; only the first BEGINNING characters of a text are read."""
         for row, text in zip(rows, texts, strict=True):
+            text = text[:BEGINNING]
             named = heading(text)
             if named is None:
                 continue

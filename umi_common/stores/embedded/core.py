@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import InvalidVector, LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
@@ -175,8 +175,7 @@ class Core:
         self.ledger = ledger
         self.embedder = embedder
         self.config = config
-        self.query_embedder = QueryEmbedder(embedder, config.embedder)
-        self.vector_cache = document_cache(directory, identity_of(embedder), config.embedder.cached_documents)
+        self._apply_embedder_settings(config.embedder)
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
@@ -203,7 +202,7 @@ class Core:
             StoreClosed: After close().
             StoreForked: In a process that was forked after the opening.
         """
-        self._check_open()
+        self.check_open()
         self.indexes.follow()
         epoch = self.indexes.snapshot.mark.epoch
         if epoch != self._epoch:  # another process reindexed the store
@@ -222,11 +221,12 @@ class Core:
             StoreReadOnly: If it was opened with read_only=True.
             StoreMoved: If its directory or file was deleted, renamed or replaced.
         """
-        self._check_open()
+        self.check_open()
         self.ledger.check_writable()
         self.indexes.follow()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise StoreForked in a process that was forked after the opening, StoreClosed after close()."""
         if self.forked:
             raise StoreForked("the store was opened before a fork; open it again in this process")
         if self.closed:
@@ -234,10 +234,15 @@ class Core:
 
     def reconfigure(self, config: UmiConfig) -> None:
         """See `HybridStore.reconfigure`."""
-        self.config.check_live_change(config)
+        config = self.config.checked_live_change(config)
         if config.embedder != self.config.embedder:
-            self.query_embedder = QueryEmbedder(self.embedder, config.embedder)
+            self._apply_embedder_settings(config.embedder)
         self.config = config
+
+    def _apply_embedder_settings(self, settings: EmbedderConfig) -> None:
+        """Make the caches of vectors, and the limits of calls, that these settings describe."""
+        self.query_embedder = QueryEmbedder(self.embedder, settings)
+        self.vector_cache = document_cache(self.directory, identity_of(self.embedder), settings.cached_documents)
 
     @property
     def forked(self) -> bool:

@@ -97,9 +97,12 @@ class HybridStore(BaseStore):
             config: Its analyzer indexes every text again at the next opening; None: the terms stay.
 
         Raises:
+            ConfigError: If neither is given.
             NotAStore, StoreLocked, LedgerDamaged: As `open`.
             EmbedderError: If the embedder fails; the store is as it was.
         """
+        if embedder is None and config is None:
+            raise ConfigError("reindex() needs embedder=, to embed every text again, or config=, for its analyzer")
         model = None if embedder is None else as_embedder(embedder)
         reindex(checked_directory(path), model, config, show_progress=show_progress)
 
@@ -275,11 +278,14 @@ class HybridStore(BaseStore):
         """The open store.
 
         Raises:
-            StoreClosed: If this handle was closed and others keep the store open.
+            StoreForked: In a process that was forked after the opening.
+            StoreClosed: If this handle was closed; other handles may keep the store open.
         """
-        if self._handle.closed and not self._handle.core.closed:
+        core = self._handle.core
+        core.check_open()
+        if self._handle.closed:
             raise StoreClosed("the store is closed; open it again")
-        return self._handle.core
+        return core
 
     @property
     def replacing(self) -> threading.Lock:

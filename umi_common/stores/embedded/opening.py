@@ -122,7 +122,7 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
             f"{where} with embedder {core.embedder.name!r}, not {embedder.name!r}; close that store first, or open "
             "this one with the same embedder"
         )
-    wanted = UmiConfig(analyzer=core.config.analyzer) if config is None else config
+    wanted = checked_config(core.ledger, config)
     if wanted != core.config:
         other = [name for name, value in wanted if value != getattr(core.config, name)]
         raise StoreLocked(

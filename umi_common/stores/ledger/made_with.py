@@ -105,11 +105,7 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
         stored = AnalyzerConfig(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise LedgerDamaged(f"{ledger.path} has unreadable settings of its analyzer; restore it from a copy") from error
-    chosen = config or UmiConfig()
-    if "analyzer" not in chosen.model_fields_set:
-        return chosen.replaced(analyzer=stored)
-    UmiConfig(analyzer=stored).check_live_change(chosen)
-    return chosen
+    return UmiConfig(analyzer=stored).checked_live_change(UmiConfig() if config is None else config)
 
 
 def analyzer_text(config: AnalyzerConfig) -> str:
