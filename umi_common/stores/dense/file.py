@@ -85,10 +85,10 @@ def map_rows(
         return vectors, _mapped(codes, np.int8, saved, saved.sums[1] if checked else None)
 
 
-def remove_others(directory: Path, name: str) -> None:
-    """Remove the files of all other names; files that cannot be removed, since a process maps them, stay."""
-    for path in (directory / FOLDER).iterdir():
-        if path.stem != name:
+def remove_others(directory: Path, saved: SavedVectors | None) -> None:
+    """Remove all files but those of `saved`; Windows does not remove a file that a process maps."""
+    for path in (directory / FOLDER).glob("*"):
+        if saved is None or path.stem != saved.name:
             with suppress(OSError):
                 path.unlink()
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.stores.arrays import distinct
+from umi_common.stores.dense.file import remove_others
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import Entry, checked
@@ -251,6 +252,7 @@ def rebuild(core: Core) -> None:
         try:
             if core.directory is not None:
                 drop(core.directory)
+                remove_others(core.directory, None)
             failpoint("rebuild.dropped")
             core.indexes.load(fresh=True)
             core.indexes.save(always=True)

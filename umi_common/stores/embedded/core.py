@@ -443,10 +443,12 @@ class Core:
 
     def close(self) -> None:
         """Save the indexes, close the ledger and release the lock; a second call does nothing."""
-        if self.closed or self.forked:
+        if self.forked:
             return
         # Each step runs even if an earlier one is interrupted: a lock that is not released would keep all writers out.
         with self.writing, ExitStack() as steps:
+            if self.closed:
+                return
             self.closed = True
             if isinstance(self.embedder, CallableEmbedder):
                 steps.callback(self.embedder.close)

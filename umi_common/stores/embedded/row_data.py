@@ -278,6 +278,7 @@ class RowData:
         facts: dict[str, Any] = {"ids": ids}
         arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}
         arrays["id checksums"] = self.calibration.id_checksums(rows)
+        self._vectors.remove_unsaved(self._directory)
         try:
             saved = self._vectors.save(self._directory, facts, arrays)
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
@@ -285,6 +286,7 @@ class RowData:
             self._vectors.use_saved(self._directory, saved)
         except Exception as error:  # noqa: BLE001 the arrays can always be made again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
+            self._vectors.remove_unsaved(self._directory)  # on a full disk, the ledger needs their space
 
 
 def _restored(saved: Saved) -> RowTable:
