@@ -24,9 +24,9 @@ from umi_common.stores.dense.int8 import Int8Codes
 FOLDER = "dense"
 SUFFIXES = ("", ".codes")
 SAVED_FROM = 10_000
-"""Least number of rows that are saved here; fewer are read from the ledger in less than 0.1 s."""
+"""Fewest rows that are saved here; fewer rows are read from the ledger in less than 0.1 s."""
 _WORDS = 8_192
-"""Number of checksums of a file; each sums every 8,192nd word of 8 bytes."""
+"""Number of checksums of a file; checksum i sums the words of 8 bytes i, i + 8,192, i + 16,384, ..."""
 _BLOCK = 8 * _WORDS
 """Bytes of a block: one word for each checksum."""
 Sums = npt.NDArray[np.uint64]

@@ -77,7 +77,7 @@ class HybridStore(BaseStore):
             StoreLocked: If another process has it open for writing, or this one has with another embedder or config.
             ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
             LedgerDamaged: If the ledger is damaged.
-            StoreReadOnly: If the directory cannot be written; read_only=True opens it.
+            StoreReadOnly: If the directory cannot be written; opening it with read_only=True can succeed.
         """
         return cls(open_core(path, embedder, config, read_only=read_only))
 
@@ -259,6 +259,7 @@ class HybridStore(BaseStore):
             timeout: Seconds to wait for another thread that repairs a failed index; at most 0.15 are waited.
 
         Raises:
+            InputError: If `query` is not a string.
             InvalidLimit: If `k` is not a whole number of at least 1.
             IndexUnavailable: If the lexical index has failed, or holds no chunk.
         """
