@@ -83,8 +83,8 @@ def test_settings_are_frozen():
 
 def test_an_analyzer_change_needs_a_reindex_and_says_so():
     with pytest.raises(ReindexRequired, match="reindex"):
-        UmiConfig().check_live_change(UmiConfig(analyzer=AnalyzerConfig(language="german")))
-    UmiConfig().check_live_change(UmiConfig(fusion=FusionConfig(method="rrf")))
+        UmiConfig().checked_live_change(UmiConfig(analyzer=AnalyzerConfig(language="german")))
+    UmiConfig().checked_live_change(UmiConfig(fusion=FusionConfig(method="rrf")))
 
 
 def test_a_template_without_the_query_is_refused():

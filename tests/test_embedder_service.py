@@ -233,8 +233,8 @@ def test_a_retry_after_beyond_the_time_limit_is_not_waited_for():
     model = RemoteModel(calls_per_second=0, retry_after=60.0)
     asked = QueryEmbedder(as_embedder(model))
     begun = time.monotonic()
-    with pytest.raises(RateLimited):
-        asked.embed(["boat"], 20.0)
+    (error,) = asked.embed_each(["boat"], 20.0, 0)
+    assert isinstance(error, RateLimited)
     assert time.monotonic() - begun < 10.0
 
 
@@ -869,8 +869,19 @@ def test_a_model_that_gives_zeros_for_every_text_is_told_once(caplog):
         store.add(CHUNKS[20:])
     assert [record.getMessage() for record in caplog.records if record.name == "umi"] == [
         "embedder 'zeros of texts' gave vectors of zeros for all 20 texts of a call: they are found by their words "
-        "alone. Check the model, then embed them again with HybridStore.reindex(). Logged once for each model."
+        "alone. Check the model, then embed them again: HybridStore.reindex(path, embedder=...). Logged once for each "
+        "model."
     ]
+
+
+def test_texts_that_a_model_failed_on_with_zeros_are_embedded_by_a_reindex_with_the_mended_model(tmp_path):
+    with HybridStore.open(tmp_path, embedder=Zeros("mended")) as store:
+        store.add(CHUNKS)
+    model = HashEmbedder(8)
+    model.name = "mended"
+    HybridStore.reindex(tmp_path, embedder=model)
+    with HybridStore.open(tmp_path, embedder=model) as store:
+        assert store.vectors(store.ids()).any(axis=1).all()
 
 
 class ZerosForOne(HashEmbedder):

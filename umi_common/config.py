@@ -410,19 +410,22 @@ class UmiConfig(Frozen):
                 values[name] = change
         return type(self)(**{name: values[name] for name in values if name in self.model_fields_set | changes.keys()})
 
-    def check_live_change(self, new: UmiConfig) -> None:
-        """Raise if the change to `new` needs a new index.
+    def checked_live_change(self, new: UmiConfig) -> UmiConfig:
+        """`new`, to replace these settings of an open store; with their analyzer, if `new` sets none.
 
         Raises:
             ConfigError: If `new` is no `UmiConfig`.
-            ReindexRequired: If the analyzer differs; the message names the call that makes the index again.
+            ReindexRequired: If `new` sets another analyzer; the message names the call that makes the index again.
         """
         check_settings(new)
+        if "analyzer" not in new.model_fields_set:
+            return new.replaced(analyzer=self.analyzer)
         if new.analyzer != self.analyzer:
             raise ReindexRequired(
                 "the analyzer is part of the index: reopen with HybridStore.open(path, config=new) "
                 "after HybridStore.reindex(path, config=new)"
             )
+        return new
 
 
 def check_settings(config: object) -> None:

@@ -136,7 +136,7 @@ class DualRetriever(Closing):
         stated = changes.keys() | (set() if config is None else config.model_fields_set)
         changed = [name for name in STORE_STAGES if getattr(new, name) != getattr(self.config, name)]
         new = _with_settings_of(self.store, new, stated.intersection(changed))
-        self.config.check_live_change(new)
+        self.config.checked_live_change(new)
         log.debug(
             "settings: %s", ", ".join(name for name, stage in new if stage != getattr(self.config, name)) or "same"
         )
@@ -401,7 +401,7 @@ def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) 
     if not isinstance(known, UmiConfig):
         return config
     if "analyzer" in stated:
-        known.check_live_change(config)
+        known.checked_live_change(config)
     wanted = config.embedder.model_copy(update={"model": known.embedder.model})  # `model` matters at the opening only
     if "embedder" in stated and wanted != known.embedder:
         raise ConfigError(

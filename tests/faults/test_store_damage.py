@@ -226,7 +226,7 @@ def test_a_damaged_table_is_not_reindexed_away(large):
         cut_a_table_page(large / "umi.db")
         before = (large / "umi.db").read_bytes()
         assert not store.verify()
-        with pytest.raises(LedgerDamaged, match=r"cannot mend .*umi\.db \(.* rows\); restore it from a copy$"):
+        with pytest.raises(LedgerDamaged, match=r"cannot mend .*umi\.db: .* rows; restore it from a copy$"):
             store.repair()
     assert (large / "umi.db").read_bytes() == before
 

@@ -178,7 +178,7 @@ def test_a_failure_says_whether_what_was_embedded_is_kept(tmp_path, named):
     model, pages = Model(), [page(f"Page {number} of the rules.") for number in range(600)]
     if named:
         model.model_name = "rules-1"
-    told = "what the cache holds is not embedded again" if named else "needs a directory and a model with a model_name"
+    told = "the cache holds are not embedded again" if named else "needs a directory and a model with a model_name"
     with pytest.raises(EmbedderError, match=told):
         UmiRetriever.from_documents(pages, model, persist_directory=str(tmp_path))
     kept, model.failing = model.texts, False

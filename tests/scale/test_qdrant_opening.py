@@ -119,7 +119,7 @@ def test_the_collection_keeps_its_analyzer():
     with pytest.raises(ReindexRequired, match="analyzer"):
         qdrant(client, config=UmiConfig(analyzer={"language": "english"}))
     with pytest.raises(ReindexRequired):
-        qdrant(client).reconfigure(UmiConfig())
+        qdrant(client).reconfigure(UmiConfig(analyzer={"language": "english"}))
 
 
 def test_a_tenants_key_must_be_a_path():

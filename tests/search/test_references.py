@@ -144,6 +144,19 @@ def test_references_depend_on_the_chunks_and_not_on_the_history_of_writes():
             ]
 
 
+def test_a_text_has_the_same_name_when_it_is_added_as_after_the_store_is_opened_again(tmp_path):
+    long_line = Chunk("long", "Ohio River. " + "It flows on and on. " * 40 + " >\nZorbian Quell\nHe was born in Skien.")
+    found = []
+    with HybridStore.open(tmp_path, embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add(OTHERS)
+        umi.search(QUESTION)  # reads the names of the stored texts; `add` continues them
+        store.add([long_line, PLAY])
+        found.append([(hit.chunk.id, hit.score) for hit in umi.search("Who was Zorbian Quell?").hits])
+    with HybridStore.open(tmp_path, embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        found.append([(hit.chunk.id, hit.score) for hit in umi.search("Who was Zorbian Quell?").hits])
+    assert found[0] == found[1]
+
+
 def test_the_gain_is_the_formula():
     scores = np.array([1.0, 0.5, 0.2])
     links = Links(np.array([0, 1]), np.array([2, 2]), np.array([0.4, 1.0]))

@@ -201,7 +201,13 @@ def test_rows_are_numbered_afresh_when_most_are_dead(monkeypatch):
 def test_a_closed_store_says_so(store):
     store.close()
     store.close()
-    for call in (lambda: store.get(["t0"]), lambda: search(store, "x"), lambda: store.add([]), lambda: len(store)):
+    for call in (
+        lambda: store.get(["t0"]),
+        lambda: search(store, "x"),
+        lambda: store.add([]),
+        lambda: len(store),
+        lambda: store.reconfigure(UmiConfig()),
+    ):
         with pytest.raises(StoreClosed):
             call()
 
@@ -211,6 +217,21 @@ def test_settings_change_live_except_the_analyzer(store):
     assert store.config.lexical.k1 == 2.0
     with pytest.raises(ReindexRequired, match="reindex"):
         store.reconfigure(UmiConfig(analyzer={"language": "german"}))
+
+
+def test_new_settings_without_an_analyzer_keep_the_stores():
+    with HybridStore.open(config=UmiConfig(analyzer={"language": "german"}), embedder=HashEmbedder()) as store:
+        store.reconfigure(UmiConfig(lexical={"k1": 2.0}))
+        assert (store.config.analyzer.language, store.config.lexical.k1) == ("german", 2.0)
+
+
+def test_an_open_store_that_is_told_to_cache_no_vectors_of_documents_caches_none(tmp_path):
+    model = CountingEmbedder(HashEmbedder())
+    model.in_place = False
+    with HybridStore.open(tmp_path / "s", embedder=model) as store:
+        store.reconfigure(store.config.replaced(embedder={"cached_documents": 0}))
+        store.add([Chunk(f"c{at}", f"text {at}") for at in range(20)])
+    assert not (tmp_path / "s" / "embeddings.db").exists()
 
 
 def test_histories_do_not_matter(tmp_path):

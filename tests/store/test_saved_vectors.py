@@ -172,6 +172,23 @@ def test_a_save_that_is_interrupted_loses_and_changes_nothing(large: Path, point
         assert answers(store) == from_ledger(large)
 
 
+def test_saves_that_fail_again_and_again_leave_no_files_behind(large: Path):
+    shutil.rmtree(large / "lexical")
+    (large / "lexical").write_text("in the way of the saved index")
+    for _ in range(3):
+        with opened(large) as store:
+            store.rebuild()
+    assert [*(large / "dense").iterdir()] == []
+
+
+@pytest.mark.parametrize("kept", [0, 10])
+def test_no_vector_of_a_removed_chunk_stays_on_the_disk_once_a_large_store_is_small_and_compacted(large: Path, kept):
+    with opened(large) as store:
+        store.delete(store.ids()[kept:])
+        store.compact()
+    assert [*(large / "dense").iterdir()] == []
+
+
 def test_vectors_of_another_store_are_not_used(large: Path, truth: list, tmp_path: Path):
     other = tmp_path / "other"
     with opened(other) as store:

@@ -12,7 +12,7 @@ import pytest
 from small_store import chunks, search
 
 from umi_common.config import AnalyzerConfig, UmiConfig
-from umi_common.errors import EmbedderError, InvalidChunk, LedgerDamaged, NotAStore, ReindexRequired
+from umi_common.errors import ConfigError, EmbedderError, InvalidChunk, LedgerDamaged, NotAStore, ReindexRequired
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.lexical import file
@@ -153,6 +153,11 @@ def test_reindexing_nothing_makes_nothing(tmp_path):
     with pytest.raises(NotAStore):
         HybridStore.reindex(tmp_path / "none", embedder=HashEmbedder())
     assert not (tmp_path / "none").exists()
+
+
+def test_reindexing_without_an_embedder_or_a_config_is_refused(path):
+    with pytest.raises(ConfigError, match=r"embedder=.*config="):
+        HybridStore.reindex(path)
 
 
 def test_a_reader_follows_a_reindex_of_the_vectors(path):

@@ -119,6 +119,17 @@ def test_another_embedder_or_config_for_an_open_directory_is_refused_by_name(pat
         assert store.config == UmiConfig()
 
 
+def test_the_same_call_opens_a_store_with_an_analyzer_of_its_own_a_second_time(tmp_path):
+    plain, narrow = UmiConfig(analyzer={"language": "none"}), UmiConfig(lexical=LexicalConfig(k1=0.9))
+    HybridStore.open(tmp_path, embedder=HashEmbedder(), config=plain).close()
+    with (
+        HybridStore.open(tmp_path, embedder=HashEmbedder(), config=narrow) as store,
+        HybridStore.open(tmp_path, embedder=HashEmbedder(), config=narrow) as again,
+    ):
+        assert again.config == store.config
+        assert (store.config.analyzer.language, store.config.lexical.k1) == ("none", 0.9)
+
+
 def test_new_settings_of_one_store_hold_for_the_others_in_its_directory(path):
     with HybridStore.open(path, embedder=HashEmbedder()) as one, HybridStore.open(path, embedder=HashEmbedder()) as two:
         one.reconfigure(UmiConfig(lexical=LexicalConfig(k1=0.0)))
@@ -214,18 +225,19 @@ def test_a_fork_is_told_and_does_not_hang(path):
     with HybridStore.open(path, embedder=HashEmbedder()) as store:
         child = os.fork()
         if child == 0:
-            code = 1
+            told = 0
             try:
-                store.get(["t0"])
-            except StoreForked:
+                for call in (lambda: store.get(["t0"]), store.repair, lambda: store.reconfigure(UmiConfig())):
+                    with pytest.raises(StoreForked):
+                        call()
+                    told += 1
                 store.close()
-                code = 7
             finally:
-                os._exit(code)
+                os._exit(told)
         deadline = time.monotonic() + 60
         while (done := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert os.waitstatus_to_exitcode(done[1]) == 7
+        assert os.waitstatus_to_exitcode(done[1]) == 3
         # The child's end has not let another writer in.
         assert message_elsewhere(path) != ""
         store.add([Chunk("after", "the fork")])

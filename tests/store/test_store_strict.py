@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from small_store import chunks, search
 
-from umi_common.errors import IndexUnavailable, InvalidLimit
+from umi_common.errors import IndexUnavailable, InputError, InvalidLimit
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
@@ -71,6 +71,11 @@ def test_strict_waits_for_a_repair_under_way(store):
 def test_strict_tells_an_empty_index_from_one_that_found_nothing():
     with HybridStore.open(embedder=HashEmbedder()) as store, pytest.raises(IndexUnavailable, match="empty"):
         store.search_lexical("red boat")
+
+
+def test_a_query_that_is_no_text_is_refused(store):
+    with pytest.raises(InputError, match="query is NoneType"):
+        store.search_lexical(None)
 
 
 def test_a_k_below_one_is_refused(store):

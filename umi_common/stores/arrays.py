@@ -17,28 +17,28 @@ Numbers = npt.NDArray[np.floating[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)
 IdOf = Callable[[int], str]
 STRIPES = 16
-"""Scores whose largest stands for all of them where a score near the k-th is looked for."""
+"""Scores in a group; `at_most_kth` compares only the largest score of each group."""
 SORTED_AT_ONCE = 8
-"""Multiple of k: up to so many rows are all sorted; of more rows, only those that reach the k-th score."""
+"""`best_rows` sorts all rows if they are at most this many times k; of more rows, those that reach the k-th score."""
 ROWS_FIRST = 256
 """Capacity of a new array; doubled when full."""
 
 
 def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """The distinct values, rising. The first call of `np.unique` would import numpy.ma, 30 ms or more."""
+    """The distinct values, rising; without `np.unique`, whose first call imports numpy.ma: 30 ms or more."""
     ordered = np.sort(values, axis=None)
     return ordered[beginnings(ordered)]
 
 
 def beginnings(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
-    """(n,) whether each value is the first of a run of equal ones."""
+    """(n,) whether each value differs from the one before it; the first value counts as different."""
     new = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return new
 
 
 def kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
-    """The k-th largest; `fewer` if there are fewer than k."""
+    """The k-th largest score; `fewer` if there are fewer than k scores."""
     if len(scores) < k:
         return fewer
     parted, index = scores.copy(), len(scores) - k
@@ -47,14 +47,19 @@ def kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
 
 
 def at_most_kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
-    """At most the k-th largest, and mostly little less: of many scores it is found in a tenth of the time of `kth`."""
+    """A lower bound of `kth`, mostly close to it; for many scores in a tenth of its time."""
     if len(scores) < k * STRIPES:
         return kth(scores, k, fewer)
     return kth(scores[: len(scores) // STRIPES * STRIPES].reshape(STRIPES, -1).max(axis=0), k)
 
 
 def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float = -math.inf) -> tuple[Ints, Floats]:
-    """The best k of distinct rows with scores above `above`, best first, ties by the smaller id; and their scores."""
+    """The k best rows of those that score above `above`, and their scores; best first, ties by the smaller id.
+
+    Args:
+        rows: (n,) distinct rows.
+        scores: (n,), aligned with `rows`.
+    """
     if len(rows) > SORTED_AT_ONCE * k:
         keep = (scores >= kth(scores, k)).nonzero()[0]
         rows, scores = rows.take(keep), scores.take(keep)
@@ -76,7 +81,13 @@ def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float =
 
 
 def _order_ties(ranked: Ints, falling: Floats, equal: npt.NDArray[np.bool_], id_of: IdOf) -> None:
-    """Put rows ranked by falling scores in the order of their ids where a score equals the next."""
+    """Sort the rows of equal scores by id, in place.
+
+    Args:
+        ranked: (m,) rows by falling score.
+        falling: (m,) their scores.
+        equal: (m - 1,) whether each score equals the next.
+    """
     tied = np.zeros(len(ranked), np.bool_)
     tied[1:] = equal
     tied[:-1] |= equal
@@ -107,7 +118,7 @@ class Growing(Generic[Scalar]):
 
     @classmethod
     def copied(cls, values: npt.NDArray[Scalar]) -> Growing[Scalar]:
-        """A copy of these values with room for a quarter more, so that the next write copies nothing."""
+        """A copy of these values with room for a quarter more, so that the next writes copy nothing."""
         growing = cls(values.dtype.type, room=len(values) + len(values) // 4 + ROWS_FIRST)
         growing.extend(values)
         return growing
@@ -129,7 +140,8 @@ class Growing(Generic[Scalar]):
         return growing
 
     def after(self, size: int) -> Growing[Scalar]:
-        """This array if its size is `size`; else a new one of its first `size` values, copied when it first grows."""
+        """An array that continues after the first `size` values: this one if it has no more; else a new one, which
+        copies these values when it first grows."""
         return self if size == self._size else Growing.holding(self._array[:size])
 
     def extend(self, values: npt.ArrayLike) -> None:
@@ -146,5 +158,5 @@ class Growing(Generic[Scalar]):
     @property
     def view(self) -> npt.NDArray[Scalar]:
         """The current values; must not be written to."""
-        size = self._size  # read first: the array is never shorter
+        size = self._size  # read before the array, which is never shorter
         return self._array[:size]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
+from umi_common.config import DecayConfig, EmbedderConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import PartlyWritten, StoreClosed, StoreUnavailable
 from umi_common.filters import Filter, Where, matches, parse_filter
@@ -31,19 +31,19 @@ from umi_common.types import Chunk, TimeRange
 
 
 class _Scan(NamedTuple):
-    """The ids that a scan listed at its first page, for its next page."""
+    """The ids that a scan has listed for its first page, kept for the next pages."""
 
     content: object
     """The value of `_content()` when they were listed."""
     where: Filter | None
     last: str
-    """The last id of the page before."""
+    """The last id of the latest page."""
     ids: list[str]
-    """All that passed `where`, rising."""
+    """Ids of all chunks that passed `where`, rising."""
 
 
 class BaseStore(Closing, ABC):
-    """A store that answers several searches at a time. A context manager: it closes the store."""
+    """Base class of all stores. As a context manager it closes the store."""
 
     search_counter: SearchCounter
     """Counts the searches of all retrievers over this store."""
@@ -144,7 +144,7 @@ class BaseStore(Closing, ABC):
 
     @abstractmethod
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> Mapping[str, Iterable[Chunk]]:
-        """As `neighbours`, perhaps with chunks that do not pass."""
+        """The mapping of `neighbours`; chunks that do not pass `where` may be among its values."""
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
@@ -178,8 +178,7 @@ class CollectionStore(BaseStore):
     def __init__(self, embedder: Embedder, config: UmiConfig) -> None:
         self._embedder = embedder
         self._config = config
-        self._query_embedder = QueryEmbedder(embedder, config.embedder)
-        self._embeddings = document_cache(None, None, config.embedder.cached_documents)
+        self._apply_embedder_settings(config.embedder)
         self.search_counter = SearchCounter()
         self._closed = False
 
@@ -199,10 +198,14 @@ class CollectionStore(BaseStore):
         Raises:
             ReindexRequired: If the analyzer differs; nothing is changed then.
         """
-        self._config.check_live_change(config)
+        config = self._config.checked_live_change(config)
         if config.embedder != self._config.embedder:
-            self._query_embedder = QueryEmbedder(self._embedder, config.embedder)
+            self._apply_embedder_settings(config.embedder)
         self._config = config
+
+    def _apply_embedder_settings(self, settings: EmbedderConfig) -> None:
+        self._query_embedder = QueryEmbedder(self._embedder, settings)
+        self._embeddings = document_cache(None, None, settings.cached_documents)
 
     def add(
         self,
@@ -231,7 +234,7 @@ class CollectionStore(BaseStore):
         new = [batch.chunks[index] for index in todo]
         options = {"config": self._config.embedder, "cache": self._embeddings, "show_progress": show_progress}
         made = batch.vectors_of(todo, self._embedder, dim=dim, **options)
-        self._scan = None  # its list of ids lacks the new ones
+        self._scan = None  # its list lacks the ids of new chunks
         for start in range(0, len(new), self._write_at_once):
             part = slice(start, start + self._write_at_once)
             try:
@@ -239,7 +242,7 @@ class CollectionStore(BaseStore):
             except StoreUnavailable as error:
                 raise PartlyWritten(
                     f"{self._server} failed after at least {start} of {len(new)} chunks were stored; call add() again "
-                    "with the same batch: stored chunks are left alone"
+                    "with the same batch: it leaves stored chunks alone"
                 ) from error
         return AddReport(len(new), len(same), batch.skipped)
 

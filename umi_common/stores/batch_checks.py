@@ -35,11 +35,11 @@ class SkippedChunk:
     """An item of a batch that was not stored."""
 
     place: int
-    """Its index in the batch, from 0."""
+    """Index of the item in the batch, from 0."""
     id: str | None
-    """None: it has no id that is a string."""
+    """None: the item has no id, or its id is not a string."""
     source: str | None
-    """Source of the chunk, usually a file; None: it has none."""
+    """Source of the item, usually a file; None: it has none, or it is not a string."""
     reason: str
     """What is wrong and how to fix it, in one line."""
 
@@ -65,7 +65,7 @@ class ValidBatch(NamedTuple):
     skipped: tuple[SkippedChunk, ...]
 
     def vectors_of(self, indices: Sequence[int], embedder: Embedder, **options: Any) -> Vectors:
-        """(len(indices), dim) unit rows of these chunks: the caller's, else from `embedded` with these options."""
+        """(len(indices), dim) unit rows of chunks by index: the caller's, else from `embedded` with `options`."""
         if self.vectors is not None:
             return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
         chunks = [self.chunks[index] for index in indices]
@@ -85,7 +85,7 @@ def valid_batch(
 
     Raises:
         InvalidChunk, DuplicateId, InvalidVector: As `HybridStore.add`.
-        ConfigError: If `on_invalid` is neither.
+        ConfigError: If `on_invalid` is neither of the two.
     """
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
@@ -125,10 +125,10 @@ def checked_on_invalid(on_invalid: OnInvalid) -> OnInvalid:
 
 
 def _as_chunk(index: int, item: object) -> Chunk:
-    """The item if it is a chunk, else the chunk with the fields of a dict.
+    """The item if it is a chunk, else the chunk whose fields the item, a dict, holds.
 
     Raises:
-        InvalidChunk: If it is neither, which names the item by its index; or if a field of the dict is invalid.
+        InvalidChunk: If the item is neither chunk nor dict, or if a key or value of the dict is invalid.
     """
     if isinstance(item, Chunk):
         return item
@@ -146,13 +146,13 @@ def _as_chunk(index: int, item: object) -> Chunk:
 
 
 def _text(item: object, name: str) -> str | None:
-    """A field of an item, if it is a string."""
+    """The value of this field of an item; None: it is not a string."""
     value = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
     return value if isinstance(value, str) else None
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and whether each row was finite; the values of a row that was not have no meaning.
+    """(n, dim) unit rows, and whether each given row was finite. The unit row of any other row has no meaning.
 
     Raises:
         InvalidVector: If the shape is wrong or the values are no numbers.
@@ -209,10 +209,10 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
 
 
 def checked_directory(path: object) -> Path:
-    """A directory's absolute path with "~" replaced, because the program may change its working directory.
+    """The absolute path of a directory, with "~" replaced. Absolute, because the working directory may change later.
 
     Raises:
-        ConfigError: If `path` is "" or not a path, or "~name" of an unknown user.
+        ConfigError: If `path` is "" or not a path, or begins with "~name" of an unknown user.
     """
     if isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path):
         with suppress(RuntimeError):
@@ -221,7 +221,11 @@ def checked_directory(path: object) -> Path:
 
 
 def checked_page(after: str | None, limit: int) -> tuple[str, int]:
-    """`after`, the last id of the page before, or "" for None, which sorts before every id; and `limit`.
+    """Both arguments of a page, checked; `after` None becomes "", which sorts before every id.
+
+    Args:
+        after: The last id of the page before; None: there was none.
+        limit: Largest number of chunks of the page.
 
     Raises:
         InvalidLimit: If `limit` is not a whole number of at least 1.
@@ -237,20 +241,20 @@ def checked_page(after: str | None, limit: int) -> tuple[str, int]:
 
 
 def checked_count(name: str, value: int, *, least: int) -> int:
-    """The value of this argument; raises InvalidLimit unless it is a whole number of at least `least`."""
+    """`value` as an int; raises InvalidLimit, with the argument's name, unless it is a whole number >= `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidLimit(f"{name} is {value!r:.80}; expected a whole number of at least {least}")
     return int(value)
 
 
 def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list[str] | None:
-    """The ids of a `delete`, each once; None: all chunks that pass its filter are removed.
+    """The ids of a `delete`, each once; None: `where` alone chooses the chunks.
 
     Args:
-        advice: How to empty the store.
+        advice: How to empty the store; ends the error message.
 
     Raises:
-        InputError: If there is neither a list of ids nor a filter.
+        InputError: If both are None, or `ids` is no list of strings.
     """
     if ids is None and where is None:
         raise InputError(f"delete() needs ids= or where=; {advice}")
@@ -258,7 +262,7 @@ def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list
 
 
 def checked_ids(ids: Iterable[str]) -> list[str]:
-    """The ids as a list; raises InputError if they are one string, or no collection of strings."""
+    """The ids as a list; raises InputError if `ids` is one string, or no iterable of strings."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InputError(f"ids is {ids!r:.80}; expected a list of ids")
     ids = list(ids)

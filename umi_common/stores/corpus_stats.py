@@ -31,9 +31,9 @@ from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.rows.rows import MISSING, Rows
 
 SAMPLE_SIZE = 1_024
-"""Chunks in the sample: the living chunks with the smallest (CRC-32 of the id, id)."""
+"""Largest number of chunks in the sample: the living chunks with the smallest (CRC-32 of the id, id)."""
 WEIGHT_TERMS_MAX = 30
-"""The weight of a chunk is its number of terms, at most this; very short chunks carry little about the order."""
+"""Largest weight of a chunk. The weight is its number of terms, since very short chunks tell little about the order."""
 LAGS = (1, 2)
 """Distances between the chunks that `autocorrelation` compares."""
 SOURCE_CHUNKS_MAX = 1_024
@@ -41,7 +41,7 @@ SOURCE_CHUNKS_MAX = 1_024
 SAMPLE_CHUNKS_MAX = 8_192
 """Sources are measured until they hold this many chunks together; more hardly change the statistics."""
 DIVISOR_MIN = 1e-12
-"""Smallest divisor; a smaller variance counts as none."""
+"""Smallest divisor; a variance below it counts as 0."""
 CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
 PRODUCTS, WEIGHT_PRODUCTS = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 * len(LAGS))
 COLUMNS = WEIGHT_PRODUCTS.stop
@@ -71,7 +71,7 @@ Lengths = npt.NDArray[np.integer]
 
 
 class Sample:
-    """The sampled rows of the last snapshot it was asked about, and their vectors. Not thread-safe.
+    """The sampled rows of the last snapshot that `draw` was called with, and their vectors. Not thread-safe.
 
     Args:
         checksums: CRC-32 of the ids of the first rows.
@@ -84,7 +84,7 @@ class Sample:
         self._vectors: Vectors | None = None
 
     def restore(self, drawn: Ints, vectors: Vectors) -> None:
-        """Take over the vectors of an earlier sample; they are used if the next one is of the same rows."""
+        """Use the vectors of an earlier sample, if the next sample is of the same rows."""
         self._drawn, self._vectors = drawn, vectors
 
     def saved(self) -> tuple[Ints, Vectors]:
@@ -115,7 +115,7 @@ class Sample:
         known = 0 if self._rows is None else len(self._rows)
         if self._rows is None or known > len(rows) or not rows.alive[self._drawn].all():
             return np.flatnonzero(rows.alive)
-        if (rows.alive[:known] > self._rows.alive).any():  # `rows` is the earlier snapshot of the two
+        if (rows.alive[:known] > self._rows.alive).any():  # `rows` is the earlier of the two snapshots
             return np.flatnonzero(rows.alive)
         return np.concatenate([self._drawn, known + np.flatnonzero(rows.alive[known:])])
 
@@ -258,7 +258,7 @@ class Calibration:
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:
         """Update `_sums` and `_totals` to hold the chosen sources in this snapshot."""
         touched = _touched(self._rows, rows)
-        before, self._chosen = self._chosen, []  # if anything below fails, nothing counts as computed
+        before, self._chosen = self._chosen, []  # if a step below fails, no sums count as computed
         if chosen != before:
             known = {code: at for at, code in enumerate(before)}
             touched |= set(chosen) - known.keys()
@@ -301,7 +301,12 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
 
 
 def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -> tuple[Floats, Floats]:
-    """(the columns of one source, the sum of its vectors)"""
+    """The COLUMNS of one source, and the sum of its vectors (dim,).
+
+    Args:
+        mine: The rows of the source, by position.
+        indices: Index of each row in its source, aligned with `mine`.
+    """
     own = vectors[mine].astype(np.float64)
     present = own.any(axis=1)
     own, indices = own[present], indices[present]
@@ -329,7 +334,7 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
 
 
 def _autocorrelation(sums: Floats) -> dict[str, float]:
-    """`autocorrelation` and the number of pairs behind it."""
+    """`autocorrelation`, and the number of pairs from which it is computed."""
     whole = sums.sum(axis=0)
     scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
     weights = whole[WEIGHT_PRODUCTS]

@@ -18,11 +18,11 @@ from umi_common.protocols import Embedder
 from umi_common.runtime.losses import warn_once
 
 CACHED_FROM = 16
-"""Fewest texts of one call for which the cache of vectors is used. Writing the cache is a second write to the disk;
-without it, adding one message of a chat is one write."""
+"""Fewest texts of one call for which the cache of vectors is used. The cache costs a second write to the disk;
+adding one message of a chat should cost one."""
 ZEROS_WARNING = (
     "embedder %r gave vectors of zeros for all %d texts of a call: they are found by their words alone. Check the "
-    "model, then embed them again with HybridStore.reindex(). Logged once for each model."
+    "model, then embed them again: HybridStore.reindex(path, embedder=...). Logged once for each model."
 )
 
 
@@ -36,16 +36,16 @@ def embedded(
     config: EmbedderConfig | None = None,
     cache: VectorCache | None = None,
 ) -> Vectors:
-    """(n, dim) unit rows for the texts, in their order. A text that the model embeds as zeros gets a row of zeros.
+    """(n, dim) unit vectors of the texts, in their order; zeros for a text that the model embeds as zeros.
 
     Args:
         ids: (n,) ids of the texts' chunks, for error messages.
         texts: (n,) texts. Equal texts are embedded once.
         dim: Dimension of the vectors in the store; None: the store holds none.
-        config: Sizes of batches, and for how long failed calls are retried; None: the defaults.
-        cache: Texts found in it are not embedded; each batch is added to it as soon as it is embedded, so a repeated
-            call embeds no text twice. Not used for fewer than CACHED_FROM texts, nor if the embedder is `in_place`.
-            None: no cache.
+        config: Sizes of the batches, and how long failed calls are retried; None: the defaults.
+        cache: A text with a vector other than zeros in the cache is not embedded. Each batch is added to the cache as
+            soon as it is embedded, so that a repeated call embeds only the rest. Not used for fewer than CACHED_FROM
+            texts, nor if the embedder is `in_place`. None: no cache.
 
     Raises:
         EmbedderError: If the embedder fails, or does not return one finite vector per text; names the chunk.
@@ -55,12 +55,13 @@ def embedded(
     if len(texts) < CACHED_FROM:
         cache = None
     if getattr(embedder, "in_place", False):
-        # No service is called: a cache saves no time, and the bytes of a call need no limit.
+        # The model runs in this process: a cache saves no time, and the bytes of a call need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
-    known = {} if cache is None else cache.get(texts)
+    cached = {} if cache is None else cache.get(texts)
+    known = {text: vector for text, vector in cached.items() if vector.any()}  # zeros: the model may have failed
     expected = dim or declared_dim(embedder)
     if expected is None and known and len(known) == len(set(texts)):
-        # All are cached; under the same name, the model may have another dimension by now.
+        # All texts are cached. Under the same name, the model may have another dimension by now.
         expected = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
     missing = _missing(texts, known, expected)
     with progress(len(texts), show_progress) as advance:
@@ -73,7 +74,7 @@ def embedded(
 
 
 def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None) -> list[int]:
-    """Indices, one of each distinct text, of those without a known vector of dimension `dim`; None: of any."""
+    """One index of each distinct text that has no vector of dimension `dim`, or, if `dim` is None, none at all."""
     first = {text: index for index, text in reversed(list(enumerate(texts)))}
     return sorted(at for text, at in first.items() if text not in known or dim not in (None, len(known[text])))
 
@@ -88,7 +89,7 @@ def _embedded_once(
     cache: VectorCache | None,
     advance: progress,
 ) -> dict[str, Vectors]:
-    """The vectors of texts[indices], which are distinct, by text; see `embedded`. Each batch is added to the cache."""
+    """The vectors by text of the texts at `indices`, which are distinct; other arguments as in `embedded`."""
     made: dict[str, Vectors] = {}
 
     def on_batch(batch: Sequence[int], vectors: object) -> None:
@@ -110,24 +111,24 @@ def _embedded_once(
 
 
 def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> Exception:
-    """The error to raise for a failed batch, which names the chunks of the batch and says what to do.
+    """The error to raise for a failed batch; it names the batch's chunks and says what to do.
 
     Args:
-        failed: Its `batch` holds indices of `ids`, its cause is the embedder's error.
+        failed: `failed.batch` holds indices of `ids`; its cause is the embedder's error.
         ids: (n,) ids of the texts' chunks.
-        name: Of the embedder.
-        cache: Holds the vectors of the batches before; None: there is no cache.
+        name: Name of the embedder.
+        cache: The cache that holds the vectors of the earlier batches; None: there is none.
     """
     error = failed.__cause__
     if isinstance(error, UmiError):
         return error
     advice = "Repeat the call"
     if isinstance(cache, FileCache):
-        advice = "Repeat the call: what the cache holds is not embedded again"
+        advice = "Repeat the call: texts whose vectors the cache holds are not embedded again"
     elif cache is not None:
         advice = (
-            "Repeat the call on this open store, whose cache is in memory; one that outlives the store needs a "
-            "directory and a model with a model_name"
+            "Repeat the call on this open store: its cache of vectors is in memory. A cache that outlives the store "
+            "needs a store in a directory and a model with a model_name"
         )
     return EmbedderError(
         f"embedder {name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
@@ -136,7 +137,7 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
 
 
 def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim: int | None) -> Vectors:
-    """(n, dim) unit rows from what the embedder returned for these chunks; raises as `embedded`."""
+    """(n, dim) unit rows from `returned`, the embedder's reply for these n chunks; raises as `embedded`."""
     try:
         vectors = np.asarray(returned, dtype=np.float32)
     except (TypeError, ValueError, OverflowError) as error:
@@ -151,8 +152,8 @@ def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim:
         )
     if dim is not None and vectors.shape[1] != dim:
         raise ReindexRequired(
-            f"embedder {embedder.name!r} gives {vectors.shape[1]} dimensions, and the store, or its reply before, has "
-            f"{dim}; open the store with its own embedder, or call HybridStore.reindex(path, embedder=...)"
+            f"embedder {embedder.name!r} gives {vectors.shape[1]} dimensions, and the store, or the reply before, "
+            f"has {dim}; open the store with its own embedder, or call HybridStore.reindex(path, embedder=...)"
         )
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():

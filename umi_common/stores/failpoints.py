@@ -29,7 +29,7 @@ def failpoint(name: str) -> None:
 
 @contextmanager
 def armed(name: str, action: Callable[[], None]) -> Iterator[None]:
-    """Run `action` whenever the point is passed, in this process, until the block ends."""
+    """Until the block ends, run `action` whenever this process passes the point `name`."""
     if name not in POINTS:
         raise KeyError(f"no failpoint {name!r}; there are {', '.join(POINTS)}")
     _armed[name] = action

@@ -33,16 +33,17 @@ from umi_common.stores.values import RecallTrace
 FAILURES = 2
 """The circuit breaker opens after this many successive `embed_each` without a reply in time; one may be chance."""
 REPLY_SECONDS = 1.0
-"""A call that was cancelled earlier shows nothing about the model: a search box cancels a search at each key."""
+"""A call that its caller cancelled after fewer seconds does not count as one without a reply: a search box cancels a
+search at each key."""
 PAUSE_SECONDS = 10.0
 """Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
 WITHOUT_ALL = "searched with the lexical arm alone"
 WITHOUT_SOME = "searched for some variations with the query's vector"
-"""Consequences in a result's `degraded`: if no probe has a vector, and if some have none."""
+"""Consequences in a result's `degraded`: of probes that all lack a vector, and of probes some of which lack one."""
 
 QueryVector = Vectors | Exception
-"""(dim,) float32, or the error because of which there is none."""
+"""(dim,) float32, or the error that left a text without a vector."""
 
 
 @dataclass(slots=True)
@@ -67,9 +68,10 @@ class QueryEmbedder:
     """Embeds queries with a store's embedder. Thread-safe if the embedder is.
 
     An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
-    that takes one query per call gets up to `embedder.concurrency` calls at a time. One that takes several gets half as
-    many; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit continues
-    in a thread of its own, and its outcome is dropped. A blocking caller waits for an event loop in a thread.
+    embedder gets up to `embedder.concurrency` calls at a time if it takes one query a call. If it takes several, it
+    gets half as many calls, and on an event loop the queries of all tasks that are ready are one call. A call past its
+    time limit continues in a thread of its own, and its outcome is dropped. A blocking caller waits for an event loop
+    that runs in a thread.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -102,22 +104,17 @@ class QueryEmbedder:
         """Milliseconds that loading the model took in this process; 0: it is not loaded yet, or calls a service."""
         return getattr(self._embedder, "load_ms", 0.0)
 
-    def embed(self, texts: Sequence[str], seconds: float) -> Vectors:
-        """(n, dim) vectors of n texts.
+    def embed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
+        """A `QueryVector` for each text; blocks.
+
+        Args:
+            seconds: Time limit of each round of calls; there are several rounds if the texts need more calls than may
+                run at a time.
+            dim: Expected dimension of the vectors; 0: any.
 
         Raises:
-            EmbedderError: If a text has no vector in time, or the circuit breaker is open. `seconds` limits each round
-                of calls; there are several rounds if the texts need more calls than may run at a time.
-            Exception: The embedder's own.
+            Exception: The error of an embedder that is `in_place`; errors of any other are returned.
         """
-        made = self.embed_each(texts, seconds, 0)
-        for vector in made:
-            if isinstance(vector, Exception):
-                raise vector
-        return np.stack([vector for vector in made if not isinstance(vector, Exception)])
-
-    def embed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
-        """A `QueryVector` for each text; blocks. `dim`: their expected dimension; 0: any."""
         if self.in_place:
             return _checked_rows(self._embedder.embed_queries(texts), len(texts), dim)
         known = self._cached(texts, dim)
@@ -152,14 +149,18 @@ class QueryEmbedder:
         return await self._embed_each(group.texts, *key[1:])
 
     def _close_group(self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group) -> None:
-        """Let no further query join the group; also called for a task that was cancelled before it began."""
+        """Let no further query join the group. Called twice, because a task that is cancelled early never begins."""
         if self._groups.get(key) is group:
             del self._groups[key]
 
     async def _embed_each(
         self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
     ) -> list[QueryVector]:
-        """`embed_each`; `in_threads`: without the model's async function, whose connections may be of another loop."""
+        """`embed_each` on the running loop.
+
+        Args:
+            in_threads: Do not call the model's async function: its connections may belong to another loop.
+        """
         known = self._cached(texts, dim)
         jobs = self._jobs([text for text in dict.fromkeys(texts) if text not in known])
         if not jobs:
@@ -167,7 +168,7 @@ class QueryEmbedder:
         if not self._breaker.enter():
             paused = EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
             return [known.get(text, paused) for text in texts]
-        rounds = math.ceil(len(jobs) / self._calls_max)  # of calls; each may take the seconds of one search
+        rounds = math.ceil(len(jobs) / self._calls_max)  # each round of calls may take the seconds of one search
         deadline = self._clock() + seconds * rounds
         try:
             await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs))
@@ -182,7 +183,7 @@ class QueryEmbedder:
         return {text: vector for text, vector in self._cache.get(texts).items() if dim in (0, len(vector))}
 
     def _jobs(self, missing: Sequence[str]) -> list[_Job]:
-        """The calls for distinct texts."""
+        """The calls that embed these distinct texts."""
         if self._one_by_one:
             return [_Job([text]) for text in missing]
         batches = batches_of(missing, range(len(missing)), self._config)
@@ -208,7 +209,7 @@ class QueryEmbedder:
             self._breaker.succeeded()
         elif any(self._left_waiting(job) for job in jobs):
             self._breaker.failed()
-        else:  # soon cancelled, or not admitted because of a rate limit
+        else:  # each call was soon cancelled, or was not admitted because of a rate limit
             self._breaker.abandoned()
 
     def _left_waiting(self, job: _Job) -> bool:
@@ -220,7 +221,7 @@ class QueryEmbedder:
     def _vectors(
         self, texts: Sequence[str], known: dict[str, Vectors], jobs: Sequence[_Job], seconds: float, dim: int
     ) -> list[QueryVector]:
-        """A vector or an error for each text, from `known` and the jobs that have run; caches new vectors."""
+        """A `QueryVector` for each text, from `known` and the outcomes of `jobs`; caches new vectors."""
         made: dict[str, QueryVector] = dict(known)
         for job in jobs:
             try:
@@ -260,10 +261,10 @@ def _jobs_of_one_text(jobs: Sequence[_Job]) -> list[_Job]:
 def query_vectors(
     requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int, traces: Sequence[RecallTrace]
 ) -> list[Vectors | None]:
-    """For each request (V, dim) unit rows; None: no probe has a vector, or the strategy is "text".
+    """For each request (V, dim) unit rows, one per probe; None: no probe has a vector, or the strategy is "text".
 
-    Probes without a vector are embedded together. One that cannot be embedded gets the vector of its request's first
-    probe, or zeros if that has none, and the trace of its request says why.
+    The texts of probes without a vector are embedded together. A probe whose text cannot be embedded gets the vector of
+    its request's first probe, or zeros if that probe has none either, and the trace of its request says why.
 
     Raises:
         InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.
@@ -289,7 +290,7 @@ def query_vectors(
 
 
 def _unit_rows(vectors: Sequence[QueryVector | None], trace: RecallTrace) -> Vectors | None:
-    """The rows of one request for `query_vectors`; the trace gets the first error."""
+    """The result of `query_vectors` for one request; adds the first error to the trace."""
     given = [vector for vector in vectors if isinstance(vector, np.ndarray)]
     failure = next((vector for vector in vectors if isinstance(vector, Exception)), None)
     if failure is not None:
@@ -323,7 +324,7 @@ def _to_embed(requests: Sequence[RecallRequest], embedder: QueryEmbedder) -> tup
 
 
 def _filled(requests: Sequence[RecallRequest], made: Iterable[QueryVector]) -> list[RecallRequest]:
-    """The requests with these vectors or errors, in order, in the probes that need one."""
+    """The requests with the next of these vectors or errors in each probe that needs a vector."""
     left = iter(made)
 
     def filled(request: RecallRequest) -> RecallRequest:

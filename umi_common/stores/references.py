@@ -44,10 +44,10 @@ from umi_common.stores.rows.rows import Mask
 HEADING_CHARACTERS = 120
 """Number of characters at the beginning of a text that are searched for its heading."""
 PATH_CHARACTERS = 200
-"""Number of characters of a first line of titles at most, so that it does not outweigh a short text."""
+"""Largest number of characters of a first line of titles, so that the line does not outweigh a short text."""
 PATH_END = " >\n"
-"""Ends a first line that holds the titles above a text, as in "Guide > Install >". The line is searched, but names no
-chunk, since the passages of a page share it."""
+"""End of a first line that holds the titles above a text, as in "Guide > Install >". Searches find the words of such a
+line, but it names no chunk, since the passages of a page share it."""
 BEGINNING = max(PATH_CHARACTERS + HEADING_CHARACTERS, READ_CHARACTERS)
 """Number of characters at the beginning of a text by which its name and its language are found."""
 NAME_WORDS_MAX = 8
@@ -59,7 +59,7 @@ NAME_CHUNKS_MAX = 3
 NAME_DOCUMENTS = 10.0
 """Largest document frequency of a name's rarest term for which a mention has its full weight."""
 MENTION_DOCUMENTS_MAX = 64
-"""The chunks that mention a name, or its rarest term, are sought if at most so many chunks hold this term."""
+"""The chunks that mention a name, or its rarest term, are sought if at most this many chunks hold that term."""
 BACKWARD = 0.5
 """Factor on name(i, j) if j mentions the name of i; 1 if i mentions the name of j."""
 PART = 0.5
@@ -71,7 +71,7 @@ NEED_SLOPE = 5.0
 NEED_OF_RARE = 0.2
 """Smallest need for which a shared rare term is a reference."""
 ROWS_CACHED = 10_000
-"""Rows of one snapshot whose references are cached, some 200 bytes each. A full cache is emptied."""
+"""Largest number of rows whose references are cached for one snapshot, some 200 bytes each. A full cache is emptied."""
 
 _PATH = re.compile(rf"[^\n]*{PATH_END}")
 _HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
@@ -126,6 +126,7 @@ class Names:
     def add(self, rows: Sequence[int], texts: Sequence[str]) -> None:
         """Add the names of texts[i] as rows[i]; only the first BEGINNING characters of a text are read."""
         for row, text in zip(rows, texts, strict=True):
+            text = text[:BEGINNING]
             named = heading(text)
             if named is None:
                 continue
@@ -144,7 +145,7 @@ class Names:
             self._by_term.setdefault(term, []).append(row)
 
     def items(self) -> list[tuple[int, Name]]:
-        """All rows that have a name, dead ones included, each with it."""
+        """(row, name) of all rows that have a name, dead rows included."""
         return list(self._names.items())
 
     def __len__(self) -> int:
@@ -169,8 +170,8 @@ class Names:
         Where names overlap in the text, the one that begins first counts; of those that begin there, the longest.
 
         Args:
-            terms: Of the text, in order.
-            living: Returns the living ones of some rows.
+            terms: The terms of the text, in order.
+            living: From rows to those of them that are alive.
         """
         found: dict[Name, list[int]] = {}
         stop, lengths_of = 0, self._lengths
@@ -204,23 +205,23 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class References:
-    """Finds what the query and the best texts of one search name."""
+    """Finds the chunks that the query and the best texts of one search name."""
 
     index: LexicalIndex
     """One snapshot."""
     names: Names
-    """Of the rows of the index, and perhaps of later ones."""
+    """The names of the rows of the index, and perhaps of later rows."""
     query: QueryTerms
-    """Its terms as `index.search` has looked them up."""
+    """The terms of the query as `index.search` has looked them up."""
     allowed: Mask
     """(n,) rows that may be found."""
     config: LexicalConfig
     """BM25's settings, which weigh the terms."""
     rare: bool = True
-    """Whether shared rare terms count. All searches of one index must say the same, since references are cached."""
+    """Whether shared rare terms count. Must be the same in all searches of one index, which caches references."""
 
     def named_by(self, text: str) -> Named:
-        """What the query, with this text, names."""
+        """The rows that the query, whose text is `text`, names."""
         found: dict[Name, list[int]] = {}
         for terms in self.index.terms_in_order(text) if self.names else ():
             found |= self.names.mentioned(terms, self.index.living)
@@ -238,7 +239,7 @@ class References:
         return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
-        """The references of some rows with a weight above 0; None: there are none.
+        """The references from some rows, those with a weight above 0; None: there are none.
 
         Args:
             sources: (S,) living rows whose references are sought, rising.
@@ -269,7 +270,7 @@ class References:
 
     def _cached(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> list[Floats]:
         """For each source (5, E): target rows, name(source, target), rare(source, target), part(source, target), and
-        the code of the rarest term that part is about, or 0. They do not depend on the query: part is without its
+        the code of the term t in the formula of part, or 0. They do not depend on the query: part is without its
         condition on the query's terms."""
         cache = self.index.references
         # Each row is looked up once: another search may empty the cache at any time.
@@ -305,8 +306,8 @@ class References:
         return table
 
     def _by_part(self, terms: Collection[str]) -> list[tuple[int, float, int]]:
-        """Each row of whose name a text of these terms holds the rarest term, with the code of that term and
-        part(text, row), for a query without it."""
+        """(row, part(text, row), code of t) for a text that holds `terms`, for each row whose name has a rarest term t
+        among them; for a query without t."""
         found: list[tuple[int, float, int]] = []
         in_names = [term for term in terms if self.names.rows_with(term)]
         dfs, codes = self.index.frequencies(in_names), self.index.codes(in_names)

@@ -23,7 +23,7 @@ FILE = "searches.json"
 VERSION = 1
 """Version of the file's format. A file of another version is not read."""
 SECONDS = 60.0
-"""Least number of seconds between two writes of the file while the store is open."""
+"""Shortest time between two writes of the file while the store is open, in seconds."""
 BOUNDS: Mapping[str, tuple[float, ...]] = {
     "milliseconds": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0),
     "hits": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
@@ -48,7 +48,8 @@ class Histogram:
         return self.total / max(1, sum(self.counts))
 
     def quantile(self, share: float) -> float:
-        """Upper bound of the bucket of the quantile `share`, 0..1: inf above the last; the first if there are none."""
+        """Upper bound of the bucket that holds the quantile `share`, 0..1; inf if that is the bucket of larger values.
+        Without values, the first bound."""
         rank, seen = share * sum(self.counts), 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
@@ -63,7 +64,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class SearchMetrics:
-    """Counts of searches: of a retriever and its copies, or of all retrievers over a store."""
+    """Counts of the searches of a retriever and its copies, or of all retrievers over a store."""
 
     searches: int
     """Number of searches that returned a result; the search of a context is counted too."""
@@ -93,7 +94,7 @@ class SearchCounter:
     """Counts searches. Thread-safe.
 
     Args:
-        store: The store's counter, to which all values are added too; None: this is the store's.
+        store: The counter of the store, to which every value is added too; None: this is the store's counter.
     """
 
     _lock: threading.Lock
@@ -105,7 +106,7 @@ class SearchCounter:
         give_lock(self)
 
     def add(self, more: Mapping[str, float]) -> None:
-        """Add each value to the sum of that name; if the name has a histogram, count the value in its bucket too."""
+        """Add each value to the sum of its name. If the name has a histogram, count the value in its bucket, too."""
         with self._lock:
             for name, value in more.items():
                 self._sums[name] += value
@@ -136,7 +137,10 @@ class DirectoryCounter(SearchCounter):
         super().__init__()
         self._path = None if directory is None else directory / FILE
         self._read_only = read_only
-        self._earlier = self._saved = self.metrics  # counts of earlier openings; own counts that are in the file
+        self._earlier = self.metrics
+        """Counts of earlier openings."""
+        self._saved = self.metrics
+        """Counts of this opening at the last write of the file."""
         self._saved_at = time.monotonic()
         if self._path is not None and not read_only:
             self._earlier = _read(self._path) or self._earlier

@@ -36,14 +36,14 @@ class TextSearch:
     index: LexicalIndex
     rows: Rows
     table: RowTable
-    """The rows by id; it may have later rows, too."""
+    """Finds rows by id; may hold rows later than `rows`."""
     allowed: Mask | None
     """(n,) rows that may be found; None: all."""
     weights: Floats | None
-    """(n,) factors of decay; None: 1."""
+    """(n,) factors of decay; None: all are 1."""
 
     def ranked(self) -> list[LexicalHits] | None:
-        """The lexical arm's ranking for each probe; None: the arm is not asked, or failed."""
+        """The lexical arm's ranking for each probe; None: the request does not ask this arm, or it failed."""
         if self.request.strategy == "vector":
             return None
         try:
@@ -78,8 +78,9 @@ class TextSearch:
         Empty and None if no probe asks for references, if there are none, or if the search for them fails.
 
         Args:
-            lexical, dense: Each arm's rankings, one for each probe; None (lexical) or empty (dense): it did not answer.
-            terms_of: Returns the terms of each row's text, in order.
+            lexical: The lexical arm's ranking for each probe; None: the arm did not answer.
+            dense: The dense arm's; empty: the arm did not answer.
+            terms_of: From rows to the terms of each row's text, in order.
             rare: As in `References`.
         """
         nothing = Named({}, {}), None
@@ -130,10 +131,10 @@ class TextSearch:
         return self.rows.with_neighbours([*rankings, *dense], np.concatenate(others), self.request, self.allowed)
 
     def scored(self, lexical: Sequence[LexicalHits] | None, rows: Ints, *, alone: bool) -> dict[str, Any]:
-        """The fields of a pool of these rows from the lexical index; the lengths alone if its arm did not answer.
+        """The fields of a pool that the lexical index fills for these rows; only `length` if its arm did not answer.
 
         Args:
-            alone: Whether the dense arm did not answer.
+            alone: Whether the dense arm did not answer, so that a failure leaves no arm.
 
         Raises:
             SearchUnavailable: If scoring fails and the arm is alone.

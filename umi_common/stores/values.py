@@ -17,14 +17,16 @@ REASON_CHARACTERS_MAX = 200
 
 @dataclass(slots=True)
 class RecallTrace:
-    """Facts and failures of one recall, for its pool. Not thread-safe."""
+    """Facts and failures of one recall, for the pool that it returns. Not thread-safe."""
 
     degraded: list[Degradation] = field(default_factory=list)
+    """One entry for each failed part."""
     facts: dict[str, Any] = field(default_factory=dict)
+    """Numbers and settings of this recall, such as "embed_ms", by name."""
 
     def lost(self, part: str, error: Exception | str, consequence: str) -> None:
-        """Record that a part failed. Of an error that is no UmiError only the type is kept: its
-        message may hold the query."""
+        """Record that a part failed, and its consequence. Of an error that is no UmiError only the type's name is
+        kept, because its message may hold the query."""
         if isinstance(error, Exception):
             log_bug(part, error)
         reason = str(error)[:REASON_CHARACTERS_MAX] if isinstance(error, (str, UmiError)) else type(error).__name__
@@ -52,8 +54,8 @@ class Listing:
     """The chunks of a store at one moment, without their texts, by row."""
 
     ids: Sequence[str]
-    """At least n ids; row i is that of ids[i]."""
+    """ids[i] is the id of row i, i < n; further ids may follow."""
     versions: Ints
-    """(n,) rising. A chunk that is replaced gets a new row with a larger version; none is used twice."""
+    """(n,) rising. A replacement of a chunk gets a new row with a larger version; no version is used twice."""
     passing: Bools
-    """(n,) whether the row's chunk is stored, was not replaced, and passes filter and time range."""
+    """(n,) whether the row's chunk is stored, is not replaced, and passes filter and time range."""

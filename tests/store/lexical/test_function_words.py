@@ -119,7 +119,7 @@ def test_of_a_pasted_text_the_48_rarest_words_count():
 
 def test_the_weight_changes_without_a_reindex():
     config = UmiConfig()
-    config.check_live_change(config.replaced(lexical={"function_word_weight": 0.5}))
+    config.checked_live_change(config.replaced(lexical={"function_word_weight": 0.5}))
     with HybridStore.open(embedder=HashEmbedder()) as store:
         store.add([Chunk(id="a", text="the boat"), Chunk(id="b", text="the race of the boats")])
         low, equal = (

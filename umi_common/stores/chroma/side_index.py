@@ -24,7 +24,7 @@ from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.references import BEGINNING, Names
+from umi_common.stores.references import Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, Metadata, microseconds
@@ -117,7 +117,7 @@ class SideIndex:
             snapshot = self.table.snapshot()
             texts = [chunk.indexed_text for chunk in chunks]
             # Names before rows: readers leave out the names of rows that they do not see yet.
-            self.names.add(rows.tolist(), [text[:BEGINNING] for text in texts])
+            self.names.add(rows.tolist(), texts)
             self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
             self._note_derived(chunks, kept)
             if self._columns is not None and len(rows):

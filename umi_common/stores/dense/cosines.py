@@ -19,14 +19,14 @@ from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
 from umi_common.stores.rows.rows import Mask
 
 QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
-"""Fewest rows for which the codes are read first: for one query, and for several, which share one pass over the floats.
-With fewer rows, the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
+"""Fewest rows for which the codes are read first: of one query, and of several queries, which share a pass over the
+floats. With fewer rows, computing the exact cosines of some hundred rows afterwards costs more than the codes save."""
 EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
 """Score of a row that may not be found, and a score below that of every row that may."""
 FEW = 8
 """If at most one in this many rows is allowed, the vectors of these rows are copied and only they are compared."""
 GATHERED_AT_ONCE = 128
-"""Vectors copied together; as many stay in a core's cache while all queries are compared with them."""
+"""Number of vectors copied together; they stay in a core's cache while all queries are compared with them."""
 
 
 def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
@@ -87,7 +87,7 @@ def search(
         allowed: (n,) rows that may be found, none of them zeros; None: all.
         weights: (n,) in (0, 1]; None: 1.
         ids: By row, for ties.
-        quantised: The codes of the matrix, used if it has many rows; None: never.
+        quantised: The codes of the matrix, which are used if it has many rows; None: codes are not used.
         scan: Result of `scan_of` for these arguments; None: it is computed.
     """
     if not len(matrix):

@@ -24,9 +24,9 @@ from umi_common.stores.dense.int8 import Int8Codes
 FOLDER = "dense"
 SUFFIXES = ("", ".codes")
 SAVED_FROM = 10_000
-"""Least number of rows that are saved here; fewer are read from the ledger in less than 0.1 s."""
+"""Fewest rows that are saved here; fewer rows are read from the ledger in less than 0.1 s."""
 _WORDS = 8_192
-"""Number of checksums of a file; each sums every 8,192nd word of 8 bytes."""
+"""Number of checksums of a file; checksum i sums the words of 8 bytes i, i + 8,192, i + 16,384, ..."""
 _BLOCK = 8 * _WORDS
 """Bytes of a block: one word for each checksum."""
 Sums = npt.NDArray[np.uint64]
@@ -85,10 +85,10 @@ def map_rows(
         return vectors, _mapped(codes, np.int8, saved, saved.sums[1] if checked else None)
 
 
-def remove_others(directory: Path, name: str) -> None:
-    """Remove the files of all other names; files that cannot be removed, since a process maps them, stay."""
-    for path in (directory / FOLDER).iterdir():
-        if path.stem != name:
+def remove_others(directory: Path, saved: SavedVectors | None) -> None:
+    """Remove all files but those of `saved`; Windows does not remove a file that a process maps."""
+    for path in (directory / FOLDER).glob("*"):
+        if saved is None or path.stem != saved.name:
             with suppress(OSError):
                 path.unlink()
 

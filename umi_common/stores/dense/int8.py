@@ -34,7 +34,7 @@ SCAN_THREADS_MAX = os.cpu_count() or 1
 BYTES_A_THREAD = 12_000_000
 """Bytes of codes that a thread scans in about 1 ms; for fewer, starting another thread takes longer than it saves."""
 BLOCK = 256
-"""Rows quantised together; their intermediate arrays fit into a core's cache."""
+"""Number of rows quantised together; their intermediate arrays fit into a core's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ class Quantised:
         return Scan(scores, [ErrorBound(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
 
     def _products(self, queries: Int8Codes) -> Vectors:
-        """(V, n) of codes, each row read once for all queries.
+        """(V, n) products of the codes of V queries with all rows' codes; each row is read once for all queries.
 
         Memory bandwidth limits a long scan and grows with the cores that read, so a long scan is divided among them.
         """
@@ -135,7 +135,7 @@ class QuantisedRows:
 
     @classmethod
     def restored(cls, codes: Growing[np.int8], steps: Vectors, errors: Vectors) -> QuantisedRows:
-        """With codes, steps and errors of the first rows, as in `Quantised`, that were computed before."""
+        """The codes of an array of whose first rows codes, steps and errors are known, as in `Quantised`."""
         rows = cls(0)
         rows._codes, rows._steps, rows._errors = codes, Growing.copied(steps), Growing.copied(errors)
         rows._largest_error = float(errors.max(initial=0.0))
@@ -156,6 +156,6 @@ class QuantisedRows:
             )
 
     def continue_in(self, codes: Growing[np.int8]) -> None:
-        """Replace the array of the codes by one with the same content."""
+        """Replace the array of codes by another array with the same content, such as a mapped file."""
         with self._lock:
             self._codes = codes

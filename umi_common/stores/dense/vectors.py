@@ -81,10 +81,13 @@ class VectorRows:
         arrays |= {"vector sums": saved.sums[0], "code sums": saved.sums[1]}
         return saved
 
+    def remove_unsaved(self, directory: Path) -> None:
+        """Remove the files that a failed or killed save has left, and those of another `VectorRows` of this store."""
+        file.remove_others(directory, self._saved)
+
     def use_saved(self, directory: Path, saved: SavedVectors | None) -> None:
-        """Map the files of a save after its facts and arrays were saved; remove older ones. None: nothing was saved."""
+        """Map the files of a save after its facts and arrays were saved. None: nothing was saved."""
         if saved is not None:
-            file.remove_others(directory, saved.name)
             self._vectors, codes = file.map_rows(directory, saved, checked=False)  # the files have room for more rows
             self.quantised.continue_in(codes)
         self._saved = saved

@@ -16,10 +16,12 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.stores.arrays import distinct
+from umi_common.stores.dense.file import remove_others
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import Entry, checked
 from umi_common.stores.ledger.ledger import Ledger
+from umi_common.stores.ledger.sqlite import DATABASE_ERRORS
 from umi_common.stores.lexical.file import drop
 from umi_common.stores.rows.rows import Rows
 from umi_common.stores.search_counts import SearchMetrics
@@ -28,17 +30,17 @@ from umi_common.stores.values import Verification
 ROWS_AT_ONCE = 1_000
 """Rows read at a time while all rows are checked."""
 TEXTS_AT_ONCE = 5_000
-"""Texts compared in one pass over the postings."""
+"""Largest number of texts that are compared in one pass over the postings."""
 SAMPLE = 1_000
-"""Chunks whose postings verify() compares with their texts, unless `full`: some 0.1 s."""
+"""Number of chunks whose postings verify() compares with their texts, unless `full`; takes some 0.1 s."""
 DAMAGED_NAMED = 100
-"""Largest number of damaged chunks, and of damaged vectors, that are named; the check of chunks stops then."""
+"""Largest number of damaged chunks, and of damaged vectors, that are named. The check of chunks stops after them."""
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
 RESTORE = "restore umi.db from a copy"
 """The advice for damage that repair() cannot mend."""
 PROBLEMS_MAX = 10
-"""After this many problems SQLite's check stops."""
+"""Number of problems after which SQLite's check stops."""
 DROP_CACHED_PAGES = "PRAGMA shrink_memory"
 """Empties the connection's page cache, so that the statements after it read the disk."""
 
@@ -55,15 +57,15 @@ class StoreStatus:
     analyzer: str
     """Fingerprint of the analyzer."""
     lexical: str
-    """"ready", "empty" or "building", and the number of chunks; or why the lexical index cannot answer."""
+    """"ready", "empty" or "building" and the number of indexed chunks; or why the lexical index cannot answer."""
     dense: str
-    """Always "exact": no approximate index."""
+    """Always "exact": the store has no approximate index."""
     dead_rows: int
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
     searches: SearchMetrics | None
-    """Counts of the searches by all processes that opened the store for writing. Those of other processes are as of
-    their last save. None: the file `searches.json` cannot be read."""
+    """Counts of the searches by all processes that opened the store for writing; of another process, as it saved them
+    last. None: the file `searches.json` cannot be read."""
     problems: tuple[str, ...] = ()
     """Problems of the lexical index that are known without comparing postings with texts; `repair()` mends them."""
 
@@ -95,7 +97,7 @@ def _lexical_state(core: Core) -> str:
 
 
 def _bytes_in(directory: Path) -> int:
-    """Size of all files; a file that another thread removes meanwhile counts 0."""
+    """Size of all files; 0 for a file that is removed meanwhile."""
     size = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -150,7 +152,8 @@ def _check_rows(core: Core) -> list[str]:
     for start in range(0, len(rows), ROWS_AT_ONCE):
         batch = rows[start : start + ROWS_AT_ONCE].tolist()
         read = _entries(core, snapshot.rows, batch)
-        problems += _lost(core, [int(seq[row]) for row in batch if row not in read])
+        lost = core.lost([int(seq[row]) for row in batch if row not in read])
+        problems += [f"umi.db: row {number} is missing; {RESTORE}" for number in lost]
         problems += [f"umi.db: {each}" for each in read.values() if isinstance(each, LedgerDamaged)]
         if len(problems) > DAMAGED_NAMED:
             break
@@ -167,7 +170,7 @@ def _check_vectors(core: Core) -> list[str]:
 
 
 def _first_named(problems: list[str], what: str) -> list[str]:
-    """At most DAMAGED_NAMED of the problems, and one that says that there are more."""
+    """The first DAMAGED_NAMED problems, and, if there are more, a further problem that says so."""
     if len(problems) <= DAMAGED_NAMED:
         return problems
     more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named; {RESTORE}"
@@ -192,20 +195,6 @@ def _entries(core: Core, rows: Rows, wanted: Sequence[int]) -> dict[int, Entry |
             except LedgerDamaged as error:
                 found[row] = error
     return found
-
-
-def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
-    """One problem for each row that was not found in the ledger and that no write has deleted meanwhile.
-
-    Args:
-        seqs: Sequence numbers of the rows that were not found.
-    """
-    if not seqs:
-        return []
-    with core.writing:
-        core.ready()
-        lost = [seq for seq, alive in zip(seqs, core.indexes.alive(seqs), strict=True) if alive]
-        return [f"umi.db: row {seq} is missing; {RESTORE}" for seq in lost]
 
 
 def _check_lexical(core: Core) -> list[str]:
@@ -251,6 +240,7 @@ def rebuild(core: Core) -> None:
         try:
             if core.directory is not None:
                 drop(core.directory)
+                remove_others(core.directory, None)
             failpoint("rebuild.dropped")
             core.indexes.load(fresh=True)
             core.indexes.save(always=True)
@@ -267,7 +257,7 @@ def repair(core: Core) -> Verification:
             _remake_indexes(core.ledger)
         problems = _ledger_problems(core)
     if problems:
-        raise LedgerDamaged(f"{problems[0].partition('; restore ')[0]} (problems: {len(problems)}); {RESTORE}")
+        raise LedgerDamaged(f"repair() cannot mend umi.db (problems: {len(problems)}). The first is: {problems[0]}")
     if _index_problems(core, full=True):
         rebuild(core)
     return verify(core)
@@ -288,11 +278,9 @@ def _remake_indexes(ledger: Ledger) -> None:
             ledger.check_id_index(connection)
         ledger.compact()  # returns the pages that only the damaged index used
     except LedgerDamaged as error:
-        cause = error.__cause__
-        told = error if cause is None or isinstance(cause, LedgerDamaged) else cause
-        reason, _, fix = str(told).partition("; restore ")
-        fix = fix or "it from a copy"
-        raise LedgerDamaged(f"repair() cannot mend {ledger.path} ({reason}); restore {fix}") from error
+        cause = error.__cause__  # SQLite's error: umi's message about it advises to call repair()
+        reason = f" ({cause}); {RESTORE}" if isinstance(cause, DATABASE_ERRORS) else f": {error}"
+        raise LedgerDamaged(f"repair() cannot mend {ledger.path}{reason}") from error
 
 
 def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:

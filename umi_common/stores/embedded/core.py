@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import InvalidVector, LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
@@ -38,7 +38,7 @@ from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.types import Chunk
 
 DEAD_ROWS_MAX = 50_000
-"""All rows are numbered again when more rows than this, and more than half of all rows, are dead."""
+"""All rows are numbered again when more than this number of rows, and more than half of all rows, are dead."""
 
 
 class Indexes:
@@ -77,7 +77,7 @@ class Indexes:
             self.stale = False
 
     def apply(self, change: Change) -> None:
-        """Add a commit to the indexes, unless `follow` has already done so."""
+        """Add the change of a commit to the indexes, unless `follow` has already done so."""
         with self.lock:
             known = self.snapshot.mark
             if change.mark.seq <= known.seq and change.mark.deletion <= known.deletion:
@@ -93,7 +93,7 @@ class Indexes:
                 self.load(fresh=True)
 
     def follow(self) -> None:
-        """Add the commits of another process (if read_only), or those that an interrupted write left out."""
+        """Add the commits that the indexes lack: of another process if read-only, else of an interrupted write."""
         if self._ledger.read_only:
             version = self._ledger.version()
             if version != self._version:
@@ -108,14 +108,13 @@ class Indexes:
                 self.stale = False
 
     def _catch_up(self) -> None:
+        """Add the commits of another process; if they cannot be read as one change, make the indexes again."""
         with self.lock:
             found = None if self.stale else self._read_change()
             if found is None:
                 self.load()
                 return
             change, count = found
-            if change.mark == self.snapshot.mark:
-                return
             if len(change.vectors) == len(change.heads):
                 self.apply(change)
             if self.snapshot.mark != change.mark or self.snapshot.rows.living != count:
@@ -126,8 +125,6 @@ class Indexes:
         ledger, known = self._ledger, self.snapshot.mark
         with ledger.snapshot() as connection:
             mark, count = ledger.mark(connection), ledger.count(connection)
-            if mark == known:
-                return Change(mark, [], [], [], [], self.snapshot.vectors[:0]), count
             deleted = ledger.deleted(connection, after=known.deletion)
             if mark.epoch != known.epoch or deleted is None or not ledger.descends_from(connection, known):
                 return None
@@ -148,12 +145,12 @@ class Indexes:
         return self.snapshot.row_data.table
 
     def alive(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether there is a chunk with this sequence number, aligned with seqs."""
+        """For each sequence number, whether its chunk is stored and not removed."""
         rows = self.snapshot.rows
         return rows.among(seqs, rows.alive)
 
     def removed(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether the chunk with this sequence number was removed, aligned with seqs; False for unknown numbers."""
+        """For each sequence number, whether its chunk was removed; False for a number that the indexes lack."""
         rows = self.snapshot.rows
         return rows.among(seqs, ~rows.alive)
 
@@ -175,20 +172,19 @@ class Core:
         self.ledger = ledger
         self.embedder = embedder
         self.config = config
-        self.query_embedder = QueryEmbedder(embedder, config.embedder)
-        self.vector_cache = document_cache(directory, identity_of(embedder), config.embedder.cached_documents)
+        self._apply_embedder_settings(config.embedder)
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
         self.other_embedder: ReindexRequired | None = None
-        """Why queries cannot be embedded: another process reindexed the store with another embedder. None: they can."""
+        """Set while queries cannot be embedded, because another process reindexed the store with another embedder."""
         self._epoch = self.indexes.snapshot.mark.epoch
         """The ledger's epoch (number of reindexes) when `embedder` was last compared with the store's."""
         self.mark_file.check(acknowledged, ledger, self.indexes.snapshot.mark)
         self._session: str | None = None
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
         self.writing = threading.RLock()
-        """Held by a writer while it checks what is stored and writes its change to ledger and indexes."""
+        """A writer holds it while it compares its chunks with the stored ones and changes ledger and indexes."""
         self.replacing = threading.Lock()
         """See `HybridStore.replacing`."""
         self._lock = lock
@@ -197,13 +193,13 @@ class Core:
         self.closed = False
 
     def ready(self) -> None:
-        """Check that the store is open, and update the indexes after other processes' writes. Called before every read.
+        """Check that the store is open, and read the writes of other processes. Called before every read.
 
         Raises:
             StoreClosed: After close().
             StoreForked: In a process that was forked after the opening.
         """
-        self._check_open()
+        self.check_open()
         self.indexes.follow()
         epoch = self.indexes.snapshot.mark.epoch
         if epoch != self._epoch:  # another process reindexed the store
@@ -222,11 +218,12 @@ class Core:
             StoreReadOnly: If it was opened with read_only=True.
             StoreMoved: If its directory or file was deleted, renamed or replaced.
         """
-        self._check_open()
+        self.check_open()
         self.ledger.check_writable()
         self.indexes.follow()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise StoreForked in a process that was forked after the opening, StoreClosed after close()."""
         if self.forked:
             raise StoreForked("the store was opened before a fork; open it again in this process")
         if self.closed:
@@ -234,10 +231,15 @@ class Core:
 
     def reconfigure(self, config: UmiConfig) -> None:
         """See `HybridStore.reconfigure`."""
-        self.config.check_live_change(config)
+        config = self.config.checked_live_change(config)
         if config.embedder != self.config.embedder:
-            self.query_embedder = QueryEmbedder(self.embedder, config.embedder)
+            self._apply_embedder_settings(config.embedder)
         self.config = config
+
+    def _apply_embedder_settings(self, settings: EmbedderConfig) -> None:
+        """Make the caches of vectors, and the limits of calls, that these settings describe."""
+        self.query_embedder = QueryEmbedder(self.embedder, settings)
+        self.vector_cache = document_cache(self.directory, identity_of(self.embedder), settings.cached_documents)
 
     @property
     def forked(self) -> bool:
@@ -283,9 +285,10 @@ class Core:
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Ids and sequence numbers of entries that are stored with the same content and, if given, row of `vectors`.
+        """Id -> sequence number of the entries that are stored already, with the same content and vector.
 
-        Metadata may have its keys in another order.
+        Args:
+            vectors: (n, dim), aligned with `entries`; None: vectors are not compared.
         """
         known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
@@ -326,7 +329,7 @@ class Core:
             return len(deleted)
 
     def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Delete chunks by sequence number and append others with (n, dim) vectors: in ledger, mark and indexes."""
+        """In ledger, mark and indexes, delete chunks by sequence number and append n entries with (n, dim) vectors."""
         indexes = self.indexes
         is_first = indexes.snapshot.mark.seq == 0
         settings = embedder_settings(self.embedder) if is_first else None
@@ -350,7 +353,7 @@ class Core:
     ) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        while True:  # again, if a chunk was replaced or removed after its sequence number was looked up
+        while True:  # repeated while chunks are replaced or removed after their sequence numbers were looked up
             asked = [seq for seq in wanted if seq]
             removed = self.indexes.removed(asked)  # the cache of chunks may still hold removed ones
             found = self.chunks([seq for seq, is_removed in zip(asked, removed, strict=True) if not is_removed])
@@ -373,7 +376,7 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `BaseStore.neighbours`."""
         before: dict[str, list[int]] | None = None
-        while True:  # again, if a chunk was replaced or removed meanwhile, until the sequence numbers stay the same
+        while True:  # repeated while chunks are replaced or removed meanwhile
             around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
@@ -394,7 +397,7 @@ class Core:
         return around
 
     def _rows_of(self, ids: Sequence[str]) -> tuple[StoreSnapshot, list[int]]:
-        """A snapshot, and the row of each id; a row that the snapshot does not have: there is no such chunk."""
+        """A snapshot, and the row of each id; UNKNOWN, or a row beyond the snapshot, if the snapshot lacks the id."""
         snapshot = self.indexes.snapshot
         rows: list[int] = snapshot.row_data.table.rows_of(ids).tolist()
         if max(rows, default=0) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
@@ -415,33 +418,31 @@ class Core:
         if missing:
             with COMPUTE_SLOTS.held():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
-            if len(read) < len(missing):
-                self._check_lost([seq for seq in missing if seq not in read])
+            if lost := self.lost([seq for seq in missing if seq not in read]):
+                raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
             cache.put(read)
             found.update(read)
         return found
 
-    def _check_lost(self, seqs: Sequence[int]) -> None:
-        """Check that these rows, which the ledger lacks, were removed. Waits for a running write, and reads those of
-        other processes.
+    def lost(self, seqs: Sequence[int]) -> list[int]:
+        """Which of the sequence numbers `seqs`, whose rows were not found in the ledger, no write has deleted.
 
-        Raises:
-            LedgerDamaged: If one was not.
+        Waits for a running write, and reads the writes of other processes.
         """
         if not any(self.indexes.alive(seqs)):
-            return
+            return []
         with self.writing:
             self.indexes.follow()
-            lost = [seq for seq, alive in zip(seqs, self.indexes.alive(seqs), strict=True) if alive]
-        if lost:
-            raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
+            return [seq for seq, alive in zip(seqs, self.indexes.alive(seqs), strict=True) if alive]
 
     def close(self) -> None:
         """Save the indexes, close the ledger and release the lock; a second call does nothing."""
-        if self.closed or self.forked:
+        if self.forked:
             return
         # Each step runs even if an earlier one is interrupted: a lock that is not released would keep all writers out.
         with self.writing, ExitStack() as steps:
+            if self.closed:
+                return
             self.closed = True
             if isinstance(self.embedder, CallableEmbedder):
                 steps.callback(self.embedder.close)

@@ -104,7 +104,7 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         return
     own = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
     foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith(own)}
-    # The lock, an unfinished umi.db.new and cached vectors are left out: they can exist before the ledger does.
+    # Without the lock, an unfinished umi.db.new and cached vectors, which can exist before the ledger does.
     had_ledger = not names.isdisjoint({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
     if had_ledger and not foreign:
         raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")

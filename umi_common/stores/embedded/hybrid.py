@@ -77,7 +77,7 @@ class HybridStore(BaseStore):
             StoreLocked: If another process has it open for writing, or this one has with another embedder or config.
             ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
             LedgerDamaged: If the ledger is damaged.
-            StoreReadOnly: If the directory cannot be written; read_only=True opens it.
+            StoreReadOnly: If the directory cannot be written; opening it with read_only=True can succeed.
         """
         return cls(open_core(path, embedder, config, read_only=read_only))
 
@@ -97,9 +97,12 @@ class HybridStore(BaseStore):
             config: Its analyzer indexes every text again at the next opening; None: the terms stay.
 
         Raises:
+            ConfigError: If neither is given.
             NotAStore, StoreLocked, LedgerDamaged: As `open`.
             EmbedderError: If the embedder fails; the store is as it was.
         """
+        if embedder is None and config is None:
+            raise ConfigError("reindex() needs embedder=, to embed every text again, or config=, for its analyzer")
         model = None if embedder is None else as_embedder(embedder)
         reindex(checked_directory(path), model, config, show_progress=show_progress)
 
@@ -256,6 +259,7 @@ class HybridStore(BaseStore):
             timeout: Seconds to wait for another thread that repairs a failed index; at most 0.15 are waited.
 
         Raises:
+            InputError: If `query` is not a string.
             InvalidLimit: If `k` is not a whole number of at least 1.
             IndexUnavailable: If the lexical index has failed, or holds no chunk.
         """
@@ -275,11 +279,14 @@ class HybridStore(BaseStore):
         """The open store.
 
         Raises:
-            StoreClosed: If this handle was closed and others keep the store open.
+            StoreForked: In a process that was forked after the opening.
+            StoreClosed: If this handle was closed; other handles may keep the store open.
         """
-        if self._handle.closed and not self._handle.core.closed:
+        core = self._handle.core
+        core.check_open()
+        if self._handle.closed:
             raise StoreClosed("the store is closed; open it again")
-        return self._handle.core
+        return core
 
     @property
     def replacing(self) -> threading.Lock:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from umi_common.config import UmiConfig, check_settings
 from umi_common.embedders import CallableEmbedder, as_embedder, declared_dim
@@ -23,14 +25,14 @@ from umi_common.stores.ledger.made_with import checked_config, model_of, refuse_
 
 
 class _Shared:
-    """A directory that this process has open for writing, or is opening or closing."""
+    """The one core of a directory that this process has open for writing, or is opening or closing."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         """Held while the core is opened or closed. Reentrant: garbage collection may close a handle meanwhile."""
         self.core: Core | None = None
         self.handles = 0
-        """Open handles, and one that is being opened; guarded by `lock`."""
+        """Number of open handles, counting a handle that is being opened; guarded by `lock`."""
 
     def release(self) -> None:
         """Count one handle less, and close the core if it was the last."""
@@ -101,7 +103,7 @@ def open_core(
         return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
     shared = _registry.entry(os.path.realpath(directory))
     with shared.lock:
-        shared.handles += 1  # first: garbage collection may close another handle meanwhile
+        shared.handles += 1  # at once: garbage collection may close the last other handle during the opening
         try:
             if shared.core is None:
                 shared.core = _opened(directory, embedder, config, read_only=False)
@@ -122,7 +124,7 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
             f"{where} with embedder {core.embedder.name!r}, not {embedder.name!r}; close that store first, or open "
             "this one with the same embedder"
         )
-    wanted = UmiConfig(analyzer=core.config.analyzer) if config is None else config
+    wanted = checked_config(core.ledger, config)
     if wanted != core.config:
         other = [name for name, value in wanted if value != getattr(core.config, name)]
         raise StoreLocked(
@@ -134,16 +136,18 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
 def _refuse_other_dimension(core: Core) -> None:
     """Raise ReindexRequired if the store holds vectors of another dimension than the embedder's.
 
-    A model known by the name of its class or function alone embeds one word for this: its dimension may have changed.
-    If it fails, nothing is raised.
+    A model whose name is only that of its class or function embeds one word for this, because its dimension may have
+    changed. If the model fails, nothing is raised.
     """
     if core.dim is None:
         return
     embedder = core.embedder
     dim = declared_dim(embedder)
     if isinstance(embedder, CallableEmbedder) and not embedder.named:
-        with suppress(Exception):  # searches report that the model fails, and use the lexical arm
-            dim = core.query_embedder.embed(["dimension"], core.config.recall.embedder_timeout_seconds).shape[1]
+        seconds = core.config.recall.embedder_timeout_seconds
+        (vector,) = core.query_embedder.embed_each(["dimension"], seconds, 0)
+        if isinstance(vector, np.ndarray):  # else searches report that the model fails, and use the lexical arm
+            dim = len(vector)
     if dim not in (None, core.dim):
         raise ReindexRequired(
             f"{core.directory} holds vectors of {core.dim} dimensions and embedder {embedder.name!r} gives {dim}; open "

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import IndexUnavailable, SearchUnavailable
+from umi_common.errors import IndexUnavailable, InputError, SearchUnavailable
 from umi_common.filters import Filter
 from umi_common.filters.tree import shown
 from umi_common.pool import CHUNKS_WITH_TIME, Pool, Vectors
@@ -37,9 +37,10 @@ from umi_common.types import TimeRange
 SHARED_SCORES_MAX = 4_000_000
 """Largest number of scores, 4 bytes each, of one scan for several searches; with more, each search scans alone."""
 REFERENCES_ROWS_MAX = 200_000
-"""In a store of more rows no references are sought: reading all names at the first search would take seconds."""
+"""Largest number of rows of a store in which references are sought: the first search reads the names of all rows, and
+would take seconds for more."""
 PAUSES_SECONDS = (0.05, 0.1)
-"""Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
+"""Pauses of `search_lexical` before its second and third attempt: another thread may be repairing the index."""
 
 
 def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
@@ -68,7 +69,7 @@ def _scans_and_backgrounds(
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
     """For each search, its part of one scan for all searches, and the pool's fields about the background cosines.
 
-    None in place of a part: the search scans alone.
+    A search whose part is None scans alone.
     """
     scans: list[Scan | None] = [None] * len(queries)
     backgrounds: list[dict[str, Any]] = [{} for _ in queries]
@@ -188,6 +189,8 @@ def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Seq
 
 def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, timeout: float) -> list[tuple[str, float]]:
     """See `HybridStore.search_lexical`."""
+    if not isinstance(query, str):
+        raise InputError(f"query is {type(query).__name__}; expected a string")
     k = checked_count("k", k, least=1)
     deadline = time.monotonic() + timeout
     for pause in (*PAUSES_SECONDS, None):

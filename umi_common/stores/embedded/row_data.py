@@ -1,4 +1,4 @@
-"""All arrays of a store that are addressed by row number. They are replaced together when rows are numbered again.
+"""All arrays of a store with one entry or row per chunk. They are replaced together when rows are numbered again.
 
 A search keeps the snapshot that it started with, so a row number means the same chunk from its start to its end.
 """
@@ -57,7 +57,7 @@ class StoreSnapshot:
     lexical_fault: str | None
     """Why the lexical index cannot answer; None: it can."""
     row_data: RowData
-    """The arrays that this is a view of; later writes append rows to them."""
+    """The arrays of which the fields above are views; later writes append rows to the arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class RowData:
         self.chunks: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         """By sequence number."""
         self.terms: LruCache[int, tuple[str, ...]] = LruCache(CHUNKS_CACHED)
-        """Of the chunks' indexed texts, by sequence number."""
+        """The terms of indexed texts, by sequence number of their chunks."""
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._columns: MetadataColumns | None = None
@@ -132,8 +132,8 @@ class RowData:
         return mark
 
     def _change_index(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
-        """Remove rows of the lexical index and add others. A failure sets `lexical_fault` and does not raise: the write
-        is committed already."""
+        """Remove rows of the lexical index and add others. A failure sets `lexical_fault` and does not raise:
+        the write is committed already."""
         if self.lexical_fault is not None:
             return
         self._unsaved += len(dead) + len(rows)
@@ -144,7 +144,7 @@ class RowData:
             self.lexical_fault = f"{type(error).__name__} while indexing"
 
     def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> VectorRows:
-        """Vectors by row: those of the saved files and of the `new` last rows; without files, all from the ledger."""
+        """Vectors by row: of the last `new` rows from the ledger, of the others from the saved files, if there are."""
         mapped = None if saved is None else self._mapped_vectors(saved)
         after, expected = (0, rows.living) if saved is None or mapped is None else (saved.mark.seq, new)
         vectors = self._ledger.vectors(connection, after=after, expected=expected)
@@ -180,7 +180,7 @@ class RowData:
         elif len(rows):
             self._vectors.extend(change.vectors)
         self._change_index(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
-        with self._reading:  # held until published; columns read in between would lack these rows
+        with self._reading:  # held until `_publish`; columns that are read before it would lack these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):
@@ -195,8 +195,8 @@ class RowData:
     def snapshot(self) -> StoreSnapshot:
         """The snapshot after the last change.
 
-        Not stored here: the two would refer to each other, and a closed store would keep its memory and mapped files
-        until the next run of the garbage collector.
+        Made at each call and not stored, since it refers to this object: in a cycle of references, a closed store would
+        keep its memory and mapped files until the next run of the garbage collector.
         """
         return StoreSnapshot(
             mark=self._mark,
@@ -262,7 +262,7 @@ class RowData:
         seqs = self._rows.seq.tolist()
         beginnings = self._ledger.retry_read(lambda: self._ledger.beginnings(BEGINNING))
         names = Names(self.analyzer)
-        names.add(range(len(seqs)), [beginnings.get(seq, "") for seq in seqs])  # "", of a removed row, has no name
+        names.add(range(len(seqs)), [beginnings.get(seq, "") for seq in seqs])  # a removed row has no text, and no name
         return names
 
     def save(self, *, always: bool) -> None:
@@ -278,6 +278,7 @@ class RowData:
         facts: dict[str, Any] = {"ids": ids}
         arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}
         arrays["id checksums"] = self.calibration.id_checksums(rows)
+        self._vectors.remove_unsaved(self._directory)
         try:
             saved = self._vectors.save(self._directory, facts, arrays)
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
@@ -285,6 +286,7 @@ class RowData:
             self._vectors.use_saved(self._directory, saved)
         except Exception as error:  # noqa: BLE001 the arrays can always be made again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
+            self._vectors.remove_unsaved(self._directory)  # on a full disk, the ledger needs their space
 
 
 def _restored(saved: Saved) -> RowTable:

@@ -25,12 +25,12 @@ from umi_common.types import inode_of
 log = logging.getLogger("umi")
 
 SIZE = 256
-"""Bytes of the file. It is padded with spaces, so that each mark overwrites the previous one in full."""
+"""Length of the file in bytes. The content is padded with spaces to it, so each mark overwrites the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Content of the file."""
+    """The content of `umi.mark`."""
 
     mark: Mark = field(default_factory=Mark)
     session: str = ""
@@ -47,19 +47,14 @@ class MarkFile:
         self._inode = None if directory is None else inode_of(directory)
         self._handle: int | None = None
 
-    def _open(self) -> None:
-        """Open the file, unless the path names another directory by now."""
-        if self._path is not None and inode_of(self._path.parent) == self._inode:
-            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-
     def read(self) -> Acknowledged:
-        """The content; without a readable file that of a closed session, for which `check` passes."""
+        """The content of the file; if it cannot be read, that of a closed session, which `check` accepts."""
         if self._path is None:
             return Acknowledged()
         with suppress(OSError, ValueError, TypeError, KeyError):
             body, check = self._path.read_text(encoding="ascii").strip().rsplit(" ", 1)
             if zlib.crc32(body.encode()) == int(check):
-                if not body.startswith("{"):  # of an early version without history: three numbers
+                if not body.startswith("{"):  # three numbers: an early version of umi, which kept no history, wrote it
                     seq, deletion, epoch = map(int, body.split())
                     return Acknowledged(Mark(seq, deletion, epoch), closed=False)
                 values = json.loads(body)
@@ -71,7 +66,7 @@ class MarkFile:
 
         Called before the ledger is opened. A session's name is copied into `umi.db` before its first write, unless a
         reader prevents the copy; the mark then holds "" in place of the name. So if the mark holds the log's newest
-        name, the newest name in the file must be that one; if not, it may be any name of the log, or there may be none.
+        name, the file's newest name must equal it; otherwise, that may be any name of the log, or be missing.
 
         Raises:
             LedgerDamaged: If the log belongs to another file; no file was changed.
@@ -123,8 +118,8 @@ class MarkFile:
             return
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
         with suppress(OSError):  # on a full disk the mark is not written, and the write is valid
-            if self._handle is None:
-                self._open()
+            if self._handle is None and inode_of(self._path.parent) == self._inode:  # else it was replaced
+                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             if self._handle is not None:
                 os.lseek(self._handle, 0, os.SEEK_SET)
                 os.write(self._handle, f"{body} {zlib.crc32(body.encode())}".ljust(SIZE).encode())

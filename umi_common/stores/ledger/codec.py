@@ -1,4 +1,4 @@
-"""A chunk as a row of the ledger and back, with checksums, so that damage raises and is never returned."""
+"""A chunk as a row of the ledger and back, with checksums: a damaged row raises an error and is never returned."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
 
 
 def checked(entry: Entry) -> Entry:
-    """The row, after its checksum was compared.
+    """The row itself, if its checksum is right.
 
     Raises:
         LedgerDamaged: If the row is not what was written.

@@ -21,8 +21,8 @@ CACHE_KIB = 16_384
 """Page cache of the writing connection, in KiB. With SQLite's default of 2 MB, pages of a large batch leave the
 cache before the commit and are written twice."""
 READING_CACHE_KIB = 4_096
-"""Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; the default of
-2 MB holds half of them."""
+"""Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; SQLite's default of 2 MB holds
+half of them."""
 LOG_BYTES = 32_000_000
 """Bytes. If umi.db-wal has at least this size, a commit makes a checkpoint: it copies the log into umi.db. With
 SQLite's default of 4 MB, every large batch would make one."""

@@ -85,24 +85,25 @@ class FollowedFile:
         interrupt inside it would leave the lock held for ever."""
         self._changed = threading.Condition(self._lock)
         self._openings = 0
-        """Rises when all connections are opened anew or closed."""
+        """Number of times that all connections were closed, mostly to be opened anew."""
         self._idle: list[sqlite3.Connection] = []
         self._in_use: dict[sqlite3.Connection, int] = {}
-        """Connections that threads use, with `_openings` when they got them; an older one is closed when released."""
+        """Connections that threads use, with `_openings` as it was then; an outdated one is closed when released."""
         self._watch: sqlite3.Connection | None = None
-        """Shows by `PRAGMA data_version` that another process has committed."""
+        """The connection whose `PRAGMA data_version` shows that another process has committed."""
         self._files: _Files | None = None
-        """The files when they were opened; None: they must be opened anew."""
+        """The files as they were when they were opened; None: they must be opened anew."""
         self._closed = False
         with _process.opening:
             self._open()
             _process.readers.add(self)
 
     def version(self) -> tuple[int, int]:
-        """Changes whenever another process has committed.
+        """Two numbers that change whenever another process has committed.
 
         Raises:
-            StoreMoved, StoreReadOnly, StoreClosed: As named.
+            StoreMoved, StoreReadOnly: As `Ledger.version`.
+            StoreClosed: After close().
         """
         with self._lock:
             self._check_open()
@@ -116,7 +117,7 @@ class FollowedFile:
             return self._openings, self._commits()
 
     def _as_opened(self) -> bool:
-        """Whether open connections are still valid. With a log, SQLite itself sees new commits."""
+        """Whether open connections read the present file. With a log, SQLite itself finds new commits."""
         files = self._files
         if files is None:
             return False
@@ -176,7 +177,11 @@ class FollowedFile:
         return connection
 
     def _release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """Whether the file stayed unchanged during the use of a connection that ended with this error, or None."""
+        """Take a connection back. Returns whether the file stayed unchanged during its use.
+
+        Args:
+            error: The exception that ended the use; None: there was none.
+        """
         with self._lock:
             current = self._in_use.pop(connection) == self._openings and not self._closed
             if connection.in_transaction:
@@ -192,7 +197,7 @@ class FollowedFile:
             return current and not setting_up and self._as_opened()
 
     def _open(self) -> None:
-        """Open the file with the options that suit its log; retries for SETTLE_SECONDS."""
+        """Open the file anew, with the options that suit its log; retries for SETTLE_SECONDS."""
         self._close_connections()
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
@@ -207,7 +212,6 @@ class FollowedFile:
                     raise _explained(error, self._path) from error
             time.sleep(RETRY_SECONDS)
         self._watch, self._files = watch, files
-        self._openings += 1
 
     def _connected(self, options: str) -> sqlite3.Connection:
         connection = connect(self._path, options)
@@ -260,7 +264,7 @@ class FollowedFile:
 
 
 def _length(path: Path) -> int:
-    """-1: there is no such file."""
+    """Length of the file in bytes; -1: there is none."""
     try:
         return path.stat().st_size
     except OSError:

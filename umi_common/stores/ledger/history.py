@@ -19,7 +19,7 @@ class Mark(NamedTuple):
     deletion: int = 0
     """Number of the last deletion."""
     epoch: int = 0
-    """Rises when all vectors are replaced; everything read before is then out of date."""
+    """Number of times that all vectors were replaced. After a replacement, everything read before is out of date."""
     commit: int = 0
     """Number of the last commit; 0: the ledger keeps no history."""
     digest: str = ""
@@ -39,17 +39,17 @@ class Mark(NamedTuple):
 
 
 def last_commit(connection: sqlite3.Connection) -> Mark:
-    """The newest commit, without its epoch; `Mark()`, all zeros, if there is none or the ledger keeps no history."""
+    """The mark of the newest commit, with epoch 0; `Mark()`, all zeros, if there is none or no history is kept."""
     return _commit(connection, "ORDER BY number DESC")
 
 
 def first_commit(connection: sqlite3.Connection) -> Mark:
-    """The oldest commit that is kept; `Mark()` if there is none."""
+    """The mark of the oldest commit that is kept, with epoch 0; `Mark()` if there is none."""
     return _commit(connection, "ORDER BY number")
 
 
 def commit_at(connection: sqlite3.Connection, number: int) -> Mark:
-    """The commit of this number; `Mark()` if there is none."""
+    """The mark of the commit with this number, with epoch 0; `Mark()` if there is none."""
     return _commit(connection, "WHERE number = ?", number)
 
 
@@ -79,7 +79,7 @@ def last_number(connection: sqlite3.Connection, table: str) -> int:
     """The largest number that a row of the table ever had; 0: none had one.
 
     Raises:
-        LedgerDamaged: If it is not a number.
+        LedgerDamaged: If SQLite's record of it is not a number.
     """
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     return 0 if row is None else whole_number(row[0], f"the last number given in {table!r}")
@@ -89,7 +89,7 @@ def whole_number(value: object, what: str) -> int:
     """`value` as an int >= 0; `what` names it in the error.
 
     Raises:
-        LedgerDamaged: If it is not one: in a damaged file it may be of any type.
+        LedgerDamaged: If `value` is no whole number >= 0; in a damaged file it may be of any type.
     """
     try:
         number = int(str(value))

@@ -70,20 +70,21 @@ log = logging.getLogger("umi")
 Result = TypeVar("Result")
 
 ROWS_AT_ONCE = 1_000
-"""Rows in memory at once while the texts of all are read."""
+"""Rows that `texts` holds in memory at a time."""
 VECTORS_AT_ONCE = 250
 """Vectors decoded together; a batch of this size stays in the processor's cache until it is copied into the result."""
 READER_SECONDS = 1.0
-"""Longest wait, of `compact` and `close`, for readers of an older state: a search takes milliseconds."""
+"""Longest wait of `compact` and `close` for readers of an older state, in seconds; a search reads for milliseconds."""
 IDS_NAMED = 3
 """Largest number of ids in the message about damaged vectors."""
 COMMITS_KEPT = 100_000
-"""Number of the newest commits that are kept in `commits`, some 5 MB. An older index is made from all texts again."""
+"""Number of the newest commits that the table `commits` keeps, some 5 MB. An index that was saved before them is made
+anew from all texts."""
 SESSIONS_KEPT = 16
-"""Number of the newest sessions whose names are kept."""
+"""Number of the newest sessions of writing whose names the ledger keeps."""
 DELETIONS_KEPT = 50_000
-"""Number of the newest deletions that are kept in `deletions`, some 0.5 MB. A process that read before them loads
-everything again."""
+"""Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that has read no later state
+of the ledger loads everything again."""
 INSERT_COMMIT = "INSERT INTO commits VALUES (?, ?, ?, ?)"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
@@ -94,8 +95,8 @@ SELECT count(*), count(found) FROM (
         WHERE named.id = listed.id AND named.seq = listed.seq
     ) AS found FROM chunks AS listed NOT INDEXED
 )"""
-"""Counts the rows of the table, and those that the index of ids finds. A damaged page of the index may hide rows from a
-scan without an error."""
+"""Counts the rows of the table, and the rows that its index of ids finds. A damaged page of the index may hide rows
+from a scan without an error."""
 
 
 class Ledger:
@@ -210,7 +211,7 @@ class Ledger:
         """The result of `read`, which is called again if another process changed the file while it ran.
 
         Raises:
-            ChangedWhileRead: If that still happens after BUSY_SECONDS.
+            ChangedWhileRead: If every read of BUSY_SECONDS met a change.
         """
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
@@ -242,14 +243,14 @@ class Ledger:
         return not busy and pages == copied
 
     def has_log(self) -> bool:
-        """Whether the write-ahead log holds anything. After close() it may, if another process was reading."""
+        """Whether the write-ahead log holds any byte. After close() it does only if another process was reading."""
         log = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
         return log is not None and log.exists() and log.stat().st_size > 0
 
     def compact(self) -> None:
-        """Free the disk space of deleted rows, and forget the deletions and all commits but the last.
+        """Free the disk space of deleted rows; empty `deletions`, and `commits` but for the last commit.
 
-        A reader of an older state keeps the space taken; after READER_SECONDS a warning says so.
+        While a process reads an older state, the space stays taken; after READER_SECONDS a warning says so.
         """
         with self.transaction() as connection:
             connection.execute(HISTORY)
@@ -438,10 +439,10 @@ class Ledger:
         return heads
 
     def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int] | None:
-        """Sequence numbers of the chunks whose deletion has a number above `after`; None: they are not all known.
+        """Sequence numbers of the chunks whose deletion has a number above `after`; None: the list is not complete.
 
-        They are not if `DELETIONS_KEPT` dropped some, if a row of `deletions` is missing (the numbers have no gaps) or
-        if one names a chunk that still exists.
+        It is not complete if `DELETIONS_KEPT` dropped deletions, if a row of `deletions` is missing (their numbers have
+        no gaps), or if a row names a chunk that still exists.
         """
         rows = connection.execute(
             "SELECT chunk, typeof(chunk) = 'integer' AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.seq = chunk) "
@@ -454,7 +455,7 @@ class Ledger:
     def texts(
         self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
     ) -> Iterator[tuple[int, str, str]]:
-        """(seq, indexed text, metadata as JSON) of `limit` chunks above `after`, by rising seq; -1: of all."""
+        """(seq, indexed text, metadata as JSON) of the first `limit` chunks with seq > `after`, rising; -1: of all."""
         rows = connection.execute(
             f"SELECT seq, {self._entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
             (after, limit),
@@ -475,10 +476,10 @@ class Ledger:
         """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) without any.
 
         Args:
-            expected: n, if it is known, so that the array need not grow.
+            expected: n, or 0 if it is not known; the array then grows as vectors are read.
 
         Raises:
-            LedgerDamaged: If a vector is not what was written, with its chunk's id; or if sequence numbers do not rise.
+            LedgerDamaged: If a vector is not what was written (the message names chunks); if the numbers do not rise.
         """
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         found, last = Growing(np.float32, 0), after
@@ -525,7 +526,7 @@ class Ledger:
         return {seq: (digest, checksum) for seq, digest, checksum in rows}
 
     def _by_seq(self, columns: str | None, seqs: Sequence[int]) -> list[Any]:
-        """(seq, columns) of rows by number; None: the columns of an `Entry`."""
+        """(seq, *columns) of the rows with these numbers; `columns` None: those of an `Entry`."""
 
         def read() -> list[Any]:
             found: list[Any] = []

@@ -1,4 +1,4 @@
-"""The embedder and the analyzer of a store, kept in its ledger: its vectors and terms are valid for these only."""
+"""The names of a store's embedder and analyzer, kept in its ledger: the vectors and terms of others do not fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _setting(ledger: Ledger, key: str) -> str | None:
     """The value of a setting; None: never written.
 
     Raises:
-        LedgerDamaged: If it is not what was written.
+        LedgerDamaged: If the value is not what was written.
     """
     meta = ledger.meta()
     value, check = meta.get(key), meta.get(CHECK.format(key))
@@ -104,12 +104,11 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
     try:
         stored = AnalyzerConfig(**json.loads(text))
     except (ValueError, TypeError) as error:
-        raise LedgerDamaged(f"{ledger.path} has unreadable settings of its analyzer; restore it from a copy") from error
-    chosen = config or UmiConfig()
-    if "analyzer" not in chosen.model_fields_set:
-        return chosen.replaced(analyzer=stored)
-    UmiConfig(analyzer=stored).check_live_change(chosen)
-    return chosen
+        raise LedgerDamaged(
+            f"{ledger.path} has settings of its analyzer that this umi cannot read: a newer "
+            "umi-retrieval may have written them; upgrade it, or restore the file from a copy"
+        ) from error
+    return UmiConfig(analyzer=stored).checked_live_change(UmiConfig() if config is None else config)
 
 
 def analyzer_text(config: AnalyzerConfig) -> str:

@@ -44,7 +44,7 @@ class ChangedWhileRead(StoreError):
 
 
 def unwritable(error: Exception) -> bool:
-    """Whether SQLite refuses because a file cannot be written."""
+    """Whether this is SQLite's error about a file that it may not write."""
     message = str(error).lower()
     return any(phrase in message for phrase in UNWRITABLE)
 
@@ -148,7 +148,7 @@ class Location:
 
 
 class ConnectionPool:
-    """Connections for reading: one for each thread that reads at a time; a released one is used again."""
+    """Connections for reading: as many as threads read at a time; a released connection is used again."""
 
     def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._open = open_connection

@@ -1,4 +1,4 @@
-"""Metadata by key, so that a filter is evaluated once per distinct value and not once per chunk."""
+"""Metadata by key: a filter is evaluated once for each distinct value, and not once for each chunk."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from umi_common.stores.rows.rows import Mask
 from umi_common.types import Metadata, MetadataValue
 
 NO_VALUE = 0
-"""Code of None: of a row that lacks the key, or holds None under it."""
+"""Code of None, for a row that lacks the key or holds None under it."""
 
 CACHED_MAX = 32
 """Largest number of masks that are cached."""
 
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
-"""Operators that hold between values of one kind only."""
+"""Operators that are true only of two values of one kind."""
 LISTS = "lists or nested values"
 """The kind of lists; a nested value of a framework's document is stored as a list, too."""
 KINDS_OF = 1_000
-"""Largest number of distinct values of a key whose kinds a warning compares."""
+"""Largest number of distinct values of a key from which `other_kinds` finds the kinds under this key."""
 
 _PLAIN = frozenset({str, int, float})
-"""Types that are their own `identity`; calling it would double the time of `add`."""
+"""Types whose values are their own `identity`. Calling `identity` for them, too, would double the time of `add`."""
 
 
 class MetadataColumns:
@@ -48,7 +48,7 @@ class MetadataColumns:
         return self._rows
 
     def add(self, rows: Sequence[int], metadatas: Sequence[Metadata]) -> None:
-        """Metadata of new rows; rows left out between them have none.
+        """Append the metadata of new rows; a row that `rows` skips has none.
 
         Args:
             rows: Strictly rising, each >= len(self).
@@ -65,7 +65,7 @@ class MetadataColumns:
         self._rows = stop  # last: readers see rows only when all their codes are there
 
     def _encode(self, rows: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
-        """Rows and codes by key. New columns and new codes are not used by any row before `_Column.put`."""
+        """(rows, codes) by key. Adds new columns and codes, which no row has before `_Column.put`."""
         found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
         for row, metadata in zip(rows, metadatas, strict=True):
             for key, value in metadata.items():
@@ -81,7 +81,7 @@ class MetadataColumns:
         return {key: (at, self._columns[key].encode(values)) for key, (at, values) in found.items()}
 
     def mask(self, where: Filter, n: int) -> Mask:
-        """Which of rows 0..n-1 pass, n <= len(self): (n,) bool, read-only; the same as `matches` row for row."""
+        """(n,) whether each of the rows 0..n-1 passes, n <= len(self); read-only. Equals `matches` of each row."""
         assert 0 <= n <= self._rows
         known = self._masks.get([where]).get(where)
         if known is None or len(known) < n:
@@ -93,7 +93,7 @@ class MetadataColumns:
         return known[:n]
 
     def unknown_keys(self, where: Filter) -> list[str]:
-        """Keys of the filter under which no row has a value, rising; without those inside a `Not`, which all pass."""
+        """Keys of the filter under which no row has a value, rising; without keys inside a `Not`, which they pass."""
         return sorted({each.key for each in comparisons(where, negated=False)} - self._columns.keys())
 
     def other_kinds(self, where: Filter) -> dict[str, tuple[str, str]]:

@@ -30,7 +30,7 @@ UNKNOWN = -1
 """In place of a row number: there is no such chunk."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""If a snapshot has more new rows than this, the whole order is sorted again; fewer are inserted one by one."""
+"""With more new rows than this, `source_order` is sorted as a whole; fewer rows are inserted one by one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -63,7 +63,7 @@ class Rows:
         return Rows(self.ids, seq, source, position, time, alive, int(np.count_nonzero(alive)))
 
     def among(self, seqs: Sequence[int], rows: Mask) -> list[bool]:
-        """Whether each sequence number has a row, and that row is set in the mask (n,)."""
+        """For each sequence number, whether it has a row for which `rows`, an (n,) mask, is True."""
         at = self.seq.searchsorted(seqs)
         inside = at < len(self.seq)
         inside[inside] = (self.seq[at[inside]] == np.asarray(seqs)[inside]) & rows[at[inside]]
@@ -81,7 +81,7 @@ class Rows:
         return self._inserted(order, new) if len(new) else order
 
     def known_source_order(self) -> tuple[Ints, int] | None:
-        """The last `source_order` that was computed, and the number of rows of its snapshot; None: none was yet."""
+        """The latest `source_order` that was computed, and the number of rows of its snapshot; None: none was yet."""
         return (self.source_order, len(self)) if "source_order" in self.__dict__ else self.earlier_source_order
 
     def _has_position(self, which: slice) -> Mask:
@@ -99,7 +99,7 @@ class Rows:
         return order
 
     def _inserted(self, order: Ints, new: Ints) -> Ints:
-        """The order with a few more rows inserted in order."""
+        """`order` with the new rows inserted at their places."""
         new = self._sorted(new)
         codes = self.source[order]
         insert_at = []
@@ -112,7 +112,7 @@ class Rows:
 
     @cached_property
     def slot(self) -> Ints:
-        """(n,) index of each row in `source_order`; -1: it is not in there."""
+        """(n,) index of each row in `source_order`; -1: `source_order` lacks the row."""
         slot = np.full(len(self), -1, dtype=np.int64)
         slot[self.source_order] = np.arange(len(self.source_order))
         return slot
@@ -127,7 +127,7 @@ class Rows:
         return index
 
     def beside(self, rows: Ints, reach: int) -> Ints:
-        """The given rows that have a position, and those at most `reach` places before or after each in its source;
+        """The given rows that have a position, and the rows at most `reach` places before or after each in its source;
         unsorted, with repeats."""
         slot = self.slot[rows]
         slots = slot[slot >= 0][:, None] + np.arange(-reach, reach + 1)
@@ -143,7 +143,8 @@ class Rows:
         """The rows of a pool, sorted by id: those of the rankings, the others, and the neighbours of the best.
 
         Args:
-            rankings: Rows best first; of the best of each, the allowed rows at most `request.around` away join.
+            rankings: Rows, best first. Of the best rows of each, the allowed rows at most `request.around` places away
+                are added.
             allowed: (n,) rows that may be found; None: all.
         """
         chosen = np.zeros(len(self), dtype=np.bool_)  # faster than sorting the row numbers
@@ -156,8 +157,8 @@ class Rows:
         return self.by_id(np.flatnonzero(chosen))
 
     def around(self, row: int, reach: int) -> Ints:
-        """A row and those at most `reach` places before or after it in its source, in order; the row alone if it has no
-        position."""
+        """A row and the rows at most `reach` places before or after it in its source, in order; the row alone if it
+        has no position."""
         slot = int(self.slot[row])
         near: Ints = self.source_order[max(0, slot - reach) : slot + reach + 1] if slot >= 0 else np.array([row])
         same: Ints = near[self.source[near] == self.source[row]]
@@ -189,7 +190,7 @@ class Rows:
 
 
 class RowTable:
-    """The growing rows; one writer at a time."""
+    """All rows so far, by number; grows. One writer at a time."""
 
     def __init__(self, sources: Sequence[str] = ()) -> None:
         self._ids: list[str] = []
