@@ -9,7 +9,7 @@ from filter_cases import metadatas, wheres
 from hypothesis import given, settings
 
 from umi_common.errors import FilterError
-from umi_common.filters import EVERYTHING, And, Comparison, Scope, matches, parse_filter, scope
+from umi_common.filters import EVERYTHING, And, Comparison, Scope, matches, narrow, parse_filter, scope
 
 ANN = {"user": "ann", "session": "s1"}
 
@@ -38,11 +38,11 @@ def test_further_keys_are_all_required():
 
 def test_everything_has_no_limit_and_keeps_the_filter():
     assert EVERYTHING.narrow() is None
-    assert EVERYTHING.narrow({"a": 1}) == Comparison("a", "$eq", 1)
+    assert narrow(EVERYTHING, {"a": 1}) == Comparison("a", "$eq", 1)
 
 
 def test_a_filter_is_joined_to_the_scope():
-    assert scope(user="ann").narrow({"a": 1}) == And((Comparison("user", "$eq", "ann"), Comparison("a", "$eq", 1)))
+    assert narrow(scope(user="ann"), {"a": 1}) == And((Comparison("user", "$eq", "ann"), Comparison("a", "$eq", 1)))
 
 
 @pytest.mark.parametrize(

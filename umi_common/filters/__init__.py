@@ -22,7 +22,7 @@ What a filter means (docs/filters.md has the table in full):
 from __future__ import annotations
 
 from umi_common.filters.chroma import ChromaWhere, chroma_metadata, to_chroma
-from umi_common.filters.parse import EVERYTHING, NODES_MAX, Scope, asked_filter, parse_filter, scope
+from umi_common.filters.parse import EVERYTHING, NODES_MAX, Scope, asked_filter, narrow, parse_filter, scope
 from umi_common.filters.tree import (
     DEPTH_MAX,
     VALUES_MAX,
@@ -55,6 +55,7 @@ __all__ = [
     "holds",
     "identity",
     "matches",
+    "narrow",
     "parse_filter",
     "scope",
     "to_chroma",

@@ -314,3 +314,8 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
                 "use EVERYTHING"
             )
     return Scope(all_of([Comparison(key, "$eq", value) for key, value in asked.items()]))  # type: ignore[arg-type]
+
+
+def narrow(within: Scope, where: object = None) -> Filter | None:
+    """`within.narrow(where)`."""
+    return within.narrow(where)
