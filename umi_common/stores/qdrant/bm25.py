@@ -22,7 +22,7 @@ from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, rare_frequency
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.points import LEXICAL, Candidate, Saturation, frequencies, index_of, not_written
+from umi_common.stores.qdrant.points import LEXICAL, Candidate, Saturation, frequencies, index_of, payload_of
 from umi_common.stores.qdrant.statistics import Statistics
 
 TERMS_MAX = 256
@@ -79,11 +79,10 @@ def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]
     peaks = {}
     for index, points in zip(distinct_indices(variations), answers, strict=True):
         if points:
-            if "length" not in (points[0].payload or {}):
-                raise not_written(points[0].id)
+            length = payload_of(points[0], ["length"])["length"]
             stored = points[0].vector[LEXICAL]
             value = float(stored.values[list(stored.indices).index(index)])
-            peaks[index] = Peak(points[0].score / value, value, points[0].payload["length"])
+            peaks[index] = Peak(points[0].score / value, value, length)
     return peaks
 
 
