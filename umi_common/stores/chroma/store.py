@@ -20,7 +20,7 @@ from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids
-from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
+from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
 from umi_common.stores.chroma.records import (
@@ -148,7 +148,7 @@ class ChromaStore(CollectionStore):
             ReindexRequired: If another model made a stored vector.
         """
         got = self._collection.call("get", limit=SAMPLES, include=["documents", "metadatas", "embeddings"])
-        records = map(Record, got["ids"], got["documents"], [metadata or {} for metadata in got["metadatas"]])
+        records = records_of(got).values()
         known = [(self._readable(record), vector) for record, vector in zip(records, got["embeddings"], strict=True)]
         pairs = [(chunk, vector) for chunk, vector in known if chunk is not None]
         if not pairs:
@@ -218,6 +218,7 @@ class ChromaStore(CollectionStore):
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids, from records that this process has read before. Used for hits while Chroma fails."""
+        self._check_open()
         return [self._chunk(self._indexed.side.last_read(id)) for id in ids]
 
     def _chunk(self, record: Record | None) -> Chunk | None:
@@ -304,6 +305,7 @@ class ChromaStore(CollectionStore):
 
     def status(self) -> ChromaStatus:
         """Size and state of the store; the index is not updated first."""
+        self._check_open()
         side = self._indexed.side
         return ChromaStatus(
             collection=self._collection.name,
@@ -319,6 +321,7 @@ class ChromaStore(CollectionStore):
 
     def save(self) -> None:
         """Write the index to the directory, if there is one; log a warning if it cannot be written."""
+        self._check_open()
         if self._directory is None:
             return
         with self._follower.lock:
