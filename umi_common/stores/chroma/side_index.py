@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import InvalidChunk
 from umi_common.pool import NO_SOURCE
 from umi_common.stores.chroma.collection import Record
-from umi_common.stores.chroma.records import KEY, ReadRecord, chunk_of_record, is_text, record_digest
+from umi_common.stores.chroma.records import KEY, ReadRecord, is_text, readable_chunk, record_digest
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
@@ -27,7 +26,7 @@ from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references import BEGINNING, Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
-from umi_common.types import Chunk, Metadata, microseconds
+from umi_common.types import Chunk, microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +95,12 @@ class SideIndex:
             chunks, kept = [], []
             for record in records:
                 self.skipped.discard(record.id)
-                try:
-                    if not is_text(record):
-                        raise InvalidChunk("no text")
-                    chunks.append(chunk_of_record(record, self._read))
-                    kept.append(record)
-                except InvalidChunk:
+                chunk = readable_chunk(record, self._read)
+                if chunk is None:
                     self.skipped.add(record.id)
+                else:
+                    chunks.append(chunk)
+                    kept.append(record)
             self.skipped -= removed_ids
             replaced = removed_ids | {record.id for record in records}
             pairs = zip(chunks, kept, strict=True)
@@ -152,21 +150,23 @@ class SideIndex:
             self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
             self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
 
-    def chunk(self, record: Record) -> Chunk:
-        """The chunk of a record, with the position that umi gave it."""
-        chunk = chunk_of_record(record, self._read)
-        if chunk.source is not None and chunk.position is None and KEY not in record.metadata:
-            chunk = replace(chunk, position=self._kept_position(chunk))
-        return chunk
+    def chunk(self, record: Record | None) -> Chunk | None:
+        """As `records.readable_chunk`, with the position that umi gave the record."""
+        chunk = readable_chunk(record, self._read)
+        if (
+            record is None
+            or chunk is None
+            or chunk.source is None
+            or chunk.position is not None
+            or KEY in record.metadata
+        ):
+            return chunk
+        return replace(chunk, position=self._kept_position(chunk))
 
     def terms(self, record: Record | None) -> Sequence[str]:
-        """The terms of a record's indexed text, in order; none if there is no such record, or it has no text."""
-        if record is None or not is_text(record):
-            return ()
-        try:
-            return self.analyzer.terms(self.chunk(record).indexed_text)
-        except InvalidChunk:  # it was changed; the next comparison skips it
-            return ()
+        """The terms of a record's indexed text, in order; none if the record has no chunk."""
+        chunk = self.chunk(record)
+        return () if chunk is None else self.analyzer.terms(chunk.indexed_text)
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""
@@ -188,18 +188,12 @@ class SideIndex:
         columns = MetadataColumns()
         metadatas: list[Any] = [{}] * len(rows)
         for row in alive:
-            record = self._records[row] or fetched.get(rows.ids[row])
-            if record is not None and is_text(record):
-                self._records[row] = record
-                metadatas[row] = self._metadata(record)
+            record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
+            chunk = readable_chunk(record, self._read)
+            if chunk is not None:  # else it was changed; the next comparison skips it
+                metadatas[row] = chunk.metadata
         columns.add(range(len(rows)), metadatas)
         return columns
-
-    def _metadata(self, record: Record) -> Metadata:
-        try:
-            return chunk_of_record(record, self._read).metadata
-        except InvalidChunk:  # it was changed; the next comparison skips it
-            return {}
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
         """Write the index to the directory, in place of an older one.

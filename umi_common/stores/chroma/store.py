@@ -13,21 +13,20 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import ConfigError, InputError, InvalidChunk, SearchUnavailable, StoreUnavailable
+from umi_common.errors import ConfigError, InputError, SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids
-from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, records_of, refuse_other_model
+from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
 from umi_common.stores.chroma.records import (
     ReadRecord,
-    chunk_of_record,
-    is_text,
     metadata_of_record,
+    readable_chunk,
     reader,
     reader_name,
     same_chunk,
@@ -149,8 +148,8 @@ class ChromaStore(CollectionStore):
         """
         got = self._collection.call("get", limit=SAMPLES, include=["documents", "metadatas", "embeddings"])
         records = records_of(got).values()
-        known = [(self._readable(record), vector) for record, vector in zip(records, got["embeddings"], strict=True)]
-        pairs = [(chunk, vector) for chunk, vector in known if chunk is not None]
+        chunks_read = [readable_chunk(record, self._read) for record in records]
+        pairs = [(chunk, vector) for chunk, vector in zip(chunks_read, got["embeddings"], strict=True) if chunk]
         if not pairs:
             return bool(got["ids"])
         chunks, vectors = zip(*pairs, strict=True)
@@ -158,12 +157,6 @@ class ChromaStore(CollectionStore):
         stored = np.array(vectors, dtype=np.float32)
         refuse_other_model(self._collection.name, chunks, stored, self._embedder, advice)
         return True
-
-    def _readable(self, record: Record) -> Chunk | None:
-        try:
-            return chunk_of_record(record, self._read) if is_text(record) else None
-        except InvalidChunk:
-            return None
 
     def _ready(self) -> IndexedCollection:
         """The collection with its index, which is updated first."""
@@ -214,21 +207,13 @@ class ChromaStore(CollectionStore):
         self._check_open()
         ids = checked_ids(ids)
         records = self._collection.records(list(dict.fromkeys(ids)))
-        return [self._chunk(records.get(id)) for id in ids]
+        return [self._indexed.side.chunk(records.get(id)) for id in ids]
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids, from records that this process has read before. Used for hits while Chroma fails."""
         self._check_open()
-        return [self._chunk(self._indexed.side.last_read(id)) for id in ids]
-
-    def _chunk(self, record: Record | None) -> Chunk | None:
         side = self._indexed.side
-        if record is None or not is_text(record) or record.id in side.skipped:
-            return None
-        try:
-            return side.chunk(record)
-        except InvalidChunk:  # it was changed; the next comparison skips it
-            return None
+        return [side.chunk(side.last_read(id)) for id in ids]
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""

@@ -265,8 +265,8 @@ class Analyzer:
         return word.lower().replace("i\u0307", "i")
 
 
-class _Stemmers:
-    """Snowball by script, one set of stemmers per thread, because a Stemmer is not thread-safe."""
+class _Stemmers(threading.local):
+    """Snowball by script. Each thread has its own stemmers, because a Stemmer is not thread-safe."""
 
     def __init__(self, language: str) -> None:
         import Stemmer
@@ -276,31 +276,21 @@ class _Stemmers:
             raise ConfigError(f"analyzer.language is {language!r}; expected 'none' or one of {', '.join(known)}")
         self.known = frozenset(known)
         """The languages that the installed Snowball stems."""
-        self._languages = languages.stemmers_by_script(language)
-        self._local = threading.local()
         self.release = ".".join(Stemmer.version().split(".")[:2])
+        names = languages.stemmers_by_script(language).items()
+        self._by_script: dict[str, Any] = {
+            script: Stemmer.Stemmer(name, 0) for script, name in names if name in self.known
+        }
 
     def stem(self, word: str) -> str:
-        stemmer = self._stemmers().get(languages.LATIN if word.isascii() else languages.script_of(word))
+        stemmer = self._by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
 
     def stem_latin(self, words: list[str]) -> list[str]:
-        stemmer = self._stemmers().get(languages.LATIN)
+        stemmer = self._by_script.get(languages.LATIN)
         if stemmer is None:
             return words
         return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
-
-    def _stemmers(self) -> dict[str, Any]:
-        try:
-            stemmers: dict[str, Any] = self._local.stemmers
-        except AttributeError:
-            stemmers = self._local.stemmers = self._new_stemmers()
-        return stemmers
-
-    def _new_stemmers(self) -> dict[str, Any]:
-        import Stemmer
-
-        return {script: Stemmer.Stemmer(name, 0) for script, name in self._languages.items() if name in self.known}
 
 
 def pieces(text: str) -> list[str]:

@@ -4,12 +4,12 @@
     body     header (JSON: analyzer, mark of the ledger, names of sources, what the store keeps with the index, and each
              array's name, type, count and offset), terms (UTF-8, one a line), arrays
 
-A save writes the file whole under another name, renames it to the next number and then removes the older files. The
-mark holds the digest of the ledger's history, so a file of another store is not used. An unusable file costs time only:
-the index is then built from the ledger.
+A save writes the whole file under another name, renames it to the next number and then removes the older files. The
+mark holds the digest of the ledger's history, so a file of another store is not used. A file that cannot be used costs
+time only: the index is then built from the ledger, or from the Chroma collection.
 
-The content is canonical: terms sorted, dead rows and their terms left out; the same living rows give the same bytes
-whatever writes came before. No pickle; nothing in the file is executed.
+The content is canonical: terms are sorted, dead rows and terms that only these hold are left out. So the same living
+rows give the same bytes, whatever writes came before. There is no pickle; nothing in the file is executed.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def read(path: Path, fingerprint: str) -> Saved | None:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of the saved files; none if there is no folder, as while another process makes it anew."""
+    """The numbers of the saved files; none if there is no folder: another process may be making it anew."""
     try:
         return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
     except (FileNotFoundError, NotADirectoryError):
