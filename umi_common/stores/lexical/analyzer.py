@@ -265,8 +265,8 @@ class Analyzer:
         return word.lower().replace("i\u0307", "i")
 
 
-class _Stemmers(threading.local):
-    """Snowball by script. Each thread has its own stemmers, because a Stemmer is not thread-safe."""
+class _Stemmers:
+    """Snowball by script."""
 
     def __init__(self, language: str) -> None:
         import Stemmer
@@ -277,20 +277,27 @@ class _Stemmers(threading.local):
         self.known = frozenset(known)
         """The languages that the installed Snowball stems."""
         self.release = ".".join(Stemmer.version().split(".")[:2])
-        names = languages.stemmers_by_script(language).items()
-        self._by_script: dict[str, Any] = {
-            script: Stemmer.Stemmer(name, 0) for script, name in names if name in self.known
-        }
+        self._own = _OwnStemmers(languages.stemmers_by_script(language))
 
     def stem(self, word: str) -> str:
-        stemmer = self._by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
+        stemmer = self._own.by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
 
     def stem_latin(self, words: list[str]) -> list[str]:
-        stemmer = self._by_script.get(languages.LATIN)
+        stemmer = self._own.by_script.get(languages.LATIN)
         if stemmer is None:
             return words
         return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
+
+
+class _OwnStemmers(threading.local):
+    """The stemmers of the current thread, because a Stemmer is not thread-safe; made at the thread's first access."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        from Stemmer import Stemmer, algorithms
+
+        known = algorithms()
+        self.by_script: dict[str, Any] = {script: Stemmer(name, 0) for script, name in names.items() if name in known}
 
 
 def pieces(text: str) -> list[str]:

@@ -15,9 +15,9 @@ okapi, l and plus equal those of the `rank_bm25` package to 1e-9, with its devia
 floor; tf as a factor in L; delta for terms that a document does not hold in Plus). Every gain rises with tf and falls
 with dl.
 
-Every function here and in `top_k` adds the terms of a score in the same order, by falling weight * idf, equal ones as in
-the query, so all functions give a row the same bits. A write begins with an empty cache; those terms of a query that
-are not cached are computed together, in one pass over their postings.
+Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones as
+in the query. So all functions give a row the same bits. After a write the cache is empty; the terms of a query that are
+not cached are computed together, in one pass over their postings.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Weighting:
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
     mean_idf: Callable[[], float] = float
-    """Returns the mean Okapi idf of all terms that a living document holds, in a pass over all terms. Called only if the
-    variant is Okapi and the idf of a term is negative."""
+    """Returns the mean Okapi idf of all terms that a living document holds, in a pass over all terms. Called only if
+    the variant is Okapi and the idf of a term is negative."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -407,7 +407,7 @@ class RowScorer:
 
 
 def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
-    """(rows, tf, ends): the postings of terms, one term after the other, dead rows included; the i-th ends at ends[i]."""
+    """(rows, tf, ends): the postings of terms, one term after the other, dead rows included; term i ends at ends[i]."""
     stored = [part.segment.stored(ordinal) for term in terms for part, ordinal in term.ordinals]
     rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
     tf = np.concatenate([tf for _, tf in stored], dtype=np.float64)

@@ -188,8 +188,8 @@ class LexicalIndex:
     def load(
         cls, directory: Path, analyzer: Analyzer, belongs: Callable[[Mark], bool]
     ) -> tuple[LexicalIndex, file.Saved] | None:
-        """The newest undamaged index that was saved for this analyzer and ledger, and its file's content; None: there is
-        no such index.
+        """The newest undamaged index that was saved for this analyzer and ledger, and its file's content; None: there
+        is no such index.
 
         Args:
             directory: The store's.
