@@ -55,9 +55,13 @@ class SideIndex:
         """The row of each record with a text, by id; `update` changes it."""
         self._lexical = LexicalIndex(analyzer)
         self._digests: list[int] = []
+        """By row: the digest of the record as it was last read."""
         self._records: list[Record | None] = []
+        """By row: the record as it was last read; None: it was removed, or read in an earlier process."""
         self._columns: MetadataColumns | None = None
+        """None: no filter has asked for them yet."""
         self._in_source: Counter[str] = Counter()
+        """Number of records that were read of each source."""
         self._changing = RLock()
         """Held by a write, and while the columns are made, so that they miss no row."""
         self._publish()

@@ -41,8 +41,8 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
-"""More rows than any side index has. A version in `listing` is the row plus this for each time that rows were numbered:
-at the opening, and whenever the collection was deleted and created again."""
+"""More rows than any side index has. The version of a chunk in `listing` is its row, plus ROWS_MAX for each numbering of
+the rows: at the opening, and whenever the collection has been deleted and created again."""
 
 
 @dataclass(frozen=True, slots=True)
