@@ -134,6 +134,28 @@ def test_a_text_that_takes_the_place_of_a_deleted_one_is_found_by_the_next_searc
         assert by_words(store, "snow") == {"t9"} and not by_words(store, "roofers")
 
 
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_search_that_is_interrupted_while_it_reads_new_records_costs_none_of_them(
+    client, collection, tmp_path, monkeypatch, saved
+):
+    directory = tmp_path / "side" if saved else None
+    with ChromaStore(collection, MODEL, directory, sync_seconds=1_000) as store:
+        assert by_words(store, "roofers") == {"t1"}
+        write(client.get_collection("notes"), {"t1": "Hail fell.", "t9": "Snow fell."})  # by another object
+        with monkeypatch.context() as patch:
+            patch.setattr(LexicalIndex, "update", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                by_words(store, "snow")
+        store.save()
+        assert by_words(store, "snow") == {"t9"} and by_words(store, "hail") == {"t1"}
+        write(collection, {"t1": "The roofers want nine thousand."})
+        assert by_words(store, "roofers") == {"t1"} and found(store, "boiler")[0] == "t3"
+
+
+def interrupted(*arguments, **named):
+    raise KeyboardInterrupt
+
+
 def test_a_text_that_is_deleted_by_a_filter_is_gone_from_the_next_search(collection):
     with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
         write(collection, {"t9": "Snow fell."}, [{"season": "winter"}])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.pool import NO_SOURCE
+from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.chroma.collection import Record
 from umi_common.stores.chroma.records import KEY, ReadRecord, is_text, readable_chunk, record_digest
 from umi_common.stores.corpus_stats import Calibration
@@ -48,6 +48,8 @@ class SideIndex:
         self.names = Names(analyzer)
         self.skipped: set[str] = set()
         """Ids of records without a text, or with metadata that cannot be read."""
+        self.damaged = False
+        """Whether an update ended half-way, as by Ctrl-C; the store then makes another index."""
         self.derived: set[str] = set()
         """Metadata keys that some chunk has with another value than Chroma, so that Chroma cannot filter by them."""
         self._read = read
@@ -110,21 +112,29 @@ class SideIndex:
             pairs = zip(chunks, kept, strict=True)
             heads = [self._head(row, chunk, record) for row, (chunk, record) in enumerate(pairs, len(self._records))]
             dead = np.array([row for id in replaced if (row := self.table.row_of(id)) is not None], dtype=np.int64)
-            rows = self.table.append(heads)
-            self.table.remove(dead)
-            self._digests += map(record_digest, kept)
-            self._records += kept
-            for row in dead.tolist():
-                self._records[row] = None
-            snapshot = self.table.snapshot()
-            texts = [chunk.indexed_text for chunk in chunks]
-            # Names before rows: readers leave out the names of rows that they do not see yet.
-            self.names.add(rows.tolist(), [text[:BEGINNING] for text in texts])
-            self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
-            self._note_derived(chunks, kept)
-            if self._columns is not None and len(rows):
-                self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
-            self._publish()
+            try:
+                self._replace(dead, heads, chunks, kept)
+            except BaseException:
+                self.damaged = True
+                raise
+
+    def _replace(self, dead: Ints, heads: Sequence[Head], chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
+        """Remove the dead rows and append a row for each head, chunk and record."""
+        rows = self.table.append(heads)
+        self.table.remove(dead)
+        self._digests += map(record_digest, records)
+        self._records += records
+        for row in dead.tolist():
+            self._records[row] = None
+        snapshot = self.table.snapshot()
+        texts = [chunk.indexed_text for chunk in chunks]
+        # Names before rows: readers leave out the names of rows that they do not see yet.
+        self.names.add(rows.tolist(), [text[:BEGINNING] for text in texts])
+        self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
+        self._note_derived(chunks, records)
+        if self._columns is not None and len(rows):
+            self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
+        self._publish()
 
     def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
         """The row's fields. A record with a source but no position gets the number of records of that source

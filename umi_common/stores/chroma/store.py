@@ -41,8 +41,8 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
-"""More rows than any side index has. The version of a chunk in `listing` is its row, plus ROWS_MAX for each numbering of
-the rows: at the opening, and whenever the collection has been deleted and created again."""
+"""More rows than any side index has. The version of a chunk in `listing` is its row, plus ROWS_MAX for each numbering
+of the rows: at the opening, and whenever the index is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class ChromaStore(CollectionStore):
             "analyzer": self._analyzer.fingerprint,
             "read": reader_name(self._read),
         }
-        saved = self._directory is not None and side.load(self._directory, made_of)
+        saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
@@ -165,13 +165,18 @@ class ChromaStore(CollectionStore):
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
-        if self._made_of["collection"] != self._collection.id:  # the vector store has created its collection again
+        if self._must_begin():
             with self._follower.lock:
-                if self._made_of["collection"] != self._collection.id:
+                if self._must_begin():
                     self._begin()
         self._follower.follow(always=always)
         if not self._model_checked and len(self._indexed.side):  # the collection was empty until now
             self._model_checked = self._check_model()
+
+    def _must_begin(self) -> bool:
+        """Whether the index must be made again: the vector store has created its collection again, or an update ended
+        half-way."""
+        return self._made_of["collection"] != self._collection.id or self._indexed.side.damaged
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all.
@@ -305,12 +310,17 @@ class ChromaStore(CollectionStore):
         )
 
     def save(self) -> None:
-        """Write the index to the directory, if there is one; log a warning if it cannot be written."""
+        """Write the index to the directory, if there is one; log a warning if it cannot be written.
+
+        An index whose last update ended half-way is not written; the next search makes it again.
+        """
         self._check_open()
         if self._directory is None:
             return
         with self._follower.lock:
             self._follower.settle()
+            if self._indexed.side.damaged:
+                return
             try:
                 self._indexed.side.save(self._directory, self._made_of)
             except OSError as error:

@@ -22,8 +22,8 @@ from umi_common.stores.qdrant.points import Candidate
 TIES = 2
 """Chunks requested in addition, in case several have the same position."""
 REQUESTED_MAX = 256
-"""A request with this limit or a larger one is not repeated. So if as many chunks have one position, the chunks at other
-positions beside them are not found."""
+"""A request with this limit or a larger one is not repeated. So if as many chunks have one position, the chunks at
+other positions beside them are not found."""
 SourcePosition = tuple[str, int]
 """Source and position."""
 
