@@ -65,7 +65,7 @@ _FORMS = {
     **{"\u0219": "\u015f", "\u021b": "\u0163", "\u0218": "\u015e", "\u021a": "\u0162"},  # Romanian comma and cedilla
     **{"\u093c": "", "\u0901": "\u0902"},  # Hindi nukta is often left out, candrabindu written as anusvara
 }
-"""Character -> what is indexed in its place, because people type either."""
+"""Character -> the characters that are indexed in its place, because people type one or the other."""
 _DIGITS_OF_SCRIPTS = (
     "\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0a66-\u0a6f\u0ae6-\u0aef\u0be6-\u0bef\u0c66-\u0c6f"
     "\u0ce6-\u0cef\u0d66-\u0d6f\u0e50-\u0e59\u0ed0-\u0ed9\u1040-\u1049\u17e0-\u17e9"
@@ -129,8 +129,8 @@ class Analyzer:
     def of_language(self, language: str) -> Analyzer:
         """The analyzer of one of `languages`, whatever language a text has.
 
-        That of a language that was not found, or of a script, is that of English, which stems the words of other
-        scripts by their most written language; so is that of a language that the installed Snowball lacks.
+        NOT_FOUND, each script, and a language that the installed Snowball lacks have the analyzer of English. It stems
+        the words of other scripts than Latin by the most written language of the script.
         """
         if language not in self._stems.known:
             language = self._language
@@ -168,8 +168,8 @@ class Analyzer:
 
     @cached_property
     def _without_function_words(self) -> Analyzer | None:
-        """An analyzer that drops the function words of each script's language, too; None: there is no list of such
-        words."""
+        """An analyzer that also drops the function words of each script's language; None: none of these languages has a
+        list of them."""
         words = languages.function_words(languages.stemmers_by_script(self._language).values())
         if not words:
             return None

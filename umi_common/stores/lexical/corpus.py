@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +36,16 @@ are. So the number of segments grows with the logarithm of the number of documen
 
 
 class RowArrays(NamedTuple):
-    """The arrays of a `Corpus` by these names, with spare room at the end, so that a write copies no old rows."""
+    """The arrays by row of a `Corpus`, with spare room at the end, so that a write copies no old rows."""
 
     alive: Growing[np.bool_]
     lengths: Growing[np.int32]
     sources: Growing[np.int64]
     languages: Growing[np.int8]
+
+    def views(self) -> dict[str, Any]:
+        """The current values, by field of `Corpus`."""
+        return {name: getattr(self, name).view for name in self._fields}
 
 
 class Levels(NamedTuple):
@@ -178,8 +182,7 @@ class Corpus:
     def empty(cls) -> Corpus:
         """A corpus without rows."""
         by_row = RowArrays(Growing(np.bool_), Growing(np.int32), Growing(np.int64), Growing(np.int8))
-        alive, lengths, sources, languages = by_row
-        return cls(Numbered(), (), alive.view, lengths.view, sources.view, languages.view, by_row)
+        return cls(Numbered(), (), by_row=by_row, **by_row.views())
 
     @property
     def rows(self) -> int:

@@ -43,11 +43,8 @@ def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequen
     grown = replace(
         corpus,
         parts=parts,
-        alive=alive,
-        lengths=by_row.lengths.view,
-        sources=by_row.sources.view,
-        languages=by_row.languages.view,
         by_row=by_row,
+        **by_row.views(),
         documents=corpus.documents + len(at),
         total_length=corpus.total_length + int(lengths.sum(dtype=np.int64)),
     )

@@ -40,7 +40,7 @@ SETTINGS = str(uuid.uuid5(NAMESPACE, ""))
 """Id of the point that holds the collection's settings (no chunk has the empty id). It has no vectors, so searches and
 statistics do not see it."""
 DIGEST_BYTES = 16
-"""Length of `digest`, before it is written in hexadecimal."""
+"""Number of bytes of `digest`, which is written in hexadecimal."""
 INDEX_BYTES = 4
 """Qdrant's sparse indices have 32 bits: among a million terms, about 116 pairs of terms have the same index."""
 VALUE_MAX = 1.0 - 2.0**-24
@@ -230,7 +230,7 @@ def payload_of(point: Any, fields: Sequence[str]) -> dict[str, Any]:
     """The payload of a point, with these fields.
 
     Raises:
-        LedgerDamaged: If one of them has not the type that umi writes.
+        LedgerDamaged: If another program has changed the type of one, or removed it.
     """
     payload: dict[str, Any] = point.payload or {}
     if not all(isinstance(payload.get(name), _TYPES[name]) for name in fields):

@@ -4,8 +4,8 @@
                 from the size of the checksums the number of chunks (Bar-Yossef et al., RANDOM 2002)
     sources     the chunks of the sources with the smallest checksum of their name: `Calibration.numbers`
 
-Both depend on the content alone. They are requested again when an eighth of the chunks was written, in a collection no
-larger than the sample after every write, and every five minutes.
+Both samples depend on the content alone. They are requested again when an eighth of the chunks was written (in a
+collection no larger than the sample: after every write), and every five minutes.
 """
 
 from __future__ import annotations
