@@ -240,7 +240,8 @@ class SideIndex:
         self._lexical = lexical
         ids, rows = facts["ids"], np.arange(len(facts["ids"]))
         source = arrays["source"]
-        self.table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], saved.alive, sources)
+        alive = saved.corpus.alive
+        self.table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], alive, sources)
         counts = np.bincount(source[source != NO_SOURCE], minlength=len(sources)).tolist()
         self._in_source = Counter(dict(zip(sources, counts, strict=True)))
         self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])

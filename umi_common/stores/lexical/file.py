@@ -40,7 +40,6 @@ from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays
 from umi_common.stores.lexical.segment import Segment, recoded
 from umi_common.stores.lexical.update import merged_parts
 from umi_common.stores.lexical.vocabulary import Numbered
-from umi_common.stores.rows.rows import Mask
 
 log = logging.getLogger("umi")
 
@@ -75,11 +74,6 @@ class Saved:
     """Other arrays of the store, by name."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Other values of the store, saved as JSON."""
-
-    @property
-    def alive(self) -> Mask:
-        """(n,) whether the index holds the row."""
-        return self.corpus.alive
 
 
 def write(directory: Path, saved: Saved, fingerprint: str) -> None:
@@ -128,9 +122,10 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
         except IndexUnavailable as error:
             log.warning("%s; an older file is used, or the index is built again", error)
             continue
-        usable = saved is not None and saved.alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(saved.alive)
-        if saved is not None and usable and belongs(saved.mark):
-            return saved
+        if saved is not None and belongs(saved.mark):
+            alive = saved.corpus.alive
+            if alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(alive):
+                return saved
     return None
 
 

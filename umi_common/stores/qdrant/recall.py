@@ -86,15 +86,12 @@ def recall_many(
         start = 0
         for index in indices:
             stop = start + len(requests[index].probes)
-            pools[index] = pool if len(indices) == 1 else _pool_of_variations(pool, requests[index], slice(start, stop))
+            pools[index] = pool
+            if len(indices) > 1:
+                best, ids = request.depth // NEIGHBOURS_OF, frozenset(requests[index].probe_ids())
+                pools[index] = pool.of_variations(slice(start, stop), best=best, around=request.around, ids=ids)
             start = stop
     return [pools[index] for index in range(len(requests))]
-
-
-def _pool_of_variations(pool: Pool, request: RecallRequest, which: slice) -> Pool:
-    return pool.of_variations(
-        which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=frozenset(request.probe_ids())
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
