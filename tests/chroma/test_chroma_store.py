@@ -313,6 +313,18 @@ def test_a_write_that_the_server_does_not_answer_ends_and_is_found_when_it_is_do
             assert by_words(store, "plumber") == {"new"}
 
 
+def test_a_collection_of_an_asynchronous_client_is_imported(tmp_path):
+    with ChromaServer(tmp_path / "server") as server:
+        mine = server.collection()
+        write(mine, TEXTS)
+        theirs = asyncio.run(_async_collection(server.port, mine.name))
+        with HybridStore.open(embedder=MODEL) as store:
+            assert store.import_collection(theirs).chunks == len(TEXTS)
+            assert not store.drift(theirs)
+            mine.delete(["t1"])
+            assert store.drift(theirs).extra == ("t1",)
+
+
 async def _async_collection(port, name):
     client = await chromadb.AsyncHttpClient("127.0.0.1", port)
     return await client.get_collection(name)

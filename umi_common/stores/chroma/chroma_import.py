@@ -23,6 +23,8 @@ from umi_common.types import Chunk
 
 log = logging.getLogger("umi")
 
+IMPORT_SECONDS = 120.0
+"""Seconds that a server has to send the records of one call with their vectors."""
 PRIVATE = frozenset({"_node_content", "_node_type"})
 """Metadata keys of LlamaIndex's copy of a node, which is left out."""
 
@@ -63,7 +65,10 @@ class Drift:
 def import_collection(store: Any, collection: Any, keys: CollectionKeys, *, show_progress: bool) -> Imported:
     """See `HybridStore.import_collection`."""
     skipped: list[str] = []
-    with closing(ChromaCollection(collection)) as theirs, progress(theirs.count(), show_progress) as advance:
+    with (
+        closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs,
+        progress(theirs.count(), show_progress) as advance,
+    ):
 
         def pages() -> Iterator[tuple[list[Chunk], Vectors]]:
             for records, vectors in _pages_with_text(theirs, skipped):
@@ -78,7 +83,7 @@ def import_collection(store: Any, collection: Any, keys: CollectionKeys, *, show
 def drift(store: Any, collection: Any) -> Drift:
     """See `HybridStore.drift`."""
     here, there, changed = set(store.ids()), set[str](), list[str]()
-    with closing(ChromaCollection(collection)) as theirs:
+    with closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs:
         for ids in theirs.pages_of_ids():
             there.update(ids)
             for some in theirs.batches(ids):
@@ -167,7 +172,7 @@ def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
         InvalidVector: If a record has no vector.
     """
     skipped: list[str] = []
-    with closing(ChromaCollection(collection)) as theirs:
+    with closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs:
         yield from _pages_with_text(theirs, skipped)
     if skipped:
         named = ", ".join(skipped[:IDS_NAMED])

@@ -33,7 +33,7 @@ WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
 READ_SECONDS = 10.0
-"""Seconds that a server has to answer a read. Chroma's own clients wait without limit."""
+"""Seconds that a server has to answer a read of a search. Chroma's own clients wait without limit."""
 LISTING_SECONDS = 60.0
 """Seconds that a server has to list IDS_AT_ONCE ids."""
 WRITE_SECONDS = 120.0
@@ -94,14 +94,15 @@ class ChromaCollection:
         collection: Of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The vector store is
             asked for its collection at each call, because it may create the collection again. A collection of an
             `AsyncHttpClient` is called on an event loop in a thread of this object; the caller may use other loops.
+        read_seconds: Seconds that a server has to answer a read.
 
     Raises:
         ConfigError: If it is no collection.
         StoreUnavailable: If the vector store's collection was deleted.
     """
 
-    def __init__(self, collection: Any) -> None:
-        self._given = collection
+    def __init__(self, collection: Any, read_seconds: float = READ_SECONDS) -> None:
+        self._given, self._read_seconds = collection, read_seconds
         inner = self._inner
         if not all(callable(getattr(inner, name, None)) for name in ("count", "get")):
             raise ConfigError(
@@ -168,7 +169,7 @@ class ChromaCollection:
         try:
             if self._limiter is None:
                 return run()
-            seconds = LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else READ_SECONDS
+            seconds = LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else self._read_seconds
             return self._in_time(self._limiter, run, WRITE_SECONDS if method in WRITES else seconds)
         except StoreUnavailable:
             raise
