@@ -23,6 +23,7 @@ from umi_common.errors import (
     ConfigError,
     EmbedderError,
     InputError,
+    PartlyWritten,
     ReindexRequired,
     SearchUnavailable,
     StoreClosed,
@@ -133,6 +134,28 @@ def test_a_text_that_takes_the_place_of_a_deleted_one_is_found_by_the_next_searc
         assert by_words(store, "snow") == {"t9"} and not by_words(store, "roofers")
 
 
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_search_that_is_interrupted_while_it_reads_new_records_costs_none_of_them(
+    client, collection, tmp_path, monkeypatch, saved
+):
+    directory = tmp_path / "side" if saved else None
+    with ChromaStore(collection, MODEL, directory, sync_seconds=1_000) as store:
+        assert by_words(store, "roofers") == {"t1"}
+        write(client.get_collection("notes"), {"t1": "Hail fell.", "t9": "Snow fell."})  # by another object
+        with monkeypatch.context() as patch:
+            patch.setattr(LexicalIndex, "update", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                by_words(store, "snow")
+        store.save()
+        assert by_words(store, "snow") == {"t9"} and by_words(store, "hail") == {"t1"}
+        write(collection, {"t1": "The roofers want nine thousand."})
+        assert by_words(store, "roofers") == {"t1"} and found(store, "boiler")[0] == "t3"
+
+
+def interrupted(*arguments, **named):
+    raise KeyboardInterrupt
+
+
 def test_a_text_that_is_deleted_by_a_filter_is_gone_from_the_next_search(collection):
     with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
         write(collection, {"t9": "Snow fell."}, [{"season": "winter"}])
@@ -217,7 +240,9 @@ def test_what_another_client_writes_is_found(tmp_path):
             assert by_words(store, "dog") == {"t2"} and not by_words(store, "cat")
 
 
-def test_words_answer_while_the_server_is_down_and_say_so(tmp_path):
+def test_words_answer_while_the_server_is_down_and_say_so(tmp_path, monkeypatch):
+    # On a busy machine a count is slow, and the search after it does not count.
+    monkeypatch.setattr("umi_common.stores.chroma.following.SLOW_COUNT_SECONDS", 60.0)
     with ChromaServer(tmp_path / "server") as server:
         mine = server.collection()
         write(mine, TEXTS)
@@ -261,6 +286,43 @@ def test_words_answer_while_the_server_hangs_and_only_the_first_search_waits_for
             while umi.search("roofers").degraded and time.monotonic() < end:
                 time.sleep(0.2)
             assert umi.search("roofers").mode == "hybrid" and not umi.search("roofers").degraded
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="a process cannot be stopped here")
+def test_a_write_that_the_server_does_not_answer_ends_and_is_found_when_it_is_done_later(tmp_path, monkeypatch):
+    monkeypatch.setattr("umi_common.stores.chroma.collection.WRITE_SECONDS", 1.0)
+    monkeypatch.setattr("umi_common.stores.chroma.collection.PAUSE_SECONDS", 0.5)
+    with ChromaServer(tmp_path / "server") as server:
+        mine = server.collection()
+        write(mine, TEXTS)
+        upsert = mine.upsert
+
+        def stopped(**arguments):
+            server.hang()
+            upsert(**arguments)
+
+        mine.upsert = stopped
+        with ChromaStore(mine, MODEL, sync_seconds=1_000) as store:
+            with pytest.raises(PartlyWritten):
+                store.add([Chunk("new", "The plumber comes on Friday.")])
+            server.answer()
+            mine.upsert = upsert
+            end = time.monotonic() + 30
+            while by_words(store, "plumber") != {"new"} and time.monotonic() < end:
+                time.sleep(0.2)
+            assert by_words(store, "plumber") == {"new"}
+
+
+def test_a_collection_of_an_asynchronous_client_is_imported(tmp_path):
+    with ChromaServer(tmp_path / "server") as server:
+        mine = server.collection()
+        write(mine, TEXTS)
+        theirs = asyncio.run(_async_collection(server.port, mine.name))
+        with HybridStore.open(embedder=MODEL) as store:
+            assert store.import_collection(theirs).chunks == len(TEXTS)
+            assert not store.drift(theirs)
+            mine.delete(["t1"])
+            assert store.drift(theirs).extra == ("t1",)
 
 
 async def _async_collection(port, name):
@@ -437,7 +499,14 @@ async def test_a_collection_of_an_asynchronous_client_is_searched_while_its_loop
 def test_a_closed_store_says_so(collection):
     store = ChromaStore(collection, MODEL)
     store.close()
-    for call in (lambda: len(store), lambda: store.get(["t0"]), lambda: store.recall([Probe("x")], depth=1, now=NOW)):
+    for call in (
+        lambda: len(store),
+        lambda: store.get(["t0"]),
+        lambda: store.recall([Probe("x")], depth=1, now=NOW),
+        store.status,
+        store.save,
+        lambda: store.last_read(["t0"]),
+    ):
         with pytest.raises(StoreClosed):
             call()
 

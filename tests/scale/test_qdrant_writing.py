@@ -107,7 +107,7 @@ def test_a_point_that_somebody_changed_is_noticed_and_not_answered():
 @pytest.mark.parametrize(
     "damage, problem",
     [
-        (lambda client: client.set_payload("toys", {"facts": []}, points=[point_id("x")]), "facts for filters"),
+        (lambda client: client.set_payload("toys", {"facts": []}, points=[point_id("x")]), "facts"),
         (
             lambda client: client.update_vectors(
                 "toys", [models.PointVectors(id=point_id("x"), vector={"dense": [1.0] * 64})]
@@ -169,6 +169,9 @@ FOREIGN = {
     "a cleared payload": lambda client, id: client.clear_payload("toys", points_selector=[id]),
     "a text as metadata": lambda client, id: client.set_payload("toys", {"metadata": "x"}, points=[id]),
     "a text as time": lambda client, id: client.set_payload("toys", {"time": "x"}, points=[id]),
+    "a text as position": lambda client, id: client.set_payload("toys", {"position": "x"}, points=[id]),
+    "a number as source": lambda client, id: client.set_payload("toys", {"source": 5}, points=[id]),
+    "no id": lambda client, id: client.delete_payload("toys", ["id"], points=[id]),
 }
 
 
@@ -185,3 +188,15 @@ def test_a_point_that_another_program_added_or_changed_is_an_error_that_names_it
         with pytest.raises(LedgerDamaged, match="not what"):
             read()
     assert not store.verify()
+
+
+@pytest.mark.parametrize("field, value", [("length", "x"), ("draw", [1])])
+def test_a_field_for_statistics_that_another_program_changed_is_an_error_that_names_the_point(field, value):
+    client = local()
+    store, chunks = qdrant(client), corpus(size=20)
+    store.add(chunks)
+    client.set_payload("toys", {field: value}, points=[point_id(chunks[0].id)])
+    with pytest.raises(LedgerDamaged, match=point_id(chunks[0].id)):
+        search(store, chunks[1].text)
+    (found,) = store.verify().problems
+    assert chunks[0].id in found and field in found

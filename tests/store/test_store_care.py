@@ -173,14 +173,16 @@ def test_a_reader_follows_a_reindex_of_the_vectors(path):
 class FakeCollection:
     """The methods of a Chroma collection that an import calls."""
 
+    name = "fake"
+
     def __init__(self, rows):
         self.rows = {row[0]: row for row in rows}
 
     def count(self):
         return len(self.rows)
 
-    def get(self, ids=None, include=()):
-        rows = list(self.rows.values()) if ids is None else [self.rows[id] for id in reversed(ids)]
+    def get(self, ids=None, include=(), limit=None, offset=0):
+        rows = list(self.rows.values())[offset:] if ids is None else [self.rows[id] for id in reversed(ids)]
         return {
             "ids": [row[0] for row in rows],
             "documents": [row[1] for row in rows],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_store import search
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, StoreUnavailable
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -59,6 +59,25 @@ def test_langchains_chroma_comes_over(tmp_path):
         assert store.get(["d1"])[0].event_time.isoformat() == "1970-01-02T00:00:00+00:00"
         assert search(store, "night train").ids[search(store, "night train").dense[0].argmax()] == "d2"
         assert store.verify()
+
+
+def test_a_langchain_store_whose_collection_was_deleted_is_an_error_that_says_so():
+    langchain_chroma = pytest.importorskip("langchain_chroma")
+    theirs = langchain_chroma.Chroma("deleted")
+    theirs.delete_collection()
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        for read in (store.import_collection, store.drift):
+            with pytest.raises(StoreUnavailable, match="collection was deleted"):
+                read(theirs)
+
+
+def test_a_collection_without_a_text_comes_over_as_nothing():
+    chromadb = pytest.importorskip("chromadb")
+    theirs = chromadb.EphemeralClient().create_collection("without-texts", embedding_function=None)
+    theirs.add(ids=["a"], embeddings=HashEmbedder(64).embed_documents(["a"]))
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        report = store.import_collection(theirs)
+        assert (report.chunks, report.skipped) == (0, ("a",))
 
 
 def test_llama_indexs_chroma_comes_over(tmp_path):

@@ -142,7 +142,7 @@ class TextSearch:
         if lexical is not None:
             try:
                 scores = self.index.score(self._texts, rows, config=self.request.lexical, searched=lexical)
-                return scores.pool_fields() | {"lexical_rank": self.ranks([hits.rows for hits in lexical], rows)}
+                return scores._asdict() | {"lexical_rank": self.ranks([hits.rows for hits in lexical], rows)}
             except Exception as error:
                 self.lost_lexical(error)
                 if alone:

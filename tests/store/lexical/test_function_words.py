@@ -37,7 +37,7 @@ def test_a_function_word_of_the_query_counts_half_by_hand():
     index = index_of("the boat", "boat race", "the race")  # every text has 2 terms, so K = k1 = 1.2
     worth = log(1 + (3 - 2 + 0.5) / (2 + 0.5)) / (1 + 1.2)  # each word is in two of three texts
     assert scores(index, "the boat") == approx([1.5 * worth, worth, 0.5 * worth])
-    assert index.score(["the boat"], [0], config=LexicalConfig()).bound[0] == approx(1.5 * worth)
+    assert index.score(["the boat"], [0], config=LexicalConfig()).lexical_bound[0] == approx(1.5 * worth)
 
 
 def test_at_weight_1_the_query_is_scored_as_if_there_were_no_function_words():
@@ -112,7 +112,7 @@ def test_of_a_pasted_text_the_48_rarest_words_count():
     telling = [name for name in names if sum(name in text for text in texts) <= 48]
     assert len(telling) == 48
     assert found.lexical[0] == approx([book.score(telling, row) for row in range(60)])
-    assert found.bound[0] == approx(book.bound(telling))
+    assert found.lexical_bound[0] == approx(book.bound(telling))
     every, unknown = sum(book.idf(name) for name in names), log(1 + (60 + 0.5) / 0.5)
     assert found.coverage[0] == approx(every / (every + unknown))
 
@@ -155,7 +155,7 @@ def test_searches_scores_and_bounds_are_those_of_the_weighted_formula(
     weights = Counter({word: weights[word] * words.count(word) for word in weights if weights[word]})
     found = index.score([query], range(len(some)), config=config)
     assert found.lexical[0] == approx([book.score(weights, row) for row in range(len(some))], abs=1e-9)
-    assert found.bound[0] == approx(book.bound(weights), abs=1e-9)
+    assert found.lexical_bound[0] == approx(book.bound(weights), abs=1e-9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top_k, "PRUNING_PAYS", 0 if pruning else 10**9)
         patch.setattr(top_k, "READ_AT_ONCE", 3)

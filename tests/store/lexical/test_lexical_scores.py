@@ -94,7 +94,7 @@ def test_a_source_is_scored_as_one_document_among_sources():
     )
     idf = log(1 + (2 - 1 + 0.5) / 1.5)  # two sources of 3 and 2 terms
     of_first = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2.5))
-    assert found.source[0] == approx([of_first, of_first, 0.0, 0.0])
+    assert found.source_lexical[0] == approx([of_first, of_first, 0.0, 0.0])
     assert found.source_bound == approx([of_first])
 
 
@@ -166,8 +166,8 @@ def test_after_any_history_scores_are_those_of_the_book(history: Any, query: str
     found = index.score([query], list(live), config=config)
     assert len(index) == len(live)
     assert found.lexical[0] == approx([rows.score(words, row) for row in live], abs=1e-12)
-    assert found.bound[0] == approx(rows.bound(words), abs=1e-12)
-    assert found.source[0] == approx([sources.score(words, source) for _, source in live.values()], abs=1e-12)
+    assert found.lexical_bound[0] == approx(rows.bound(words), abs=1e-12)
+    assert found.source_lexical[0] == approx([sources.score(words, source) for _, source in live.values()], abs=1e-12)
     assert found.source_bound[0] == approx(sources.bound(words), abs=1e-12)
     assert found.length.tolist() == [len(text.split()) for text, _ in live.values()]
 
@@ -181,7 +181,7 @@ def test_after_any_history_scores_are_those_of_a_fresh_index_to_the_bit(
     fresh = index_of(*[text for text, _ in live.values()], sources=[source for _, source in live.values()])
     ids = {row: f"{place:03d}" for place, row in enumerate(live)}
     old, new = index.score([query], list(live), config=config), fresh.score([query], range(len(live)), config=config)
-    for field in ("lexical", "bound", "coverage", "source", "source_bound", "length"):
+    for field in ("lexical", "lexical_bound", "coverage", "source_lexical", "source_bound", "length"):
         assert getattr(old, field).tolist() == getattr(new, field).tolist(), field
     mine = index.search([query], k=4, config=config, id_of=ids.__getitem__)[0]
     other = fresh.search([query], k=4, config=config, id_of="{:03d}".format)[0]
@@ -202,7 +202,7 @@ def test_a_question_gets_the_same_to_the_bit_whatever_was_asked_before(
         for one in (index, never_asked):
             found = one.search([query], k=4, config=config, id_of=str)
             scores = one.score([query], list(live), config=config, searched=found)
-            fields = ("lexical", "bound", "coverage", "source", "source_bound", "length")
+            fields = ("lexical", "lexical_bound", "coverage", "source_lexical", "source_bound", "length")
             results.append([found[0].rows, found[0].scores, *(getattr(scores, field) for field in fields)])
         before, fresh = ([array.tolist() for array in each] for each in results)
         assert before == fresh
@@ -213,7 +213,7 @@ def test_rows_that_are_dead_or_were_never_added_score_nothing():
     index.update(removed=[0])
     found = index.score(["ant"], [7, 1, 0, -1], config=LUCENE)
     assert (found.lexical[0] > 0).tolist() == [False, True, False, False]
-    assert (found.source[0] > 0).tolist() == [False, True, False, False]
+    assert (found.source_lexical[0] > 0).tolist() == [False, True, False, False]
     assert found.length.tolist() == [0, 2, 0, 0]
 
 
@@ -222,7 +222,7 @@ def test_an_empty_index_and_an_empty_query_answer_with_nothing(config: LexicalCo
     for index in (LexicalIndex(PLAIN), index_of("", "...")):
         found = index.score(["ant", ""], [0], config=config)
         assert not found.lexical.any()
-        assert not found.bound.any()
+        assert not found.lexical_bound.any()
         assert [len(ranking) for ranking in index.search(["ant", ""], k=3, config=config, id_of=str)] == [0, 0]
 
 
@@ -230,7 +230,11 @@ def test_the_bound_falls_when_the_best_row_goes():
     some = ["ant ant ant", *["ant bee cat dog"] * 9]
     index = index_of(*some)
     before = index.score(["ant"], [0], config=LUCENE)
-    assert before.bound[0] == before.lexical[0, 0]
+    assert before.lexical_bound[0] == before.lexical[0, 0]
     index.update(removed=[0])
     after = index.score(["ant"], range(10), config=LUCENE)
-    assert after.bound[0] == after.lexical.max() == index_of(*some[1:]).score(["ant"], [0], config=LUCENE).bound[0]
+    assert (
+        after.lexical_bound[0]
+        == after.lexical.max()
+        == index_of(*some[1:]).score(["ant"], [0], config=LUCENE).lexical_bound[0]
+    )

@@ -51,7 +51,7 @@ def test_a_loaded_index_answers_as_before_and_goes_on(saved: Path, tmp_path: Pat
     assert found is not None
     index, origin = found
     assert (origin.mark, origin.seqs.tolist(), origin.sources) == (MARK, [0, 1, 2, 3], ["s", "t"])
-    assert origin.alive.tolist() == [True, False, True, True]
+    assert origin.corpus.alive.tolist() == [True, False, True, True]
     assert index.search(["ant", "本語"], k=3, config=LUCENE, id_of=str)[1].rows.tolist() == [3]
     index.update([4], ["ant"], [2], removed=[0])
     assert index.search(["ant"], k=3, config=LUCENE, id_of=str)[0].rows.tolist() == [4]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -13,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, StoreError
+from umi_common.errors import InvalidChunk, InvalidVector
 from umi_common.frameworks.records import IDS_NAMED, METADATA_ALONE, to_chunk
 from umi_common.pool import Vectors
-from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_model
+from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, records_of, refuse_other_model
 from umi_common.stores.chroma.records import chunk_of_record, is_text
 from umi_common.stores.document_embedder import progress
 from umi_common.times import read_time
@@ -24,8 +23,8 @@ from umi_common.types import Chunk
 
 log = logging.getLogger("umi")
 
-ROWS_AT_ONCE = 1_000
-"""Records read in one call."""
+IMPORT_SECONDS = 120.0
+"""Seconds that a server has to send the records of one call with their vectors."""
 PRIVATE = frozenset({"_node_content", "_node_type"})
 """Metadata keys of LlamaIndex's copy of a node, which is left out."""
 
@@ -65,44 +64,33 @@ class Drift:
 
 def import_collection(store: Any, collection: Any, keys: CollectionKeys, *, show_progress: bool) -> Imported:
     """See `HybridStore.import_collection`."""
-    collection = _collection_of(collection)
     skipped: list[str] = []
-    with progress(collection.count(), show_progress) as advance:
+    with (
+        closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs,
+        progress(theirs.count(), show_progress) as advance,
+    ):
 
         def pages() -> Iterator[tuple[list[Chunk], Vectors]]:
-            for records, vectors in pages_with_text(collection, skipped):
+            for records, vectors in _pages_with_text(theirs, skipped):
                 yield [chunk_of(record, keys) for record in records], vectors
                 advance(len(records))
 
-        count = add_with_vectors(store, getattr(collection, "name", ""), pages())
+        count = add_with_vectors(store, theirs.name, pages())
         advance(len(skipped))
     return Imported(count, tuple(skipped))
 
 
 def drift(store: Any, collection: Any) -> Drift:
     """See `HybridStore.drift`."""
-    collection, here = _collection_of(collection), set(store.ids())
-    there: set[str] = set()
-    changed: list[str] = []
-    for records, _ in collection_pages(collection, vectors=False):
-        ids = [record.id for record in records]
-        there.update(ids)
-        pairs = zip(records, store.get(ids), strict=True)
-        changed += [record.id for record, chunk in pairs if chunk and chunk.text != record.text]
+    here, there, changed = set(store.ids()), set[str](), list[str]()
+    with closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs:
+        for ids in theirs.pages_of_ids():
+            there.update(ids)
+            for some in theirs.batches(ids):
+                records = theirs.records(some)
+                pairs = zip(some, store.get(some), strict=True)
+                changed += [id for id, chunk in pairs if chunk and id in records and chunk.text != records[id].text]
     return Drift(tuple(sorted(there - here)), tuple(sorted(here - there)), tuple(sorted(changed)))
-
-
-def _collection_of(given: Any) -> Any:
-    """The collection itself, or that of a vector store. Raises ConfigError for anything else."""
-    collection = getattr(given, "_collection", given)
-    if not all(callable(getattr(collection, name, None)) for name in ("count", "get")):
-        raise ConfigError(
-            f"collection is {type(given).__name__}; expected a Chroma collection, or the vector store of LangChain or "
-            "LlamaIndex around one: client.get_collection(name)"
-        )
-    if inspect.iscoroutinefunction(collection.count):
-        raise ConfigError("the collection is that of an AsyncHttpClient; expected one of an HttpClient to the server")
-    return collection
 
 
 def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:
@@ -150,40 +138,6 @@ def _moment(id: str, value: Any) -> datetime:
     return moment
 
 
-def collection_pages(collection: Any, *, vectors: bool = True) -> Iterator[tuple[list[Record], Vectors]]:
-    """All records of a collection in Chroma's order, with their vectors (n, dim), ROWS_AT_ONCE at a time.
-
-    Args:
-        vectors: False: vectors are not read, and are (0, 0).
-
-    Raises:
-        StoreError: If the collection cannot be read.
-        InvalidVector: If a record has no vector.
-    """
-    include = ["documents", "metadatas", *(["embeddings"] if vectors else [])]
-    (ids,) = _columns(collection, [])
-    for start in range(0, len(ids), ROWS_AT_ONCE):
-        some = ids[start : start + ROWS_AT_ONCE]
-        found, texts, metadatas, *stored = _columns(collection, include, ids=some)
-        row_of = {id: row for row, id in enumerate(found)}
-        rows = [row_of[id] for id in some if id in row_of]  # Chroma does not keep the order of the ids that it is given
-        matrix = np.zeros((0, 0), np.float32)
-        if vectors:
-            if stored[0] is None or len(stored[0]) != len(found):
-                raise InvalidVector(f"collection {collection.name!r} holds rows without vectors; add its texts instead")
-            matrix = np.asarray(stored[0], dtype=np.float32)[rows]
-        yield [Record(found[row], texts[row], dict(metadatas[row] or {})) for row in rows], matrix
-
-
-def _columns(collection: Any, include: list[str], **arguments: Any) -> list[Any]:
-    """The ids and these columns of the result of the collection's `get`."""
-    try:
-        got = collection.get(include=include, **arguments)
-        return [got[name] for name in ("ids", *include)]
-    except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(f"the collection cannot be read as a Chroma collection: {error}") from error
-
-
 def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk], Any]]) -> int:
     """Add chunks with the vectors that another vector store has of them; a few are embedded, to check the model.
 
@@ -208,16 +162,34 @@ def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk
     return count
 
 
-def pages_with_text(collection: Any, skipped: list[str] | None = None) -> Iterator[tuple[list[Record], Vectors]]:
-    """`collection_pages` without the records that have no text.
+def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
+    """The records of a Chroma collection that have a text, with their vectors (n, dim), a batch at a time.
 
-    Args:
-        skipped: Gets the ids of these records; None: a warning of the logger `umi` names them.
+    A warning of the logger `umi` names the others.
+
+    Raises:
+        StoreUnavailable: If the collection cannot be read.
+        InvalidVector: If a record has no vector.
     """
-    blank = [] if skipped is None else skipped
-    for records, vectors in collection_pages(collection):
-        filled = [at for at, record in enumerate(records) if is_text(record)]
-        blank += [record.id for record in records if not is_text(record)]
-        yield [records[at] for at in filled], vectors[filled]
-    if blank and skipped is None:
-        log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:IDS_NAMED]))
+    skipped: list[str] = []
+    with closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs:
+        yield from _pages_with_text(theirs, skipped)
+    if skipped:
+        named = ", ".join(skipped[:IDS_NAMED])
+        log.warning("%d rows of the collection without text are left out: %s", len(skipped), named)
+
+
+def _pages_with_text(theirs: ChromaCollection, skipped: list[str]) -> Iterator[tuple[list[Record], Vectors]]:
+    """As `pages_with_text`; adds the ids of the records without a text to `skipped`."""
+    for page in theirs.pages_of_ids():
+        for ids in theirs.batches(page):
+            got = theirs.call("get", ids=ids, include=["documents", "metadatas", "embeddings"])
+            stored = got["embeddings"]
+            if stored is None or len(stored) != len(got["ids"]):
+                raise InvalidVector(f"collection {theirs.name!r} holds rows without vectors; add its texts instead")
+            records, vectors = records_of(got), dict(zip(got["ids"], stored, strict=True))
+            there = [id for id in ids if id in records]  # Chroma does not keep the order of the ids that it is given
+            filled = [id for id in there if is_text(records[id])]
+            skipped += [id for id in there if not is_text(records[id])]
+            if filled:
+                yield [records[id] for id in filled], np.array([vectors[id] for id in filled], np.float32)

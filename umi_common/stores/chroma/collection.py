@@ -33,13 +33,15 @@ WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
 READ_SECONDS = 10.0
-"""Seconds that a server has to answer a read. Chroma's own clients wait without limit."""
+"""Seconds that a server has to answer a read of a search. Chroma's own clients wait without limit."""
 LISTING_SECONDS = 60.0
 """Seconds that a server has to list IDS_AT_ONCE ids."""
+WRITE_SECONDS = 120.0
+"""Seconds that a server has to store or delete RECORDS_AT_ONCE records. Searches that must read them wait as long."""
 PAUSE_SECONDS = 10.0
-"""Seconds without a read after one that was not answered in time; then one read tries the server again."""
-READS_AT_ONCE = 256
-"""Largest number of reads that a server has not answered."""
+"""Seconds without a call after one that was not answered in time; then one call tries the server again."""
+CALLS_AT_ONCE = 256
+"""Largest number of calls that a server has not answered."""
 
 STALE = "Error finding id"
 """Part of Chroma's message if a PersistentClient lists a record of another process and has no vector of it."""
@@ -79,6 +81,12 @@ class Record(NamedTuple):
     metadata: dict[str, Any]
 
 
+def records_of(got: dict[str, Any]) -> dict[str, Record]:
+    """Records by id from the result of a collection's `get` with documents and metadatas."""
+    rows = zip(got["ids"], got["documents"], got["metadatas"], strict=True)
+    return {id: Record(id, text, dict(metadata or {})) for id, text, metadata in rows}
+
+
 class ChromaCollection:
     """The calls to a collection, which the caller owns.
 
@@ -86,23 +94,24 @@ class ChromaCollection:
         collection: Of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The vector store is
             asked for its collection at each call, because it may create the collection again. A collection of an
             `AsyncHttpClient` is called on an event loop in a thread of this object; the caller may use other loops.
+        read_seconds: Seconds that a server has to answer a read.
 
     Raises:
         ConfigError: If it is no collection.
         StoreUnavailable: If the vector store's collection was deleted.
     """
 
-    def __init__(self, collection: Any) -> None:
-        self._given = collection
+    def __init__(self, collection: Any, read_seconds: float = READ_SECONDS) -> None:
+        self._given, self._read_seconds = collection, read_seconds
         inner = self._inner
-        if not all(callable(getattr(inner, name, None)) for name in ("count", "get", "query", "upsert", "delete")):
+        if not all(callable(getattr(inner, name, None)) for name in ("count", "get")):
             raise ConfigError(
                 f"collection is {type(collection).__name__}; expected a Chroma collection, or the vector store of "
                 "LangChain or LlamaIndex around one"
             )
         self._loop = LoopThread("umi-chroma") if inspect.iscoroutinefunction(inner.count) else None
         is_remote = "fastapi" in type(getattr(inner, "_client", None)).__module__
-        self._limiter = ThreadLimiter(READS_AT_ONCE) if is_remote else None
+        self._limiter = ThreadLimiter(CALLS_AT_ONCE) if is_remote else None
         self._breaker = Breaker(1, PAUSE_SECONDS, time.monotonic)
         self.batch = RECORDS_AT_ONCE
         largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
@@ -158,10 +167,10 @@ class ChromaCollection:
         call = partial(function, **arguments)
         run = call if self._loop is None else partial(self._loop.run, call)
         try:
-            if self._limiter is None or method in WRITES:
+            if self._limiter is None:
                 return run()
-            seconds = LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else READ_SECONDS
-            return self._in_time(self._limiter, run, seconds)
+            seconds = LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else self._read_seconds
+            return self._in_time(self._limiter, run, WRITE_SECONDS if method in WRITES else seconds)
         except StoreUnavailable:
             raise
         except Exception as error:
@@ -179,12 +188,15 @@ class ChromaCollection:
                 f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
             ) from error
 
-    def _in_time(self, limiter: ThreadLimiter, read: Callable[[], Any], seconds: float) -> Any:
-        """The result of a read from a server; raises as `ThreadLimiter.call`, or StoreUnavailable during a pause."""
+    def _in_time(self, limiter: ThreadLimiter, call: Callable[[], Any], seconds: float) -> Any:
+        """The result of a call to a server; raises as `ThreadLimiter.call`, or StoreUnavailable during a pause.
+
+        A write past its time limit may still be done later; the followers then note it, as any other write.
+        """
         if not self._breaker.enter():
             raise StoreUnavailable(f"{PAUSED} for {PAUSE_SECONDS:g} s after Chroma's server did not answer in time")
         try:
-            result = limiter.call(read, seconds)
+            result = limiter.call(call, seconds)
         except DeadlineExceeded:
             self._breaker.failed()
             raise
@@ -218,12 +230,9 @@ class ChromaCollection:
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         """Records by id; unknown ids are left out."""
-        found = {}
-        for some in self._batches(ids):
-            got = self.call("get", ids=some, include=["documents", "metadatas"])
-            metadatas = got["metadatas"] or [None] * len(got["ids"])
-            for id, text, metadata in zip(got["ids"], got["documents"], metadatas, strict=True):
-                found[id] = Record(id, text, dict(metadata or {}))
+        found: dict[str, Record] = {}
+        for some in self.batches(ids):
+            found |= records_of(self.call("get", ids=some, include=["documents", "metadatas"]))
         return found
 
     def vectors(self, ids: Sequence[str], dim: int) -> tuple[Vectors, Bools]:
@@ -233,7 +242,7 @@ class ChromaCollection:
             ReindexRequired: If the collection's vectors have another dimension.
         """
         stored: dict[str, Any] = {}
-        for some in self._batches(list(dict.fromkeys(ids))):
+        for some in self.batches(list(dict.fromkeys(ids))):
             got = self.call("get", ids=some, include=["embeddings"])
             stored.update(zip(got["ids"], np.asarray(got["embeddings"], dtype=np.float32), strict=True))
         other = next((len(vector) for vector in stored.values() if len(vector) != dim), dim)
@@ -258,10 +267,11 @@ class ChromaCollection:
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove records."""
-        for some in self._batches(ids):
+        for some in self.batches(ids):
             self.call("delete", ids=some)
 
-    def _batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
+    def batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
+        """The ids, at most `batch` at a time."""
         ids = [id for id in ids if utf8_text(id) == id]  # Chroma fails on an id that UTF-8 cannot encode
         for start in range(0, len(ids), self.batch):
             yield list(ids[start : start + self.batch])

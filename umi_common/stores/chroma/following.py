@@ -1,13 +1,14 @@
-"""Updates a side index after writes to its collection, those of other programs included.
+"""Updates a side index after writes to its collection, by this process or by other programs.
 
 Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
 other programs are found by the number of records, which every search counts. After a slow count, the next one waits
 until PAUSE_FACTOR times its duration has passed, except before a search by text alone. If the number differs, all ids
 are listed, new records are read and removed ones dropped.
 
-A record that was replaced does not change the number. So every `seconds` a search reads and compares the next
-`RECORDS_COMPARED` records. If some have changed, the next ones follow at once; if one is gone, all ids are listed. As
-long as searches are made, every write is found after at most ceil(records / RECORDS_COMPARED) times `seconds`.
+A record that was replaced does not change the number. So every `seconds` a search reads the next `RECORDS_COMPARED`
+records and compares them with the index. If some have changed, the next records are compared at once; if one is gone,
+all ids are listed. As long as searches are made, every write is found after at most
+ceil(records / RECORDS_COMPARED) * `seconds`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.rows.rows import UNKNOWN
 
 RECORDS_COMPARED = 1_000
-"""Records compared in one go: about 20 ms."""
+"""Number of records that are read and compared together; takes about 20 ms."""
 SLOW_COUNT_SECONDS = 0.01
 """Least duration of a count that is called slow: Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
 PAUSE_FACTOR = 10

@@ -75,6 +75,14 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
         raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {own!r:.80}; expected JSON that umi wrote") from error
 
 
+def readable_chunk(record: Record | None, read: ReadRecord) -> Chunk | None:
+    """The chunk of a record; None: there is no record, or it has no text, or metadata that cannot be read."""
+    try:
+        return chunk_of_record(record, read) if record is not None and is_text(record) else None
+    except InvalidChunk:
+        return None
+
+
 def copied_chunk(record: Record, chunk: Chunk, read: ReadRecord) -> Chunk:
     """`chunk_of_record` for a record that umi wrote; `chunk`, as a framework made it, for any other."""
     return chunk_of_record(record, read) if KEY in record.metadata else chunk

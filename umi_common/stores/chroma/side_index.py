@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import InvalidChunk
-from umi_common.pool import NO_SOURCE
+from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.chroma.collection import Record
-from umi_common.stores.chroma.records import KEY, ReadRecord, chunk_of_record, is_text, record_digest
+from umi_common.stores.chroma.records import KEY, ReadRecord, is_text, readable_chunk, record_digest
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
@@ -27,7 +26,7 @@ from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references import Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
-from umi_common.types import Chunk, Metadata, microseconds
+from umi_common.types import Chunk, microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,8 @@ class SideIndex:
         self.names = Names(analyzer)
         self.skipped: set[str] = set()
         """Ids of records without a text, or with metadata that cannot be read."""
+        self.damaged = False
+        """Whether an update ended half-way, as by Ctrl-C; the store then makes another index."""
         self.derived: set[str] = set()
         """Metadata keys that some chunk has with another value than Chroma, so that Chroma cannot filter by them."""
         self._read = read
@@ -56,9 +57,13 @@ class SideIndex:
         """The row of each record with a text, by id; `update` changes it."""
         self._lexical = LexicalIndex(analyzer)
         self._digests: list[int] = []
+        """By row: the digest of the record as it was last read."""
         self._records: list[Record | None] = []
+        """By row: the record as it was last read; None: it was removed, or read in an earlier process."""
         self._columns: MetadataColumns | None = None
+        """None: no filter has asked for them yet."""
         self._in_source: Counter[str] = Counter()
+        """Number of records that were read of each source."""
         self._changing = RLock()
         """Held by a write, and while the columns are made, so that they miss no row."""
         self._publish()
@@ -96,33 +101,40 @@ class SideIndex:
             chunks, kept = [], []
             for record in records:
                 self.skipped.discard(record.id)
-                try:
-                    if not is_text(record):
-                        raise InvalidChunk("no text")
-                    chunks.append(chunk_of_record(record, self._read))
-                    kept.append(record)
-                except InvalidChunk:
+                chunk = readable_chunk(record, self._read)
+                if chunk is None:
                     self.skipped.add(record.id)
+                else:
+                    chunks.append(chunk)
+                    kept.append(record)
             self.skipped -= removed_ids
             replaced = removed_ids | {record.id for record in records}
             pairs = zip(chunks, kept, strict=True)
             heads = [self._head(row, chunk, record) for row, (chunk, record) in enumerate(pairs, len(self._records))]
             dead = np.array([row for id in replaced if (row := self.table.row_of(id)) is not None], dtype=np.int64)
-            rows = self.table.append(heads)
-            self.table.remove(dead)
-            self._digests += map(record_digest, kept)
-            self._records += kept
-            for row in dead.tolist():
-                self._records[row] = None
-            snapshot = self.table.snapshot()
-            texts = [chunk.indexed_text for chunk in chunks]
-            # Names before rows: readers leave out the names of rows that they do not see yet.
-            self.names.add(rows.tolist(), texts)
-            self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
-            self._note_derived(chunks, kept)
-            if self._columns is not None and len(rows):
-                self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
-            self._publish()
+            try:
+                self._replace(dead, heads, chunks, kept)
+            except BaseException:
+                self.damaged = True
+                raise
+
+    def _replace(self, dead: Ints, heads: Sequence[Head], chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
+        """Remove the dead rows and append a row for each head, chunk and record."""
+        rows = self.table.append(heads)
+        self.table.remove(dead)
+        self._digests += map(record_digest, records)
+        self._records += records
+        for row in dead.tolist():
+            self._records[row] = None
+        snapshot = self.table.snapshot()
+        texts = [chunk.indexed_text for chunk in chunks]
+        # Names before rows: readers leave out the names of rows that they do not see yet.
+        self.names.add(rows.tolist(), texts)
+        self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
+        self._note_derived(chunks, records)
+        if self._columns is not None and len(rows):
+            self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
+        self._publish()
 
     def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
         """The row's fields. A record with a source but no position gets the number of records of that source
@@ -152,21 +164,23 @@ class SideIndex:
             self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
             self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
 
-    def chunk(self, record: Record) -> Chunk:
-        """The chunk of a record, with the position that umi gave it."""
-        chunk = chunk_of_record(record, self._read)
-        if chunk.source is not None and chunk.position is None and KEY not in record.metadata:
-            chunk = replace(chunk, position=self._kept_position(chunk))
-        return chunk
+    def chunk(self, record: Record | None) -> Chunk | None:
+        """As `records.readable_chunk`, with the position that umi gave the record."""
+        chunk = readable_chunk(record, self._read)
+        if (
+            record is None
+            or chunk is None
+            or chunk.source is None
+            or chunk.position is not None
+            or KEY in record.metadata
+        ):
+            return chunk
+        return replace(chunk, position=self._kept_position(chunk))
 
     def terms(self, record: Record | None) -> Sequence[str]:
-        """The terms of a record's indexed text, in order; none if there is no such record, or it has no text."""
-        if record is None or not is_text(record):
-            return ()
-        try:
-            return self.analyzer.terms(self.chunk(record).indexed_text)
-        except InvalidChunk:  # it was changed; the next comparison skips it
-            return ()
+        """The terms of a record's indexed text, in order; none if the record has no chunk."""
+        chunk = self.chunk(record)
+        return () if chunk is None else self.analyzer.terms(chunk.indexed_text)
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""
@@ -188,18 +202,12 @@ class SideIndex:
         columns = MetadataColumns()
         metadatas: list[Any] = [{}] * len(rows)
         for row in alive:
-            record = self._records[row] or fetched.get(rows.ids[row])
-            if record is not None and is_text(record):
-                self._records[row] = record
-                metadatas[row] = self._metadata(record)
+            record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
+            chunk = readable_chunk(record, self._read)
+            if chunk is not None:  # else it was changed; the next comparison skips it
+                metadatas[row] = chunk.metadata
         columns.add(range(len(rows)), metadatas)
         return columns
-
-    def _metadata(self, record: Record) -> Metadata:
-        try:
-            return chunk_of_record(record, self._read).metadata
-        except InvalidChunk:  # it was changed; the next comparison skips it
-            return {}
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
         """Write the index to the directory, in place of an older one.
@@ -232,7 +240,8 @@ class SideIndex:
         self._lexical = lexical
         ids, rows = facts["ids"], np.arange(len(facts["ids"]))
         source = arrays["source"]
-        self.table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], saved.alive, sources)
+        alive = saved.corpus.alive
+        self.table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], alive, sources)
         counts = np.bincount(source[source != NO_SOURCE], minlength=len(sources)).tolist()
         self._in_source = Counter(dict(zip(sources, counts, strict=True)))
         self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])

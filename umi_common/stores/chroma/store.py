@@ -13,21 +13,20 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import ConfigError, InputError, InvalidChunk, SearchUnavailable, StoreUnavailable
+from umi_common.errors import ConfigError, InputError, SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids
-from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
+from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
 from umi_common.stores.chroma.records import (
     ReadRecord,
-    chunk_of_record,
-    is_text,
     metadata_of_record,
+    readable_chunk,
     reader,
     reader_name,
     same_chunk,
@@ -42,8 +41,8 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
-"""More rows than any side index has. A version in `listing` is the row plus this for each time that rows were numbered:
-at the opening, and whenever the collection was deleted and created again."""
+"""More rows than any side index has. The version of a chunk in `listing` is its row, plus ROWS_MAX for each numbering
+of the rows: at the opening, and whenever the index is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class ChromaStore(CollectionStore):
             "analyzer": self._analyzer.fingerprint,
             "read": reader_name(self._read),
         }
-        saved = self._directory is not None and side.load(self._directory, made_of)
+        saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
@@ -148,9 +147,9 @@ class ChromaStore(CollectionStore):
             ReindexRequired: If another model made a stored vector.
         """
         got = self._collection.call("get", limit=SAMPLES, include=["documents", "metadatas", "embeddings"])
-        records = map(Record, got["ids"], got["documents"], [metadata or {} for metadata in got["metadatas"]])
-        known = [(self._readable(record), vector) for record, vector in zip(records, got["embeddings"], strict=True)]
-        pairs = [(chunk, vector) for chunk, vector in known if chunk is not None]
+        records = records_of(got).values()
+        chunks_read = [readable_chunk(record, self._read) for record in records]
+        pairs = [(chunk, vector) for chunk, vector in zip(chunks_read, got["embeddings"], strict=True) if chunk]
         if not pairs:
             return bool(got["ids"])
         chunks, vectors = zip(*pairs, strict=True)
@@ -159,12 +158,6 @@ class ChromaStore(CollectionStore):
         refuse_other_model(self._collection.name, chunks, stored, self._embedder, advice)
         return True
 
-    def _readable(self, record: Record) -> Chunk | None:
-        try:
-            return chunk_of_record(record, self._read) if is_text(record) else None
-        except InvalidChunk:
-            return None
-
     def _ready(self) -> IndexedCollection:
         """The collection with its index, which is updated first."""
         self._follow()
@@ -172,13 +165,18 @@ class ChromaStore(CollectionStore):
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
-        if self._made_of["collection"] != self._collection.id:  # the vector store has created its collection again
+        if self._must_begin():
             with self._follower.lock:
-                if self._made_of["collection"] != self._collection.id:
+                if self._must_begin():
                     self._begin()
         self._follower.follow(always=always)
         if not self._model_checked and len(self._indexed.side):  # the collection was empty until now
             self._model_checked = self._check_model()
+
+    def _must_begin(self) -> bool:
+        """Whether the index must be made again: the vector store has created its collection again, or an update ended
+        half-way."""
+        return self._made_of["collection"] != self._collection.id or self._indexed.side.damaged
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all.
@@ -214,20 +212,13 @@ class ChromaStore(CollectionStore):
         self._check_open()
         ids = checked_ids(ids)
         records = self._collection.records(list(dict.fromkeys(ids)))
-        return [self._chunk(records.get(id)) for id in ids]
+        return [self._indexed.side.chunk(records.get(id)) for id in ids]
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids, from records that this process has read before. Used for hits while Chroma fails."""
-        return [self._chunk(self._indexed.side.last_read(id)) for id in ids]
-
-    def _chunk(self, record: Record | None) -> Chunk | None:
+        self._check_open()
         side = self._indexed.side
-        if record is None or not is_text(record) or record.id in side.skipped:
-            return None
-        try:
-            return side.chunk(record)
-        except InvalidChunk:  # it was changed; the next comparison skips it
-            return None
+        return [side.chunk(side.last_read(id)) for id in ids]
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
@@ -304,6 +295,7 @@ class ChromaStore(CollectionStore):
 
     def status(self) -> ChromaStatus:
         """Size and state of the store; the index is not updated first."""
+        self._check_open()
         side = self._indexed.side
         return ChromaStatus(
             collection=self._collection.name,
@@ -318,11 +310,17 @@ class ChromaStore(CollectionStore):
         )
 
     def save(self) -> None:
-        """Write the index to the directory, if there is one; log a warning if it cannot be written."""
+        """Write the index to the directory, if there is one; log a warning if it cannot be written.
+
+        An index whose last update ended half-way is not written; the next search makes it again.
+        """
+        self._check_open()
         if self._directory is None:
             return
         with self._follower.lock:
             self._follower.settle()
+            if self._indexed.side.damaged:
+                return
             try:
                 self._indexed.side.save(self._directory, self._made_of)
             except OSError as error:

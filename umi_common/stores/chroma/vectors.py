@@ -15,8 +15,8 @@ from umi_common.stores.rows.rows import UNKNOWN
 CACHE_BYTES = 128_000_000
 """A cache of more bytes is emptied before the next vectors are read: 83,000 vectors of 384 dimensions."""
 READ_AHEAD = 300
-"""Number of other vectors that are read whenever one is missing, if those of all rows fit into CACHE_BYTES.
-After some searches all are cached, which takes less time than if each search read only its own."""
+"""Number of other vectors that are read whenever one is missing, if the vectors of all rows fit into CACHE_BYTES.
+So all are cached after some searches, which takes less time than if each search read only those that it needs."""
 
 
 class CollectionVectors:

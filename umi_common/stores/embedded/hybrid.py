@@ -152,7 +152,8 @@ class HybridStore(BaseStore):
                 are several keys, the first that the chunk has is used.
 
         Raises:
-            ConfigError: If `collection` is none of these, or belongs to an `AsyncHttpClient`.
+            ConfigError: If `collection` is none of these.
+            StoreUnavailable: If it cannot be read.
             ReindexRequired: If the vectors were made by another embedder.
             InvalidChunk: If a time cannot be read.
         """

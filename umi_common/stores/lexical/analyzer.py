@@ -24,7 +24,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages, spellings
 
-ANALYZER_VERSION = 8
+ANALYZER_VERSION = 9
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -56,18 +56,24 @@ _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079
 """A digit before a fraction or a raised digit, which are set apart from it: 1½ is not 11/2, nor 18¹ 181."""
 _FORMS = {
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),  # soft hyphen, zero-width signs
-    **{"\u2044": "/", "\u2019": "'", "\u02bc": "'", "\u066b": ".", "\u066c": ","},
+    **{"\u2044": "/", "\u066b": ".", "\u066c": ","},
+    **dict.fromkeys("\u2018\u2019\u02bb\u02bc\u02be\u02bf\u05f3", "'"),  # Hawai\u02bbi, O\u2018zbek, Qur\u02bean
+    **dict.fromkeys("\u0300\u0301", ""),  # accents that NFKC joins with no letter: росси\u0301я
+    **dict.fromkeys(map(chr, (*range(0x591, 0x5BE), 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7)), ""),  # Hebrew points
+    **dict.fromkeys(map(chr, (0x640, *range(0x64B, 0x653), 0x670)), ""),  # Arabic tatweel and vowels
     **{"\u06cc": "\u064a", "\u06a9": "\u0643"},  # Persian yeh and kaf on an Arabic keyboard
     **{"\u0219": "\u015f", "\u021b": "\u0163", "\u0218": "\u015e", "\u021a": "\u0162"},  # Romanian comma and cedilla
     **{"\u093c": "", "\u0901": "\u0902"},  # Hindi nukta is often left out, candrabindu written as anusvara
 }
-"""Character -> what is indexed in its place, because people type either."""
+"""Character -> the characters that are indexed in its place, because people type one or the other."""
 _DIGITS_OF_SCRIPTS = (
     "\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0a66-\u0a6f\u0ae6-\u0aef\u0be6-\u0bef\u0c66-\u0c6f"
     "\u0ce6-\u0cef\u0d66-\u0d6f\u0e50-\u0e59\u0ed0-\u0ed9\u1040-\u1049\u17e0-\u17e9"
 )
 """Digits of other scripts, which are indexed as 0 to 9."""
-_OTHER_FORM = re.compile(f"[{''.join(_FORMS)}{_DIGITS_OF_SCRIPTS}]")
+_POLYTONIC = "\u1f00-\u1fff"
+"""Greek letters with breathings and accents, which are indexed without."""
+_OTHER_FORM = re.compile(f"[{''.join(_FORMS)}{_DIGITS_OF_SCRIPTS}{_POLYTONIC}]")
 _NASAL = re.compile(
     "(?:\u0919\u094d(?=[\u0915-\u0918])|\u091e\u094d(?=[\u091a-\u091d])|\u0923\u094d(?=[\u091f-\u0922])"
     "|\u0928\u094d(?=[\u0924-\u0927])|\u092e\u094d(?=[\u092a-\u092d]))"
@@ -123,8 +129,8 @@ class Analyzer:
     def of_language(self, language: str) -> Analyzer:
         """The analyzer of one of `languages`, whatever language a text has.
 
-        That of a language that was not found, or of a script, is that of English, which stems the words of other
-        scripts by their most written language; so is that of a language that the installed Snowball lacks.
+        NOT_FOUND, each script, and a language that the installed Snowball lacks have the analyzer of English. It stems
+        the words of other scripts than Latin by the most written language of the script.
         """
         if language not in self._stems.known:
             language = self._language
@@ -162,8 +168,8 @@ class Analyzer:
 
     @cached_property
     def _without_function_words(self) -> Analyzer | None:
-        """An analyzer that drops the function words of each script's language, too; None: there is no list of such
-        words."""
+        """An analyzer that also drops the function words of each script's language; None: none of these languages has a
+        list of them."""
         words = languages.function_words(languages.stemmers_by_script(self._language).values())
         if not words:
             return None
@@ -260,7 +266,7 @@ class Analyzer:
 
 
 class _Stemmers:
-    """Snowball by script, one set of stemmers per thread, because a Stemmer is not thread-safe."""
+    """Snowball by script."""
 
     def __init__(self, language: str) -> None:
         import Stemmer
@@ -270,31 +276,28 @@ class _Stemmers:
             raise ConfigError(f"analyzer.language is {language!r}; expected 'none' or one of {', '.join(known)}")
         self.known = frozenset(known)
         """The languages that the installed Snowball stems."""
-        self._languages = languages.stemmers_by_script(language)
-        self._local = threading.local()
         self.release = ".".join(Stemmer.version().split(".")[:2])
+        self._own = _OwnStemmers(languages.stemmers_by_script(language))
 
     def stem(self, word: str) -> str:
-        stemmer = self._stemmers().get(languages.LATIN if word.isascii() else languages.script_of(word))
+        stemmer = self._own.by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
 
     def stem_latin(self, words: list[str]) -> list[str]:
-        stemmer = self._stemmers().get(languages.LATIN)
+        stemmer = self._own.by_script.get(languages.LATIN)
         if stemmer is None:
             return words
         return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
 
-    def _stemmers(self) -> dict[str, Any]:
-        try:
-            stemmers: dict[str, Any] = self._local.stemmers
-        except AttributeError:
-            stemmers = self._local.stemmers = self._new_stemmers()
-        return stemmers
 
-    def _new_stemmers(self) -> dict[str, Any]:
-        import Stemmer
+class _OwnStemmers(threading.local):
+    """The stemmers of the current thread, because a Stemmer is not thread-safe; made at the thread's first access."""
 
-        return {script: Stemmer.Stemmer(name, 0) for script, name in self._languages.items() if name in self.known}
+    def __init__(self, names: Mapping[str, str]) -> None:
+        from Stemmer import Stemmer, algorithms
+
+        known = algorithms()
+        self.by_script: dict[str, Any] = {script: Stemmer(name, 0) for script, name in names.items() if name in known}
 
 
 def pieces(text: str) -> list[str]:
@@ -312,9 +315,12 @@ def _normalised(text: str) -> str:
     return _NASAL.sub("\u0902", text) if "\u094d" in text else text
 
 
-def _one_form(char: re.Match[str]) -> str:
-    form = _FORMS.get(char[0])
-    return str(unicodedata.decimal(char[0])) if form is None else form
+def _one_form(found: re.Match[str]) -> str:
+    """What is indexed in place of one character of `_OTHER_FORM`."""
+    char = found[0]
+    if char in _FORMS:
+        return _FORMS[char]
+    return str(unicodedata.decimal(char)) if char.isdecimal() else unicodedata.normalize("NFD", char)[0]
 
 
 def _segments(token: str) -> list[str]:

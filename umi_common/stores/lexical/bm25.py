@@ -15,9 +15,9 @@ okapi, l and plus equal those of the `rank_bm25` package to 1e-9, with its devia
 floor; tf as a factor in L; delta for terms that a document does not hold in Plus). Every gain rises with tf and falls
 with dl.
 
-Every function here and in `top_k` sums a score in one order: by falling weight * idf, then as in the query. So all of
-them give the same bits. After a write no term is cached; the new terms of a query are then computed together, in one
-pass over their postings.
+Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones as
+in the query. So all functions give a row the same bits. After a write the cache is empty; the terms of a query that are
+not cached are computed together, in one pass over their postings.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ Impacts = tuple[Ints, Floats]
 
 LUCENE = LexicalConfig(variant="lucene")
 QUERY_TERMS_MAX = 48
-"""Distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of 2,000 bytes has some
-150; with 48 its ranking is as good or better, and its search takes a tenth of the time."""
+"""Largest number of distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of
+2,000 bytes has some 150 terms; with 48 of them it is ranked as well or better, in a tenth of the time."""
 DIRECT = 4_096
-"""Largest document frequency of a term whose largest impact is the maximum over its postings; for other terms it is the
-maximum over frontiers."""
+"""Largest document frequency of a term whose largest impact is looked for in its postings; that of a more frequent term
+is looked for in its frontiers."""
 ENTRIES_KEPT = 2_000_000
-"""Array entries, 16 bytes each, that one scorer caches for its terms, or an eighth of the postings if that is more."""
+"""Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
+postings, if that is more."""
 TERM_ENTRIES = 50
 """Size of a cached term without its arrays, in entries of 16 bytes."""
 DENSE_SHARE = 16
@@ -54,13 +55,15 @@ DENSE_SHARE = 16
 DENSE_BYTES_KEPT = 64_000_000
 """Bytes of arrays by row that are cached for one segment."""
 LEVELS_KEPT = 128
-"""Terms whose levels are cached for one segment, at most 65,536 bytes each."""
+"""Largest number of terms whose levels are cached for one segment; those of a term have at most 65,536 bytes."""
 LENGTH_DRIFT = 1.01
-"""Levels are computed for an average length that is larger by this factor, so that they outlive most writes."""
+"""Levels are computed for an average length that is larger than the current one by this factor, so that they stay valid
+after most writes."""
 ROUNDING = np.float32(1.00001)
 """Sums of four-byte floats are multiplied by this factor, so that rounding does not make an upper bound too small."""
 _TINY = 1e-300
-"""Prevents 0 / 0 where k1 or a length is 0: a document without the term then gains 0. Any other sum rounds it away."""
+"""Added to each denominator, so that a document without the term gains 0, not 0 / 0, where k1 or a length is 0. Other
+denominators are so much larger that they keep their value."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,8 @@ class Weighting:
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
     mean_idf: Callable[[], float] = float
-    """Mean Okapi idf of the living vocabulary; called only for a negative idf of the variant Okapi, since it costs a
-    pass over all terms."""
+    """Returns the mean Okapi idf of all terms that a living document holds, in a pass over all terms. Called only if
+    the variant is Okapi and the idf of a term is negative."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -94,7 +97,7 @@ class Weighting:
 
     @property
     def floor(self) -> float:
-        """What each query term that the collection holds adds to every matching document, as a multiple of its idf."""
+        """A multiple of its idf that each query term in the collection adds to every matching document."""
         return self.config.delta if self.config.variant == "plus" else 0.0
 
     @property
@@ -163,12 +166,12 @@ class QueryTerms:
     floor: float
     """Added to the score of every matching document; 0 but for Plus."""
     rare: Sequence[Term]
-    """Those of `terms` that are rare, with a weight of 1 or more; see `Pool.rare`."""
+    """The terms that are rare and have a weight of 1 or more; see `Pool.rare`."""
 
 
 @dataclass(eq=False)
 class RowScorer:
-    """BM25 of one corpus under one configuration. Thread-safe: at worst two threads compute the same cache entry."""
+    """BM25 of one corpus under one configuration. Thread-safe; two threads may compute the same cache entry."""
 
     corpus: Corpus
     config: LexicalConfig
@@ -178,7 +181,7 @@ class RowScorer:
     _entries: int = 0
     """Array entries in `_terms`."""
     _normed: int = 0
-    """Rows whose length normalisation was computed so far."""
+    """Number of rows given to `norms` so far, repeats included."""
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -193,7 +196,7 @@ class RowScorer:
         return self.weighting.norms(self.corpus.lengths)
 
     def norms(self, rows: Ints) -> Floats:
-        """Length normalisation of rows; computed for all rows at once after as many have been asked for."""
+        """`Weighting.norms` of rows; computed for all rows once as many have been asked for as there are."""
         if self._normed <= self.corpus.rows:
             self._normed += len(rows)
             return self.weighting.norms(self.corpus.lengths.take(rows))
@@ -286,7 +289,7 @@ class RowScorer:
         return np.concatenate([rows for rows, _ in found]) if found else np.zeros(0, np.int64)
 
     def ceiling(self, term: Term) -> float:
-        """Not less than `Term.upper`; needs no postings where the formula itself has a ceiling."""
+        """An upper bound of `Term.upper`, without a look at the postings if the formula has a ceiling."""
         if term.upper is None:
             ceiling = self.weighting.ceiling
             if ceiling < math.inf:
@@ -295,7 +298,7 @@ class RowScorer:
         return term.upper or 0.0
 
     def bound(self, query: QueryTerms) -> float:
-        """The sum of the terms' largest impacts, times their weights: no document scores more."""
+        """An upper bound of all scores: the sum of weight * largest impact over the terms, plus the floor."""
         self._compute_uppers([term for term in query.terms if term.upper is None])
         pairs = zip(query.terms, query.weights, strict=True)
         return query.floor + sum([weight * (term.upper or 0.0) for term, weight in pairs])
@@ -350,7 +353,7 @@ class RowScorer:
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
         """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
-        A common term adds its levels, which costs a byte a row; a rarer one adds its impacts.
+        A term in more than 1/DENSE_SHARE of the rows adds its levels, which are one byte a row; another its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
         common = [term.df * DENSE_SHARE > self.corpus.rows for term in query.terms]
@@ -404,7 +407,7 @@ class RowScorer:
 
 
 def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
-    """(rows, tf, ends) of terms, one after the other, dead rows included; those of the i-th end at ends[i]."""
+    """(rows, tf, ends): the postings of terms, one term after the other, dead rows included; term i ends at ends[i]."""
     stored = [part.segment.stored(ordinal) for term in terms for part, ordinal in term.ordinals]
     rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
     tf = np.concatenate([tf for _, tf in stored], dtype=np.float64)

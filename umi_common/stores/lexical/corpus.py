@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,20 +28,24 @@ SMALL_SEGMENT = 8_192
 NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
 SAMPLED = 4
-"""A term is frequent if more than `most` living rows hold it (`rows_of_rare`). If more than `most` of its first
-SAMPLED * most postings are alive, it is, and the others are not counted; that fails only where most rows are dead."""
+"""`Corpus.rows_of_rare` leaves out the terms that more than `most` living rows hold. To see that, it looks at the first
+SAMPLED * most postings of a term, and counts all of them only if no more than `most` of the first ones are alive."""
 MERGE_RATIO = 4
 """A segment above SMALL_SEGMENT is merged with all later ones, unless it is more than this many times as large as they
 are. So the number of segments grows with the logarithm of the number of documents."""
 
 
 class RowArrays(NamedTuple):
-    """The arrays of a `Corpus` by these names, with spare room at the end, so that a write copies no old rows."""
+    """The arrays by row of a `Corpus`, with spare room at the end, so that a write copies no old rows."""
 
     alive: Growing[np.bool_]
     lengths: Growing[np.int32]
     sources: Growing[np.int64]
     languages: Growing[np.int8]
+
+    def views(self) -> dict[str, Any]:
+        """The current values, by field of `Corpus`."""
+        return {name: getattr(self, name).view for name in self._fields}
 
 
 class Levels(NamedTuple):
@@ -88,7 +92,7 @@ class LiveSegment:
         return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels, self.rare)
 
     def df(self, ordinal: int) -> int:
-        """Number of documents that hold a term and are not deleted; the shorter list is searched in the longer."""
+        """Number of documents that hold a term and are not deleted."""
         if not len(self.gone):
             return self.segment.starts.item(ordinal + 1) - self.segment.starts.item(ordinal)
         held, _ = self.segment.stored(ordinal)
@@ -118,9 +122,9 @@ class LiveSegment:
         return np.repeat(inside, sizes), ordinal[at]
 
     def _rare_postings(self, least: int) -> tuple[Offsets, Codes]:
-        """The postings in `rare` for a limit of `least` or more, made if there are none.
+        """The postings in `rare` for a limit of `least` or more; made if there are none.
 
-        In a segment with deletions the limit is the next power of 16: it then holds for further deletions."""
+        In a segment with deletions they are made for the next power of 16, so that they serve after more deletions."""
         known = next((held for limit, held in [*self.rare.items()] if least <= limit), None)
         if known is None:
             limit = least if not self.dead else 16 ** math.ceil(math.log(least, 16))
@@ -178,8 +182,7 @@ class Corpus:
     def empty(cls) -> Corpus:
         """A corpus without rows."""
         by_row = RowArrays(Growing(np.bool_), Growing(np.int32), Growing(np.int64), Growing(np.int8))
-        alive, lengths, sources, languages = by_row
-        return cls(Numbered(), (), alive.view, lengths.view, sources.view, languages.view, by_row)
+        return cls(Numbered(), (), by_row=by_row, **by_row.views())
 
     @property
     def rows(self) -> int:
@@ -187,7 +190,7 @@ class Corpus:
         return len(self.alive)
 
     def frontier(self, part: LiveSegment, ordinal: int) -> Frontier:
-        """The frontier of a term in the living documents of one segment, which holds some; cached."""
+        """The frontier of a term in one segment, in which a living document holds the term; cached."""
         known = part.frontiers.get(ordinal)
         # A deletion changes the frontier only if it leaves one of its points without a living document.
         if known is None or not self.alive[known[1]].all():
@@ -252,7 +255,7 @@ class Corpus:
         """
         ordinals = [part.segment.ordinals(codes) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
-        # Postings by term. The dead ones among them are subtracted where that may decide whether the term is rare.
+        # Postings of each term; those of dead rows are subtracted only where that may decide whether the term is rare.
         living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)
         dead = sum(part.dead for part in self.parts)
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
@@ -273,7 +276,7 @@ class Corpus:
         return term[order], row[order]
 
     def _surely_frequent(self, part: LiveSegment, ordinals: Ints, sizes: Ints, most: int) -> Mask:
-        """(n,) whether more than `most` of a term's first SAMPLED * most postings are alive; else count all of them.
+        """(n,) whether more than `most` of a term's first SAMPLED * most postings are alive.
 
         Args:
             ordinals: (n,) terms of the segment.

@@ -17,14 +17,14 @@ from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function
 from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
-"""Largest number of terms of a query that is also sought in other spellings, and of words of one sought in other forms.
-A longer query finds enough by its words as typed."""
+"""A query of more terms is not sought in other spellings, and one of more words not in other forms: it finds enough by
+its words as typed."""
 TYPO_LETTERS = range(5, 33)
 """Numbers of letters of the words that are taken as mistyped if no row holds them."""
 TYPO_TERMS_MAX = 5
 """A word that is one edit away from more terms than this is not corrected."""
 TYPO_WEIGHT = 0.5
-"""Factor on the weight of a term that may be meant by a mistyped word; below 1, because the word may be right."""
+"""Factor on the weight of a term that a mistyped word may mean; below 1, because the word may be typed as meant."""
 COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "norwegian", "swedish"})
 """Languages that write compounds as one word."""
 PART_LETTERS = 4

@@ -4,12 +4,12 @@
     body     header (JSON: analyzer, mark of the ledger, names of sources, what the store keeps with the index, and each
              array's name, type, count and offset), terms (UTF-8, one a line), arrays
 
-A save writes the file whole under another name, renames it to the next number and then removes the older files. The
-mark holds the digest of the ledger's history, so a file of another store is not used. An unusable file costs time only:
-the index is then built from the ledger.
+A save writes the whole file under another name, renames it to the next number and then removes the older files. The
+mark holds the digest of the ledger's history, so a file of another store is not used. A file that cannot be used costs
+time only: the index is then built from the ledger, or from the Chroma collection.
 
-The content is canonical: terms sorted, dead rows and their terms left out; the same living rows give the same bytes
-whatever writes came before. No pickle; nothing in the file is executed.
+The content is canonical: terms are sorted, dead rows and terms that only these hold are left out. So the same living
+rows give the same bytes, whatever writes came before. There is no pickle; nothing in the file is executed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays
 from umi_common.stores.lexical.segment import Segment, recoded
 from umi_common.stores.lexical.update import merged_parts
 from umi_common.stores.lexical.vocabulary import Numbered
-from umi_common.stores.rows.rows import Mask
 
 log = logging.getLogger("umi")
 
@@ -75,11 +74,6 @@ class Saved:
     """Other arrays of the store, by name."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Other values of the store, saved as JSON."""
-
-    @property
-    def alive(self) -> Mask:
-        """(n,) whether the index holds the row."""
-        return self.corpus.alive
 
 
 def write(directory: Path, saved: Saved, fingerprint: str) -> None:
@@ -128,9 +122,10 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
         except IndexUnavailable as error:
             log.warning("%s; an older file is used, or the index is built again", error)
             continue
-        usable = saved is not None and saved.alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(saved.alive)
-        if saved is not None and usable and belongs(saved.mark):
-            return saved
+        if saved is not None and belongs(saved.mark):
+            alive = saved.corpus.alive
+            if alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(alive):
+                return saved
     return None
 
 
@@ -153,7 +148,7 @@ def read(path: Path, fingerprint: str) -> Saved | None:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of the saved files; none if there is no folder, as while another process makes it anew."""
+    """The numbers of the saved files; none if there is no folder: another process may be making it anew."""
     try:
         return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
     except (FileNotFoundError, NotADirectoryError):

@@ -10,12 +10,11 @@ import copy
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,47 +36,33 @@ from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
-"""Configurations whose scorers one snapshot caches."""
+"""Number of configurations whose scorers a snapshot caches."""
 QUERIES_KEPT = 16
-"""Queries whose weighted terms one scorer caches: one search asks for those of its query up to three times, for the
-whole store, for a period and with the LLM's variations."""
+"""Number of queries whose weighted terms a scorer caches. One search asks for the terms of its query up to three times:
+for the whole store, for a period, and with the LLM's variations."""
 TEXTS_A_SEGMENT = 5_000
-"""Texts that become one segment; bounds the memory of a large addition."""
+"""Largest number of texts that are indexed as one segment; limits the memory that a large addition takes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LexicalScores:
-    """BM25 of n given rows for V queries."""
+class LexicalScores(NamedTuple):
+    """BM25 of n given rows for V queries: fields of a `Pool`."""
 
     lexical: Floats
-    """(V, n) of exactly these rows; 0 where no term matches or the row is not alive."""
-    bound: Floats
+    """(V, n) score of each row; 0 where no term matches or the row is not alive."""
+    lexical_bound: Floats
     """(V,) the sum over the query's terms of the largest impact that any living row has for the term."""
     coverage: Floats
     """(V,) idf-weighted share of the query's distinct terms that some living row holds, 0..1."""
-    source: Floats
-    """(V, n) BM25 of the row's whole source as one document, statistics over sources; 0 without a source."""
+    source_lexical: Floats
+    """(V, n) BM25 of the row's whole source as one document, with statistics over sources; 0 without a source."""
     source_bound: Floats
     """(V,) the sum over the query's terms of the largest impact that any source has for the term."""
     length: Ints
-    """(n,) terms in the row."""
+    """(n,) terms in the row; 0 if the row is not alive."""
     other_language: Mask
     """(V, n) whether the row is known to be in another language than the query."""
     rare: Mask
     """(V, n) whether the row holds a rare term of the query; see `Pool.rare`."""
-
-    def pool_fields(self) -> dict[str, Any]:
-        """The scores as fields of a `Pool`."""
-        return {
-            "lexical": self.lexical,
-            "lexical_bound": self.bound,
-            "coverage": self.coverage,
-            "source_lexical": self.source,
-            "source_bound": self.source_bound,
-            "length": self.length,
-            "other_language": self.other_language,
-            "rare": self.rare,
-        }
 
 
 class Snapshot:
@@ -105,8 +90,8 @@ class Snapshot:
 
     @cached_property
     def analyzers(self) -> list[Analyzer]:
-        """The distinct analyzers of the living rows, that of most rows first; of an empty index that of the
-        first language."""
+        """The distinct analyzers of the languages of the living rows, by falling number of rows; in an empty index the
+        analyzer of the first of `Analyzer.languages`."""
         counts = np.bincount(self.corpus.languages[self.corpus.alive], minlength=1)
         rows: Counter[Analyzer] = Counter()
         for at in np.flatnonzero(counts).tolist() or [0]:
@@ -156,13 +141,13 @@ class LexicalIndex:
         """Remove rows, then index texts[i] as rows[i] of source code sources[i] (-1: none). An error changes nothing.
 
         Args:
-            rows: Rising, above every row added so far; gaps are allowed.
+            rows: Rising, above every row added so far, which is asserted; numbers may be left out.
             texts: One per row; a text without terms counts as an empty document.
             sources: One per row, >= -1.
             removed: Rows to remove; unknown ones are ignored. Later scores are as if they had never been added.
 
         Raises:
-            InputError: If the lengths differ or the rows do not rise.
+            InputError: If the lengths differ.
         """
         if not len(rows) == len(texts) == len(sources):
             raise InputError(f"{len(rows)} rows, {len(texts)} texts and {len(sources)} sources; expected one of each")
@@ -191,7 +176,7 @@ class LexicalIndex:
             mark: The ledger state that the index was made from.
             seqs: (n,) sequence number of each row.
             sources: Names by source code.
-            arrays, facts: What the store keeps with the index, see `file.Saved`.
+            arrays, facts: Further data of the store, saved in the same file; see `file.Saved`.
 
         Raises:
             OSError: If the file cannot be written; an older file stays as it was.
@@ -203,8 +188,8 @@ class LexicalIndex:
     def load(
         cls, directory: Path, analyzer: Analyzer, belongs: Callable[[Mark], bool]
     ) -> tuple[LexicalIndex, file.Saved] | None:
-        """The newest undamaged index saved for this analyzer and ledger, with what was saved beside it; None: there is
-        none.
+        """The newest undamaged index that was saved for this analyzer and ledger, and its file's content; None: there
+        is no such index.
 
         Args:
             directory: The store's.

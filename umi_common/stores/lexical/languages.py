@@ -50,8 +50,8 @@ LEAD, SHARE_MIN = 2, 0.1
 these are at least SHARE_MIN of all its words. An ASCII text also needs LEAD long function words; see LONG."""
 
 LONG = 3
-"""Letters of a long function word. In an ASCII text shorter ones of other languages than English are often codes,
-syllables or names."""
+"""Smallest number of letters of a long function word. In an ASCII text, shorter function words of other languages than
+English are often codes, syllables or names."""
 
 LATIN = "Latin"
 """Name of the script of every letter that is in none of the blocks below."""

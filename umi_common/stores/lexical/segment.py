@@ -23,7 +23,7 @@ Offsets = npt.NDArray[np.uint16]
 Starts = npt.NDArray[np.uint32] | Ints
 
 BLOCK_ROWS = 2**16
-"""Rows in a block; a block starts at every multiple of it."""
+"""Number of rows in a block; the first row of each block is a multiple of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,6 +185,7 @@ def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
 
 
 def _short(starts: Ints) -> Starts:
+    """Starts in four bytes each if these hold the last one, else unchanged."""
     return starts.astype(np.uint32) if starts[-1] <= np.iinfo(np.uint32).max else starts
 
 

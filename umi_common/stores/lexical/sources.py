@@ -26,8 +26,8 @@ from umi_common.stores.lexical.bm25 import (
 )
 
 BINS = 4
-"""Largest number of bins (one for each pair of a term and a source) per posting; with more, sorting the postings is
-faster."""
+"""Largest number of (term, source) pairs per posting for which an array with a sum for each pair is faster than sorting
+the postings."""
 
 
 class SourceImpacts(NamedTuple):
@@ -69,7 +69,7 @@ class SourceScorer:
         return self.weighting.norms(self.row_scorer.corpus.source_lengths)
 
     def score(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
-        """(score of each of some source codes, 0 for NO_SOURCE; an upper bound of the score of any source)"""
+        """(score of each source code, 0 for NO_SOURCE; an upper bound of the scores of all sources)"""
         if not len(self.row_scorer.corpus.source_documents):  # no row has a source
             return np.zeros(len(sources), np.float64), 0.0
         impacts = self._impacts(query.terms)

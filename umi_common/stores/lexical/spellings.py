@@ -1,4 +1,4 @@
-"""What is written in several ways: numbers and codes, also indexed in one common way; words with accents.
+"""Numbers and codes that are written in several ways are also indexed in one common form; accents may be left out.
 
     IBAN DE04 2589 5385                       de0425895385
     14 630,99   14.630,99                     14630.99
@@ -31,7 +31,8 @@ from string import ascii_lowercase
 from umi_common.stores.lexical import languages
 
 _HINT = re.compile(r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d)")
-"""What every find of the next four patterns contains; other texts, most of them, are not searched for these."""
+"""Every match of the next four patterns contains a match of this one. Most texts hold none, and are not searched for
+the four patterns."""
 _GROUPS = re.compile(
     r"(?<![\w.,:/-])(?:[A-Z]{2}\d\d(?: [A-Z\d]{4})+(?: [A-Z\d]{1,3})?|\+?\(?\d+\)?(?:[ -]\(?\d+\)?)+(?:[.,]\d\d?)?)"
     r"(?!\w|[.,:/-]\w)"
@@ -56,7 +57,7 @@ _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups that are an amount: 14 630,99."""
 _DIGITS = range(9, 25)
-"""Digits of other groups that are one number. A date has fewer, a line of a table may have more."""
+"""Numbers of digits for which other groups are one number. A date has fewer, a line of a table may have more."""
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
 """A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
 _GROUPED_CODE = re.compile(
@@ -65,7 +66,7 @@ _GROUPED_CODE = re.compile(
 """250.000, 978-3-16-148410-0 and 030/555-0199; a date has fewer digits, and an IP address is no number."""
 _PHONE = re.compile(r"(?!\d*0{6}\Z)\d{10,15}")
 _SUBSCRIBER = 9
-"""Last digits of a phone number: they are the same with and without +49, 0049 or 0."""
+"""Number of last digits of a phone number that are indexed: they are the same with and without +49, 0049 or 0."""
 _NUMBERED = frozenset(
     (  # noqa: SIM905 a list would take forty lines
         "act annex appendix article book chapter class clause division figure group level lesson paragraph part phase "
@@ -76,7 +77,7 @@ _NUMBERED = frozenset(
 """Words before a Roman I, V or X; elsewhere these are mostly a person or a name."""
 _ROMAN = {"I": "1", "V": "5", "X": "10"}
 _WORD = max(map(len, _NUMBERED)) + 1
-"""Characters of the longest of them and the space before it."""
+"""Length of the longest of these words and the space before it, in characters."""
 _ZERO_PARTS = re.compile(r"[vV]?(\d+(?:\.\d+)+?)(?:\.0)+")
 """A version that ends with .0."""
 _SHORT_YEAR = re.compile(r"(?i:FY'?|Q[1-4]/|[1-4]Q)(\d\d)")

@@ -1,11 +1,11 @@
 """The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
 
-The postings of the terms that can add most are summed first; the k-th best sum is a threshold that every result must
-reach. A row that holds only the other terms cannot reach it, so these are only looked up in the rows that the first
-ones found. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+The postings of the terms that can add most are summed first. The k-th best sum is a threshold that every result must
+reach. A row that holds only the other terms cannot reach it, so the other terms are looked up only in the rows that
+hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 
-Where that would read many postings, as in "what is the zeppelin" with three chunks about zeppelins, every row gets an
-upper bound from one byte a common term, and only rows whose bound is large enough are scored.
+If many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, every row gets
+an upper bound of its score from one byte for each common term, and only rows with a sufficient bound are scored.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from umi_common.stores.rows.rows import Mask
 PRUNING_PAYS = 60_000
 """Smallest number of postings plus rows for which pruning is faster than summing all postings."""
 TERM_PAYS = 3_000
-"""Likewise per term, in postings plus an eighth of the rows: pruning takes time for each term."""
+"""Smallest number of postings plus an eighth of the rows, divided by the number of terms, for which pruning is faster:
+it takes time for each term."""
 READ_AT_ONCE = 8_192
 """Postings of the rarest terms that are summed before the first threshold."""
 BOUNDS_PAY = 4
-"""Upper bounds of all rows are computed where the postings to be read are more than the rows divided by this."""
+"""Upper bounds of all rows are computed if the number of postings to read is larger than that of rows divided by it."""
 _SLACK = 1.0 + 1e-12
 """Factor on every bound: bounds are sums, which rounding may make too small."""
 
@@ -43,7 +44,7 @@ class LexicalHits:
     query: QueryTerms
     """The query's terms as the search has looked them up; `LexicalIndex.score` uses them again."""
     all_scores: Floats | None = None
-    """Unweighted score of every row, where the search has computed all of them; None: it has not."""
+    """Unweighted score of every row, if the search computed the scores of all rows; else None."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -164,7 +165,7 @@ def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
 
 
 def _first(terms: Sequence[Term]) -> int:
-    """How many terms to sum before there is a threshold."""
+    """Number of terms whose postings are summed before the first threshold."""
     read = 0
     for taken, term in enumerate(terms):
         read += term.df
@@ -188,7 +189,7 @@ def best(rows: Ints, scores: Floats, limits: SearchLimits) -> tuple[Ints, Floats
 
 
 def _rest(scorer: RowScorer, query: QueryTerms) -> list[float]:
-    """At i, the most that terms[i:] can add to a document, the floor included."""
+    """At index i an upper bound of what terms[i:] add to a document, the floor included."""
     rest = [query.floor]
     for term, weight in zip(reversed(query.terms), reversed(query.weights), strict=True):
         rest.append(rest[-1] + weight * scorer.ceiling(term))

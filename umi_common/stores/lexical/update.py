@@ -43,11 +43,8 @@ def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequen
     grown = replace(
         corpus,
         parts=parts,
-        alive=alive,
-        lengths=by_row.lengths.view,
-        sources=by_row.sources.view,
-        languages=by_row.languages.view,
         by_row=by_row,
+        **by_row.views(),
         documents=corpus.documents + len(at),
         total_length=corpus.total_length + int(lengths.sum(dtype=np.int64)),
     )
@@ -87,7 +84,7 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
 
 
 def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowArrays:
-    """The arrays by row with the new rows and the gaps between them; rows in gaps are dead."""
+    """The arrays by row, longer by the new rows and by the row numbers left out between them, which are dead."""
     by_row = _by_row(corpus)
     indices = rows - corpus.rows
     by_row.alive.extend(_spread(indices, True, False))
@@ -98,7 +95,7 @@ def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowAr
 
 
 def _by_row(corpus: Corpus) -> RowArrays:
-    """Arrays by row that can grow from this corpus; copied if another write has grown them further already."""
+    """Arrays by row that can grow from this corpus; copies if a write to the same corpus has already grown them."""
     return RowArrays._make(array.after(corpus.rows) for array in corpus.by_row)
 
 
@@ -122,7 +119,7 @@ def _with_sources(corpus: Corpus, owner: Ints, sizes: Codes, sign: int) -> Corpu
 
 
 def _at_least(values: Ints, size: int) -> Ints:
-    """A copy, at least `size` long."""
+    """A copy of the values, filled up with 0 to at least `size`."""
     longer = np.zeros(max(size, len(values)), values.dtype)
     longer[: len(values)] = values
     return longer

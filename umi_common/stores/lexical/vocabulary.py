@@ -17,13 +17,14 @@ from umi_common.stores.lexical.languages import NOT_FOUND
 from umi_common.stores.lexical.spellings import Spellings
 
 LETTERS_KEPT = 200_000
-"""Characters of pieces whose terms are cached, for each analyzer: some 20,000 pieces, 4 MB. A full cache is emptied."""
+"""Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
+A full cache is emptied."""
 TEXTS_A_STEP = 1_000
-"""Texts cut into pieces in one step; so many fit into the processor's cache."""
+"""Number of texts whose pieces are looked up together; the pieces of so many texts fit into the processor's cache."""
 
 
 class Numbered(defaultdict[str, int]):
-    """String -> number; a new string gets the next number, from 0. All of it runs inside C functions."""
+    """String -> number; a new string gets the next number, from 0. A look-up runs no Python code."""
 
     def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
         super().__init__(None, known)

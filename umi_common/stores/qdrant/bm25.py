@@ -1,9 +1,9 @@
 """BM25 of every row for every query variation, from Qdrant's idf and the rows' stored sparse vectors.
 
 The batch of a search has one request for each query term, with limit 1 and without the filter. It returns the chunk in
-which the term has its largest stored value. From it follow the term's idf, which is score / value, and its largest
-impact in the collection. Stored values give term frequencies, so umi sums BM25 itself: in float64, in one order, with
-the true average length and any k1 and b. A source is scored by the chunks of it that a variation has found.
+which the term has its largest stored value. This chunk tells the term's idf, which is score / value, and its largest
+impact in the collection. Stored values give term frequencies, so umi sums BM25 itself: in float64, in one order of the
+terms, with the true average length and any k1 and b. A source is scored by those of its chunks that an arm has ranked.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, rare_frequency
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.points import LEXICAL, Candidate, Saturation, frequencies, index_of, not_written
+from umi_common.stores.qdrant.points import LEXICAL, Candidate, Saturation, frequencies, index_of, payload_of
 from umi_common.stores.qdrant.statistics import Statistics
 
 TERMS_MAX = 256
-"""Largest number of distinct terms of one variation; further ones are left out."""
+"""Largest number of distinct terms of one variation that are searched; further terms are left out."""
 
 TermWeights = Mapping[int, float]
 """Index of a term in the sparse vectors -> its weight in a query variation."""
@@ -79,11 +79,10 @@ def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]
     peaks = {}
     for index, points in zip(distinct_indices(variations), answers, strict=True):
         if points:
-            if "length" not in (points[0].payload or {}):
-                raise not_written(points[0].id)
+            length = payload_of(points[0], ["length"])["length"]
             stored = points[0].vector[LEXICAL]
             value = float(stored.values[list(stored.indices).index(index)])
-            peaks[index] = Peak(points[0].score / value, value, points[0].payload["length"])
+            peaks[index] = Peak(points[0].score / value, value, length)
     return peaks
 
 
@@ -124,7 +123,7 @@ class CandidateScorer:
         idf = np.array([self._idf(index) for index in self.indices.tolist()])
         largest = np.array([self._largest(index) for index in self.indices.tolist()])
         tf, lengths = self._frequencies(found)
-        impacts, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
+        impacts, floors = idf[:, np.newaxis] * weighting.gains(tf, weighting.norms(lengths)), weighting.floor * idf
         # The largest stored value need not give the largest impact under the true average length.
         largest = np.maximum(largest, impacts.max(axis=1, initial=0.0))
         every = range(len(self.variations))
@@ -210,7 +209,7 @@ class CandidateScorer:
         count, total = len(lengths), float(lengths.sum())
         weighting = Weighting(self.config, count, total / count if total else 1.0)
         idf = np.array([weighting.idf(df) if df else 0.0 for df in np.count_nonzero(tf, axis=1).tolist()])
-        impacts, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
+        impacts, floors = idf[:, np.newaxis] * weighting.gains(tf, weighting.norms(lengths)), weighting.floor * idf
         largest = impacts.max(axis=1, initial=0.0)[:, np.newaxis]
         bound = self._summed(v, largest, idf[:, np.newaxis] > 0, floors)
         return self._summed(v, impacts, tf > 0, floors), float(bound[0])
@@ -253,9 +252,3 @@ def refuse_unknown(config: LexicalConfig) -> None:
             'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
             'set lexical.variant to "lucene", "l" or "plus"'
         )
-
-
-def _gains(weighting: Weighting, tf: Floats, lengths: Ints | Floats) -> Floats:
-    """(T, n) gain of each term in each document; 0 where the document does not hold the term."""
-    held = tf > 0
-    return np.where(held, weighting.gains(np.where(held, tf, 1.0), weighting.norms(lengths)), 0.0)

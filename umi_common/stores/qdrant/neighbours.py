@@ -22,8 +22,8 @@ from umi_common.stores.qdrant.points import Candidate
 TIES = 2
 """Chunks requested in addition, in case several have the same position."""
 REQUESTED_MAX = 256
-"""A request with this limit or a larger one is not repeated: beside as many chunks at one position, no others are
-found."""
+"""A request with this limit or a larger one is not repeated. So if as many chunks have one position, the chunks at
+other positions beside them are not found."""
 SourcePosition = tuple[str, int]
 """Source and position."""
 
@@ -56,7 +56,8 @@ class Beside:
 def beside(
     connection: Connection, positions: Iterable[SourcePosition], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
-    """The chunks at most `reach` positions before and after these: one round trip; more where many share a position.
+    """The chunks at most `reach` places before and after these positions: one round trip; more where many chunks have
+    one position.
 
     Raises:
         StoreUnavailable: If the server fails.
@@ -148,8 +149,8 @@ def positions_near(
 
 
 def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
-    """(n,) index of each candidate in its source, from 0: by 1 above the candidate before it if they are adjacent, else
-    by 2; NO_POSITION.
+    """(n,) index of each candidate in its source, from 0: 1 above that of the candidate before it if the two are
+    adjacent, else 2 above it; NO_POSITION for a candidate without source or position.
     """
     indices = np.full(len(candidates), NO_POSITION, dtype=np.int64)
     inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]

@@ -19,7 +19,7 @@ import hashlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ SETTINGS = str(uuid.uuid5(NAMESPACE, ""))
 """Id of the point that holds the collection's settings (no chunk has the empty id). It has no vectors, so searches and
 statistics do not see it."""
 DIGEST_BYTES = 16
-"""Length of `digest`, before it is written in hexadecimal."""
+"""Number of bytes of `digest`, which is written in hexadecimal."""
 INDEX_BYTES = 4
 """Qdrant's sparse indices have 32 bits: among a million terms, about 116 pairs of terms have the same index."""
 VALUE_MAX = 1.0 - 2.0**-24
@@ -49,6 +49,20 @@ FLOAT = "float"
 """A float in metadata is stored as an object with this key, whose value is the float in hexadecimal."""
 HEAD = ["id", "source", "position", "time", "length", "metadata"]
 """Payload fields that `to_candidate` needs; the text is not among them."""
+DERIVED = ("length", "draw", "source_draw", "facts", "texts")
+"""Payload fields that follow from the chunk and are not in its digest. `numbers` is left out: a server may change the
+last bit of a number."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "id": (str,),
+    "source": (str, NoneType),
+    "position": (int, NoneType),
+    "time": (int, NoneType),
+    "length": (int,),
+    "metadata": (dict,),
+    "draw": (int,),
+    "source_draw": (int,),
+}
+"""Payload field -> the types that it has in a point that umi wrote; NoneType: the field may be missing."""
 
 
 class Candidate(NamedTuple):
@@ -185,16 +199,13 @@ def to_candidate(point: Any) -> Candidate:
     Raises:
         LedgerDamaged: If umi did not write the point's payload.
     """
-    payload, vectors = point.payload or {}, point.vector or {}
+    payload, vectors = payload_of(point, HEAD), point.vector or {}
     dense, lexical = vectors.get(DENSE), vectors.get(LEXICAL)
-    position, time = payload.get("position"), payload.get("time")
-    if not (isinstance(position, (int, NoneType)) and isinstance(time, (int, NoneType)) and "length" in payload):
-        raise not_written(point.id)
     return Candidate(
-        id_of(point),
+        payload["id"],
         payload.get("source"),
-        position,
-        time,
+        payload.get("position"),
+        payload.get("time"),
         payload["length"],
         metadata_of(payload),
         None if dense is None else np.asarray(dense, dtype=np.float32),
@@ -215,15 +226,25 @@ def metadata_of(payload: dict[str, Any]) -> Metadata:
         raise not_written(payload.get("id")) from error
 
 
+def payload_of(point: Any, fields: Sequence[str]) -> dict[str, Any]:
+    """The payload of a point, with these fields.
+
+    Raises:
+        LedgerDamaged: If another program has changed the type of one, or removed it.
+    """
+    payload: dict[str, Any] = point.payload or {}
+    if not all(isinstance(payload.get(name), _TYPES[name]) for name in fields):
+        raise not_written(point.id)
+    return payload
+
+
 def id_of(point: Any) -> str:
     """The id of a point's chunk.
 
     Raises:
         LedgerDamaged: If it has none.
     """
-    id = (point.payload or {}).get("id")
-    if not isinstance(id, str):
-        raise not_written(point.id)
+    id: str = payload_of(point, ["id"])["id"]
     return id
 
 

@@ -46,12 +46,12 @@ average length and of decay within a range of ages. Measured in docs/scale.md.""
 MARGIN_MIN = 32
 """Smallest difference of the depths of a prefetch and of the search, so that umi can order ties at the depth by id."""
 WIDER = 4
-"""If an inexact filter left an arm too few rows, the batch is sent again with this many times the depth."""
+"""If too few rows of an arm pass an inexact filter, the batch is sent again with the depth multiplied by this."""
 ROUNDS_MAX = 4
 """Largest number of times that a batch is sent, the first one included."""
 AGE_RANGES = 4
-"""Number of ranges of ages that have their own prefetch if decay is on; within a range, decay changes the order
-little."""
+"""Number of ranges of ages, each with a prefetch of its own if decay is on: within a range, decay changes the order of
+rows little."""
 FACTOR_MIN = 0.05
 """Smallest decay factor that bounds a range; all ages with a smaller one are in the last range."""
 AGE_MAX = 1e18
@@ -86,15 +86,12 @@ def recall_many(
         start = 0
         for index in indices:
             stop = start + len(requests[index].probes)
-            pools[index] = pool if len(indices) == 1 else _pool_of_variations(pool, requests[index], slice(start, stop))
+            pools[index] = pool
+            if len(indices) > 1:
+                best, ids = request.depth // NEIGHBOURS_OF, frozenset(requests[index].probe_ids())
+                pools[index] = pool.of_variations(slice(start, stop), best=best, around=request.around, ids=ids)
             start = stop
     return [pools[index] for index in range(len(requests))]
-
-
-def _pool_of_variations(pool: Pool, request: RecallRequest, which: slice) -> Pool:
-    return pool.of_variations(
-        which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=frozenset(request.probe_ids())
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

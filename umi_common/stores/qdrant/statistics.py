@@ -4,8 +4,8 @@
                 from the size of the checksums the number of chunks (Bar-Yossef et al., RANDOM 2002)
     sources     the chunks of the sources with the smallest checksum of their name: `Calibration.numbers`
 
-Both depend on the content alone. They are requested again when an eighth of the chunks was written, in a collection no
-larger than the sample after every write, and every five minutes.
+Both samples depend on the content alone. They are requested again when an eighth of the chunks was written (in a
+collection no larger than the sample: after every write), and every five minutes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from umi_common.runtime.forks import give_lock
 from umi_common.stores.corpus_stats import SAMPLE_SIZE, Calibration
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.points import DENSE
+from umi_common.stores.qdrant.points import DENSE, payload_of
 from umi_common.stores.rows.rows import RowTable
 
 SOURCE_SAMPLE_SIZE = 2_048
@@ -39,6 +38,10 @@ CHANGED_SHARE = 8
 """In a collection larger than the sample, statistics are drawn again when at least one chunk in 8 was written."""
 SECONDS = 300.0
 """Age in seconds at which statistics are drawn again, because other processes may have written."""
+_OF_CHUNKS = ["draw", "length"]
+"""Payload fields of the points in the sample of chunks."""
+_OF_SOURCES = ["source_draw", "id", "source", "position", "length"]
+"""Payload fields of the points in the sample of sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,37 +102,38 @@ class CachedStatistics:
 
 def sample_requests() -> list[Any]:
     """The requests of the two samples."""
-    return [
-        _smallest("draw", SAMPLE_SIZE, ["draw", "length"]),
-        _smallest("source_draw", SOURCE_SAMPLE_SIZE, ["id", "source", "position", "length"]),
-    ]
+    return [_smallest(SAMPLE_SIZE, _OF_CHUNKS), _smallest(SOURCE_SAMPLE_SIZE, _OF_SOURCES)]
 
 
 def statistics_of(sample: Sequence[Any], sources: Sequence[Any], dim: int) -> Statistics:
-    """The statistics from the two answers to `sample_requests`."""
-    lengths = [point.payload["length"] for point in sample]
+    """The statistics from the two answers to `sample_requests`.
+
+    Raises:
+        LedgerDamaged: If another program has changed a field of a sampled point.
+    """
+    lengths = [payload_of(point, _OF_CHUNKS)["length"] for point in sample]
+    in_sources = [payload_of(point, _OF_SOURCES) for point in sources]
     total = sum(lengths)
     sample = sorted(sample, key=lambda point: (point.payload["draw"], str(point.id)))
     return Statistics(
         chunks=_count([point.payload["draw"] for point in sample]),
         average_length=total / len(lengths) if total else 1.0,
-        sample=np.array([_vector(point, dim) for point in sample], dtype=np.float32).reshape(len(sample), dim),
+        sample=_vectors(sample, dim),
         calibration=_calibration(sources, dim),
-        gapless=_gapless(sources),
+        gapless=_gapless(in_sources),
     )
 
 
-def _gapless(points: Sequence[Any]) -> bool:
+def _gapless(payloads: Sequence[dict[str, Any]]) -> bool:
     """Whether most sampled chunks are one position after the chunk before them in their source."""
-    positions: list[tuple[str, int]] = [
-        (p.payload["source"], p.payload["position"]) for p in points if p.payload.get("position") is not None
-    ]
-    steps = [second[1] - first[1] for first, second in pairwise(sorted(positions)) if first[0] == second[0]]
+    positions = sorted((p["source_draw"], p["position"]) for p in payloads if p.get("position") is not None)
+    steps = [second[1] - first[1] for first, second in pairwise(positions) if first[0] == second[0]]
     return steps.count(1) >= GAPLESS_FROM * len(steps)
 
 
-def _smallest(field_name: str, limit: int, payload: list[str]) -> Any:
-    order = models().OrderBy(key=field_name, direction=models().Direction.ASC)
+def _smallest(limit: int, payload: list[str]) -> Any:
+    """The request for the points with the smallest values of the first of these payload fields."""
+    order = models().OrderBy(key=payload[0], direction=models().Direction.ASC)
     query = models().OrderByQuery(order_by=order)
     return models().QueryRequest(query=query, limit=limit, with_payload=payload, with_vector=[DENSE])
 
@@ -141,19 +145,20 @@ def _count(draws: Sequence[int]) -> int:
     return max(round((len(draws) - 1) / (draws[-1] + 1) * CHECKSUMS), len(draws))
 
 
-def _vector(point: Any, dim: int) -> Any:
-    return (point.vector or {}).get(DENSE) or [0.0] * dim
+def _vectors(points: Sequence[Any], dim: int) -> Vectors:
+    """(n, dim) vectors of points; zeros for a point without one."""
+    made = [(point.vector or {}).get(DENSE) or [0.0] * dim for point in points]
+    return np.array(made, dtype=np.float32).reshape(len(points), dim)
 
 
 def _calibration(points: Sequence[Any], dim: int) -> Mapping[str, float]:
     """`Calibration.numbers` over the sources of which all chunks are in the sample."""
     if len(points) == SOURCE_SAMPLE_SIZE:  # chunks of the last source may be missing
-        cut = max(crc32(point.payload["source"].encode()) for point in points)
-        points = [point for point in points if crc32(point.payload["source"].encode()) != cut]
+        last = max(point.payload["source_draw"] for point in points)
+        points = [point for point in points if point.payload["source_draw"] != last]
     points = sorted(points, key=lambda point: str(point.payload["id"]))
-    table = RowTable()
     payloads = [point.payload for point in points]
-    table.append([Head(row, p["id"], p["source"], p.get("position"), None) for row, p in enumerate(payloads)])
-    vectors = np.array([_vector(point, dim) for point in points], dtype=np.float32).reshape(len(points), dim)
+    table = RowTable()
+    table.append([Head(row, p["id"], p.get("source"), p.get("position"), None) for row, p in enumerate(payloads)])
     lengths: Ints = np.array([payload["length"] for payload in payloads], dtype=np.int64)
-    return Calibration().numbers(table.snapshot(), vectors, lambda: lengths, table.sources)
+    return Calibration().numbers(table.snapshot(), _vectors(points, dim), lambda: lengths, table.sources)

@@ -19,10 +19,11 @@ from umi_common.stores.batch_checks import ValidBatch, checked_ids
 from umi_common.stores.qdrant import bm25
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
-from umi_common.stores.qdrant.filters import compiled, facts_of
+from umi_common.stores.qdrant.filters import compiled
 from umi_common.stores.qdrant.neighbours import beside
 from umi_common.stores.qdrant.points import (
     DENSE,
+    DERIVED,
     HEAD,
     LEXICAL,
     SETTINGS,
@@ -31,7 +32,6 @@ from umi_common.stores.qdrant.points import (
     id_of,
     metadata_of,
     point_id,
-    sparse,
     to_point,
 )
 from umi_common.stores.qdrant.recall import recall_many
@@ -301,15 +301,16 @@ def _problems(record: Any, collection: OpenCollection) -> list[str]:
     found = []
     if str(record.id) != point_id(chunk.id):
         found.append(f"it is stored as point {record.id}; expected {point_id(chunk.id)}")
-    if record.payload.get("facts") != facts_of(chunk.metadata):
-        found.append("its facts for filters do not match its metadata")
+    terms = collection.analyzer.terms(chunk.indexed_text)
+    written = to_point(chunk, np.zeros(0, dtype=np.float32), terms, collection.saturation)
+    changed = [name for name in DERIVED if record.payload.get(name) != written.payload.get(name)]
+    found += [f"its field {name!r} for filters and statistics does not match the chunk" for name in changed]
     vectors = record.vector or {}
     dense = vectors.get(DENSE)
     if dense is not None and abs(float(np.linalg.norm(np.asarray(dense, dtype=np.float64))) - 1.0) > LENGTH_TOLERANCE:
         found.append("its vector is not of length 1")
-    indices, values = sparse(collection.analyzer.terms(chunk.indexed_text), collection.saturation)
-    lexical = vectors.get(LEXICAL)
+    expected, lexical = written.vector[LEXICAL], vectors.get(LEXICAL)
     stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
-    if stored[0] != indices or not np.allclose(stored[1], values, rtol=0.0, atol=VALUE_TOLERANCE):
+    if stored[0] != expected.indices or not np.allclose(stored[1], expected.values, rtol=0.0, atol=VALUE_TOLERANCE):
         found.append("its stored terms do not match its text")
     return [f"chunk {chunk.id!r}: {problem}" for problem in found]
