@@ -17,7 +17,8 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
 from umi_common.embedders import as_embedder, unit_rows
-from umi_common.frameworks.records import CheckedFields, position_in_metadata, source_in_metadata
+from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.records import position_in_metadata, source_in_metadata
 from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
 from umi_common.pool import NO_POSITION, Floats, Vectors, source_codes
 from umi_langchain._convert import REASONS_KEY, SCORE_KEY

@@ -16,7 +16,8 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Comparison, Filter
-from umi_common.frameworks.records import PlaceKeys, scores_by_rank, scores_of_kept
+from umi_common.frameworks.records import PlaceKeys
+from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
 from umi_common.stores.batch_checks import SkippedChunk

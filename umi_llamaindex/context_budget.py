@@ -17,7 +17,9 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.frameworks.records import METADATA_ALONE, CheckedFields, edges_first, time_in
+from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.records import METADATA_ALONE, time_in
+from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of

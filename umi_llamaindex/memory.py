@@ -22,7 +22,8 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import EmbedderError, FilterError, StoreError
 from umi_common.filters import scope
-from umi_common.frameworks.records import CheckedFields, content_id, time_in
+from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.records import content_id, time_in
 from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses

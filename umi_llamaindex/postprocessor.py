@@ -16,7 +16,7 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, SerializeAsAny
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from umi_common.frameworks.records import CheckedFields
+from umi_common.frameworks.options import CheckedFields
 from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
 from umi_common.pool import Floats
 from umi_llamaindex._candidates import positions_of, scores_of, vectors_of

@@ -28,7 +28,8 @@ from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InputError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.frameworks.records import PlaceKeys, overrides, position_in_metadata
+from umi_common.frameworks.options import overrides
+from umi_common.frameworks.records import PlaceKeys, position_in_metadata
 from umi_common.frameworks.retrievers import in_thread, retriever_over
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever

@@ -1,7 +1,7 @@
 """umi's ranking stages for the texts of any retriever: the fields and formulas that the classes of both adapters share.
 
-Each method takes n texts as arrays, and returns the rows to keep, in order, and the new scores (n,); None: the scores
-stay. Scores are >= 0.
+Each formula takes n texts as arrays, and scores (n,) >= 0. It returns the indices of the texts to keep, in order, and
+the new scores (n,); None in place of these: the scores stay.
 """
 
 from __future__ import annotations
@@ -50,7 +50,13 @@ class DecayFields(BaseModel):
     """Returns the present as an aware datetime; None: the computer's clock."""
 
     def decayed(self, scores: Floats, metadatas: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Ranked:
-        """All texts, by their decayed scores; `now` is used in place of the clock."""
+        """All texts, sorted by their decayed scores.
+
+        Args:
+            scores: (n,)
+            metadatas: n dicts.
+            now: The time that ages refer to; None: that of the clock.
+        """
         if now is None:
             now = utc_now() if self.clock is None else self.clock()
         ages = ages_in_hours(metadatas, self.time_key, now)
@@ -67,7 +73,14 @@ class NeighboursFields(BaseModel):
     """Share of the score of the text after it that a text gains."""
 
     def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
-        """All texts, by their raised scores; of one source, those whose positions differ by 1 are adjacent."""
+        """All texts, sorted by their raised scores. Texts of one source are adjacent if their positions differ by 1.
+
+        Args:
+            scores: (n,)
+            sources: (n,) equal for texts of one source.
+            positions: (n,) `NO_POSITION` for a text without one.
+            texts: n texts, whose numbers of words are used.
+        """
         raised = neighbour_scores(
             scores,
             sources,
@@ -88,7 +101,14 @@ class NearDuplicatesFields(BaseModel):
     """Smallest cosine of texts that are nearly the same."""
 
     def distinct(self, scores: Floats, texts: Sequence[str], vectors: Vectors, groups: Sequence[str]) -> Ranked:
-        """The best of each set of duplicates, and all blank texts; near ones of different groups are no duplicates."""
+        """The text with the best score of each set of duplicates, and all blank texts; the order stays.
+
+        Args:
+            scores: (n,)
+            texts: n texts.
+            vectors: (n, dim) of length 1.
+            groups: n strings. Texts that are nearly the same are duplicates only in one group; equal texts always are.
+        """
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         kept = [
             row
@@ -109,6 +129,6 @@ class MmrFields(BaseModel):
     """Number of the best texts from which MMR chooses, but at least as many as are returned."""
 
     def chosen(self, scores: Floats, vectors: Vectors) -> Ranked:
-        """The texts in the order of choice; their relevance is the score, scaled to 0..1."""
+        """At most `top_n` texts, in the order of choice; their relevance is the score, scaled to 0..1."""
         limit = len(scores) if self.top_n is None else self.top_n
         return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None
