@@ -10,7 +10,6 @@ from itertools import chain
 from threading import Lock
 from typing import Any
 
-import numpy as np
 from langchain_core.documents import Document
 
 from umi_common.filters import Comparison
@@ -206,12 +205,7 @@ class SourcePlaces:
         self._sources |= {source: _Source() for source in first_of}
         named: Any = tuple(chunk.metadata[self._keys.source] for chunk in first_of.values())
         where = Comparison(self._keys.source, "$in", named)
-        if hasattr(self._store, "listing"):  # reads no texts of other sources
-            listing = self._store.listing(where=where)
-            stored = self._store.get([listing.ids[row] for row in np.flatnonzero(listing.passing).tolist()])
-        else:
-            stored = list(chain.from_iterable(pages(self._store, where=where)))
-        held = [chunk for chunk in (*stored, *chain(*self._pending.values())) if chunk is not None]
+        held = chain(chain.from_iterable(pages(self._store, where=where)), *self._pending.values())
         self._note(sorted(held, key=lambda chunk: chunk.position or 0))
 
 

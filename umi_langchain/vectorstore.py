@@ -163,6 +163,8 @@ class UmiVectorStore(OwnsStore, VectorStore):
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
         made = UmiRetriever(umi=self.umi, **{**keys, **options})
         made._search_text, made._skipped = self._search_text, self._skipped
+        if made.keys == self._keys:  # then sections that both add at the same time do not get the same positions
+            made._places = self._places
         return made
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:

@@ -19,7 +19,7 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import TokenTextSplitter
-from llama_index.core.postprocessor import LongContextReorder
+from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.schema import Document, IndexNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
@@ -253,6 +253,17 @@ def test_a_pickled_retriever_reads_the_same_directory_and_one_in_memory_says_wha
     with pytest.raises(ConfigError, match=r"in memory cannot be pickled.*directory"):
         pickle.dumps(fleeting)
     fleeting.close()
+
+
+def test_a_retriever_with_parts_of_llamaindexs_can_be_pickled(tmp_path):
+    """As Ray, Dask and `multiprocessing` do."""
+    other = UmiRetriever.from_nodes([TextNode(id_="2", text="Emil met Fay in Prag")], persist_dir=str(tmp_path / "b"))
+    parts = {"reranker": SimilarityPostprocessor(), "arms": [other], "persist_dir": str(tmp_path / "a")}
+    with other, UmiRetriever.from_nodes([TextNode(id_="1", text="Ann met Bob")], **parts) as kept:
+        again = pickle.loads(pickle.dumps(kept))  # noqa: S301 - our own bytes
+        found = again.search("Emil")
+        assert found.ids == kept.search("Emil").ids and "2" in found.ids and not found.degraded
+        again.close()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports
