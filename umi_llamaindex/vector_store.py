@@ -11,6 +11,8 @@ from datetime import datetime, timezone
 from itertools import chain
 from typing import Any
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
 from llama_index.core.schema import BaseNode, IndexNode
@@ -68,6 +70,8 @@ ONE_MODEL = (
     "UmiVectorStore(embed_model)"
 )
 """What to do if an index embeds with another model than its store."""
+ENGINES = (BaseQueryEngine, BaseRetriever)
+"""What an index node may refer to that no store can hold."""
 log = logging.getLogger("umi")
 
 
@@ -110,7 +114,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     _model_checked: bool = PrivateAttr(default=False)
     _ends: SourceEnds = PrivateAttr()
     _objects: dict[str, Any] = PrivateAttr(default_factory=dict)
-    """By `index_id` the retrievers and engines of index nodes, which no store can hold."""
+    """By `index_id` the ENGINES of the index nodes that were added."""
 
     def __init__(
         self,
@@ -180,8 +184,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return UmiEmbedding(self._store.embedder)
 
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
-        """A `UmiRetriever` over this store; `options` are those of its constructor. Index nodes that this object has
-        added are resolved to their objects.
+        """A `UmiRetriever` over this store; `options` are those of its constructor. Index nodes are resolved to
+        the engines and retrievers with which this object has added them.
 
         The first call embeds three stored texts, within the time limit of a query. If another model made the store's
         vectors, the logger `umi` warns.
@@ -224,8 +228,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         texts = [chunk.indexed_text for chunk in chunks]
         vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
         self._store.add(chunks, vectors=vectors)
-        index_nodes = [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None]
-        self._objects |= {node.index_id: node.obj for node in index_nodes}
+        index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
+        self._objects |= {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
         if self._skipped is not None:
             self._skipped += skipped
         if copied:
