@@ -343,16 +343,16 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
     return f"{message.type}: {message_text(message)}"
 
 
-def checked_documents(documents: Iterable[Document]) -> list[Document]:
+def checked_documents(given: Any) -> list[Document]:
     """The documents as a list.
 
     Raises:
         InvalidChunk: Names what is no document, or a document whose metadata are no dict.
     """
     advice = "expected a list of LangChain Documents; from_texts takes strings"
-    if not isinstance(documents, Iterable):
-        raise InvalidChunk(f"documents is {type(documents).__name__}; {advice}")
-    documents = list(documents)
+    if not isinstance(given, Iterable) or isinstance(given, (str, Document)):
+        raise InvalidChunk(f"documents is {type(given).__name__}; {advice}")
+    documents: list[Document] = list(given)
     for index, document in enumerate(documents):
         if not isinstance(document, Document):
             raise InvalidChunk(f"document {index} is {type(document).__name__}; {advice}")

@@ -891,3 +891,8 @@ def test_a_timestamp_beyond_all_numbers_is_left_out_as_other_values_that_cannot_
     )
     assert len(made.umi.store) == 1 and "64 bits" in made.skipped[0].reason
     made.close()
+
+
+def test_one_document_in_place_of_a_list_is_named():
+    with pytest.raises(InvalidChunk, match=r"documents is Document; expected a list of LangChain Documents"):
+        UmiRetriever.from_documents(Document("Ann met Bob"))
