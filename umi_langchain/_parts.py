@@ -79,7 +79,8 @@ class _Asked:
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
-    """Search options that make a finder of a known kind return only documents that pass; its own filter still holds."""
+    """Search options with which a finder of a known kind returns only documents that pass; its own filter still holds.
+    {} for a finder of another kind."""
     if hasattr(finder, "umi"):
         return {"filter": where, "time_range": window}
     of_store = isinstance(finder, VectorStoreRetriever)
@@ -113,8 +114,8 @@ def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ScoredChu
 def reranker_of(model: Any) -> Any:
     """A document compressor (FlashRank, Cohere, CrossEncoderReranker) as a scoring function; any other model as it is.
 
-    The scores are `metadata["relevance_score"]` if all documents that it returns have one; else they fall with the
-    order of the documents. Documents that it drops are left out of the result.
+    The scores are `metadata["relevance_score"]` if all returned documents have one; else they fall with the order of
+    the documents. Documents that the compressor drops are left out of the result.
     """
     return partial(_rerank, model) if isinstance(model, BaseDocumentCompressor) else model
 

@@ -51,7 +51,7 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
 
     @abstractmethod
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
-        """Indices of the documents to return, in order, and the new scores of all (n,); None: the scores stay."""
+        """Indices of the documents to return, in order, and new scores (n,); None: the given scores stay."""
 
 
 class UmiDecay(DecayFields, _Stage):

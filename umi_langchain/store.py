@@ -269,7 +269,7 @@ class UmiStore(Closing, BaseStore):
         return [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
 
     def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:
-        """If `wanted`, set the expiry of the items to now plus their `ttl`; items without a `ttl` stay."""
+        """If `wanted`, set the expiry of each item to now plus its `ttl`; items without a `ttl` stay as they are."""
         store = self.umi.store
         ids = [chunk.id for chunk in read if TTL_KEY in chunk.metadata] if wanted else []
         if not ids or getattr(store, "read_only", False):
@@ -288,7 +288,7 @@ class UmiStore(Closing, BaseStore):
 
 
 def _check_ttl_config(ttl: object) -> None:
-    """Raises ConfigError."""
+    """Raise ConfigError if a `TTLConfig` has another type, an unknown setting, or minutes that are not above 0."""
     if not isinstance(ttl, (Mapping, type(None))):
         raise ConfigError(f'ttl is {ttl!r:.80}; expected a dict such as {{"default_ttl": 60}}, in minutes, or None')
     unknown = sorted(map(str, set(ttl or ()) - set(TTL_SETTINGS)))
@@ -405,8 +405,8 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """Path -> value, for `value` and all its parts. `NESTED` stands for a part that filters cannot compare, such as a
-    dict: filters see that the path exists."""
+    """Path -> value, for `value` and all its parts. The value of a part that filters cannot compare, such as a dict, is
+    `NESTED`: filters see that the path exists."""
     if isinstance(value, dict):
         found: dict[str, Any] = {name: NESTED}
         for key, part in value.items():

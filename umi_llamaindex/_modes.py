@@ -27,7 +27,7 @@ LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sp
 def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
 
-    The query text of a blank query is "".
+    The query text is "" for a blank query, and NO_TEXT for one that has only a vector.
 
     Args:
         extras: Further arguments, of EXTRAS. `where` is a filter that must pass, too.
