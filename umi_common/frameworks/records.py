@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from math import isclose
@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import ConfigError, InvalidChunk
-from umi_common.pool import Floats
+from umi_common.errors import InvalidChunk
 from umi_common.runtime.losses import warn_once
 from umi_common.times import read_time
-from umi_common.types import Chunk, age_in_hours, as_utc, plain_value
+from umi_common.types import Chunk, plain_value
 
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of everything that is not flat."""
@@ -167,17 +166,6 @@ def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
     if moment is None and not may_be_offset(value):
         warn_once("time", str(key), UNREAD_TIME, key, value)
     return moment
-
-
-def ages_in_hours(records: Iterable[Mapping[str, Any]], key: str, now: datetime) -> Floats:
-    """(n,) hours from the time under a key of each record's metadata to `now`; NaN for a record without a time.
-
-    Raises:
-        ConfigError: If `now` is no aware datetime.
-        InvalidChunk: If a time is a datetime without a zone.
-    """
-    now = as_utc(now, "now", ConfigError)
-    return np.array([age_in_hours(time_in(metadata, key), now) for metadata in records])
 
 
 def may_be_offset(value: object) -> bool:

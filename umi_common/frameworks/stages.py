@@ -25,14 +25,15 @@ from umi_common.config import (
     Similarity,
 )
 from umi_common.decay import decay, rate_of
-from umi_common.frameworks.records import ages_in_hours
+from umi_common.errors import ConfigError
+from umi_common.frameworks.records import time_in
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.evidence import min_max
 from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import neighbour_scores
-from umi_common.types import utc_now
+from umi_common.types import age_in_hours, as_utc, utc_now
 
 Ranked = tuple[Ints, Floats | None]
 
@@ -59,7 +60,8 @@ class DecayFields(BaseModel):
         """
         if now is None:
             now = utc_now() if self.clock is None else self.clock()
-        ages = ages_in_hours(metadatas, self.time_key, now)
+        now = as_utc(now, "now", ConfigError)
+        ages = np.array([age_in_hours(time_in(metadata, self.time_key), now) for metadata in metadatas])
         lower = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
         return best_first(lower), lower
 
