@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from threading import Lock
 from typing import Any
 
@@ -26,7 +28,8 @@ SOURCES_FILTERED = 1_000
 class SourceEnds:
     """The position after the last node of each source, for sources to which nodes without a position were added.
 
-    A source is read from the store when the first such node is added. Thread-safe.
+    A source is read from the store when the first such node is added, and again after nodes were removed or an `add`
+    has failed. Thread-safe.
     """
 
     _lock: Lock
@@ -35,14 +38,26 @@ class SourceEnds:
         self._store = store
         self._keys = keys
         self._ends: dict[str, int] = {}
+        self._pending: dict[int, list[Chunk]] = {}
+        """Chunks that are being stored by other calls: their positions are taken, too."""
         give_lock(self)
 
-    def chunks(self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None) -> list[Chunk]:
-        """`to_chunks` of nodes to be added. Later calls get positions after these, also before these are stored."""
+    @contextmanager
+    def placed(self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None) -> Iterator[list[Chunk]]:
+        """Yield `to_chunks` of nodes, which the `with` block stores."""
         with self._lock:
             made = to_chunks(nodes, self._keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
             self._note(made)
-        return made
+            self._pending[id(made)] = made
+        stored = False
+        try:
+            yield made
+            stored = True
+        finally:
+            with self._lock:
+                del self._pending[id(made)]
+                if not stored:
+                    self._ends.clear()
 
     def forget(self) -> None:
         """Read the sources anew when nodes are added next; for use after nodes were removed."""
@@ -77,13 +92,13 @@ class SourceEnds:
     def _read(self, sources: set[str]) -> None:
         """Set `_ends` of these sources."""
         self._ends |= dict.fromkeys(sources, 0)
-        if not sources or not len(self._store):
+        if not sources:
             return
         keys = {REF_DOC_ID, SOURCE_KEY, self._keys.source} - {None}
         conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
         where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
-        for page in pages(self._store, where=where):
-            self._note(page)
+        for chunks in chain(pages(self._store, where=where), self._pending.values()):
+            self._note(chunks)
 
     def _note(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:

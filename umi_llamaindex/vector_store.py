@@ -223,11 +223,11 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         nodes = listed(nodes)
         skipped: list[SkippedChunk] = []
         given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
-        chunks = self._ends.chunks(given, left_out)
-        copied = not self._warned and self._holds_copies(chunks)
-        texts = [chunk.indexed_text for chunk in chunks]
-        vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
-        self._store.add(chunks, vectors=vectors)
+        with self._ends.placed(given, left_out) as chunks:
+            copied = not self._warned and self._holds_copies(chunks)
+            texts = [chunk.indexed_text for chunk in chunks]
+            vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
+            self._store.add(chunks, vectors=vectors)
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
         self._objects |= {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
         if self._skipped is not None:

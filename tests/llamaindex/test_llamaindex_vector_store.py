@@ -23,6 +23,7 @@ from llamaindex_toys import page_nodes
 
 from umi_common.errors import (
     ConfigError,
+    EmbedderError,
     EmptyQuery,
     FilterError,
     InputError,
@@ -447,6 +448,15 @@ def test_messages_that_are_added_at_the_same_time_get_places_of_their_own():
     with UmiVectorStore(RemoteModel(seconds=0.05)) as store, ThreadPoolExecutor(8) as threads:
         list(threads.map(store.add, [[node(str(n), f"message {n}", source="chat")] for n in range(24)]))
         assert len({chunk.position for chunk in store.client.scan()}) == 24
+
+
+def test_a_message_that_could_not_be_embedded_leaves_its_place_to_the_next():
+    with UmiVectorStore(FaultyEmbedder(HashEmbedder(8), "fails")) as store:
+        store.add([node("a", "message one", source="chat")])
+        with pytest.raises(EmbedderError):
+            store.add([node("b", "message two fails", source="chat")])
+        store.add([node("c", "message three", source="chat")])
+        assert {chunk.id: chunk.position for chunk in store.client.scan()} == {"a": 0, "c": 1}
 
 
 def test_a_store_of_the_callers_stays_open(filled):
