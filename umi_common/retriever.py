@@ -89,7 +89,7 @@ class DualRetriever(Closing):
         config: UmiConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if not hasattr(store, "recall"):
+        if not hasattr(store, "recall") or isinstance(store, type):
             raise ConfigError(
                 f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; a "
                 "UmiVectorStore has .retriever(), a UmiRetriever holds its store as .umi.store"

@@ -1,4 +1,4 @@
-"""`UmiRetriever.batch`: one `search_many` for many inputs, and a callback run for each, as of LangChain's `batch`.
+"""`UmiRetriever.batch`: one `search_many` for many inputs, and for each input a callback run as in LangChain's `batch`.
 
 `batch` and `abatch` run the same coroutine. With synchronous callbacks and `search_many` the coroutine never suspends,
 so `batch` runs it to its end without an event loop.
@@ -72,7 +72,7 @@ class _Batch:
         return answers
 
     async def _searched(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
-        """As `answers`, all inputs in one search."""
+        """`answers` of inputs that are searched together."""
         runs = [await self._run(query, config) for query, config in zip(inputs, configs, strict=True)]
         answers: list[Any] = [_query_error(query) if self.return_exceptions else None for query in inputs]
         valid = [row for row, answer in enumerate(answers) if answer is None]
@@ -121,7 +121,7 @@ async def _stages(manager: CallbackManager) -> AsyncIterator[OnStage | None]:
 
 
 def _query_error(query: str) -> InputError | None:
-    """The error of an input that cannot be searched; None: it can."""
+    """The error of an input that cannot be searched; None: the input can be searched."""
     try:
         checked_query(end_of(query))
     except InputError as error:

@@ -46,15 +46,15 @@ def to_chunks(
 ) -> tuple[list[str], list[Chunk]]:
     """The id of every document that is not skipped, in their order, and the chunks to store.
 
-    The id is `Document.id`, else a hash of text and metadata; documents without id, but with equal text and metadata,
-    are one chunk. The position in the source is that of the metadata: under `keys.position`, or as `stated_positions`.
+    The id is `Document.id`, else a hash of text and metadata; documents without id that have equal text and metadata
+    are one chunk. The position in the source is the metadata under `keys.position`, else that of `stated_positions`.
 
     Args:
-        following: Source -> the position after its last document; updated. A document without a position in its
-            metadata gets this one. None: such a document has no position.
+        following: Source -> the position after its last document; updated. A document whose metadata states no position
+            gets this position. None: such a document has no position.
         search_text: As in `searched_text`.
-        skipped: Gets the documents that cannot be stored, and those whose id an earlier document has; both are left
-            out. None: a document that cannot be stored raises; one whose id comes twice is returned.
+        skipped: Documents that cannot be stored, or whose id an earlier document has, are appended here and left out.
+            None: a document that cannot be stored raises, and a repeated id is kept.
         advice: End of the message for a document that cannot be stored.
 
     Raises:
@@ -122,7 +122,7 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
 
 
 def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
-    """Log a warning, once for each, of the keys of `search_text` that none of the documents has."""
+    """Log a warning, once for each key, of keys of `search_text` that none of the documents has."""
     for key in () if search_text is None or not documents else _keys_in(search_text):
         if key != "text" and not any(key in document.metadata for document in documents):
             warn_once("search_text", key, UNKNOWN_KEY, key)
@@ -156,7 +156,7 @@ def as_documents(
 
     Raises:
         ConfigError: If their numbers differ.
-        InvalidChunk: If one string or one dict stands in place of a list, a text or an id is no string, or a metadata
+        InvalidChunk: If a string or a dict is given in place of a list, a text or an id is no string, or a metadata is
             no dict.
     """
     _refuse_one(texts=texts, metadatas=metadatas, ids=ids)
@@ -193,7 +193,7 @@ def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[D
 
 
 def _refuse_one(**lists: object) -> None:
-    """Raise InvalidChunk if one string or dict stands in place of a list: it would be read letter by letter."""
+    """Raise InvalidChunk if a string or a dict is given in place of a list: its letters or keys would be the items."""
     for name, given in lists.items():
         if isinstance(given, (str, Mapping)):
             kind = "string" if isinstance(given, str) else "dict"
@@ -218,9 +218,12 @@ def add_documents(
     Args:
         places: Of this store. Positions are as in `SourcePlaces.placed`, which also describes `replaces`.
         within: The retriever's own filter, for `warn_of_hidden`.
+        skipped: Documents that cannot be stored are appended here, and their ids are left out; None: they raise. If the
+            store holds an older document with the id of such a document, it stays, and the logger `umi` names it.
+        show_progress: A progress bar while texts are embedded.
 
-    Documents that cannot be stored are appended to `skipped`, and their ids are left out; None: they raise. If the
-    store holds an older document with such an id, that one stays, and a warning of the logger `umi` names it.
+    Raises:
+        InvalidChunk, DuplicateId: Names the document. Nothing is written.
     """
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
@@ -343,16 +346,16 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
     return f"{message.type}: {message_text(message)}"
 
 
-def checked_documents(documents: Iterable[Document]) -> list[Document]:
+def checked_documents(given: Any) -> list[Document]:
     """The documents as a list.
 
     Raises:
-        InvalidChunk: Names what is no document, or a document whose metadata are no dict.
+        InvalidChunk: If the argument is no list, an item is no document, or its metadata is no dict; names the item.
     """
     advice = "expected a list of LangChain Documents; from_texts takes strings"
-    if not isinstance(documents, Iterable):
-        raise InvalidChunk(f"documents is {type(documents).__name__}; {advice}")
-    documents = list(documents)
+    if not isinstance(given, Iterable) or isinstance(given, (str, Document)):
+        raise InvalidChunk(f"documents is {type(given).__name__}; {advice}")
+    documents: list[Document] = list(given)
     for index, document in enumerate(documents):
         if not isinstance(document, Document):
             raise InvalidChunk(f"document {index} is {type(document).__name__}; {advice}")

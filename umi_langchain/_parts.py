@@ -13,7 +13,8 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, Vector
 
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, to_chroma
-from umi_common.frameworks.records import PlaceKeys, chroma_collection, scores_by_rank, scores_of_kept
+from umi_common.frameworks.records import PlaceKeys, chroma_collection
+from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
 from umi_common.protocols import chunk_passes
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
@@ -78,7 +79,8 @@ class _Asked:
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
-    """Search options that make a finder of a known kind return only documents that pass; its own filter still holds."""
+    """Search options with which a finder of a known kind returns only documents that pass; its own filter still holds.
+    {} for a finder of another kind."""
     if hasattr(finder, "umi"):
         return {"filter": where, "time_range": window}
     of_store = isinstance(finder, VectorStoreRetriever)
@@ -112,8 +114,8 @@ def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ScoredChu
 def reranker_of(model: Any) -> Any:
     """A document compressor (FlashRank, Cohere, CrossEncoderReranker) as a scoring function; any other model as it is.
 
-    The scores are `metadata["relevance_score"]` if all documents that it returns have one; else they fall with the
-    order of the documents. Documents that it drops are left out of the result.
+    The scores are `metadata["relevance_score"]` if all returned documents have one; else they fall with the order of
+    the documents. Documents that the compressor drops are left out of the result.
     """
     return partial(_rerank, model) if isinstance(model, BaseDocumentCompressor) else model
 

@@ -1,5 +1,7 @@
-"""The position of a LangChain document in its source: from the start index that a splitter gives, over the pages and
-sections of the source."""
+"""The positions of LangChain documents in their sources, from the start indexes that splitters write.
+
+A start index counts from the beginning of a page or a section; a position rises over the whole source.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from itertools import chain
 from threading import Lock
 from typing import Any
 
-import numpy as np
 from langchain_core.documents import Document
 
 from umi_common.filters import Comparison
@@ -29,10 +30,11 @@ CHARACTERS_PER_PAGE = 2**32
 
 
 def stated_positions(documents: Sequence[Document], source_key: str | None) -> list[int | None]:
-    """The position that the splitter's start index gives each document; None: it has none.
+    """The position of each document by its start index; None: the document has no start index.
 
-    Start indexes rise with the page. Of a source that `sources_in_parts` names, they count within a part: a document
-    begins a part if it is on another page than the one before it in the list, or starts no later.
+    Positions rise with the page, and within a page with the start index. In a source that `sources_in_parts` names,
+    start indexes count within a part: a document begins a new part if it is on another page than the document before it
+    in the list, or its start index is not larger.
     """
     in_parts = sources_in_parts(documents, source_key)
     parts: dict[str, tuple[int, object, int]] = {}
@@ -51,8 +53,8 @@ def stated_positions(documents: Sequence[Document], source_key: str | None) -> l
 
 
 def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> set[str]:
-    """The sources in which two texts of one page have the same start index: it counts within a part of the page, such
-    as the section that an earlier splitter made, or the row of a CSV file."""
+    """The sources in which two texts of one page have the same start index. There the start index counts within a part
+    of the page, such as a section that an earlier splitter made, or a row of a CSV file."""
     first: dict[tuple[str, int, int], str] = {}
     found = set()
     for document in documents:
@@ -71,17 +73,17 @@ def document_source(document: Document, key: str | None) -> str:
 
 @dataclass
 class _Source:
-    """What a store holds of one source."""
+    """The stored chunks of one source."""
 
     held: set[int] = field(default_factory=set)
     """The positions of its chunks."""
     places: dict[Hashable, int] = field(default_factory=dict)
     """(id, section, start index) of a chunk -> its position."""
     firsts: dict[Hashable, int] = field(default_factory=dict)
-    """Section -> the position of its first character. Chunks whose metadata differ in the start index alone are of one
-    section; of several such sections, the last."""
+    """Section -> the position of its first character; of several sections with equal metadata, that of the last. Chunks
+    are of one section if their metadata differ in the start index alone."""
     repeated: set[Hashable] = field(default_factory=set)
-    """The sections of which there are several with the same metadata."""
+    """Metadata that several sections have."""
 
     def note(self, chunk: Chunk) -> None:
         """Add a stored chunk."""
@@ -96,7 +98,7 @@ class _Source:
                 self.places[chunk.id, section, start] = chunk.position
 
     def placed(self, chunks: Sequence[Chunk], replaces: bool) -> dict[str, int]:
-        """By id, the positions of further chunks; see `SourcePlaces.placed`."""
+        """By id, the positions of chunks to be stored; see `SourcePlaces.placed`."""
         meets = any(_section(chunk) not in self.firsts and chunk.position in self.held for chunk in chunks)
         firsts: dict[Hashable, int] = {}
         found: dict[str, int] = {}
@@ -121,11 +123,11 @@ class _Source:
 
 
 class SourcePlaces:
-    """Positions of chunks whose source is stored already, so that sections that are added in several calls, also at the
-    same time, follow one another: the start index of each counts from 0.
+    """Gives positions to chunks whose source the store holds already. Sections that are added in several calls, also at
+    the same time, then follow one another, although the start index of each section counts from 0.
 
-    A source is read from the store when the first chunk of it is added, and again if the number of the store's chunks
-    has changed otherwise than by `placed`. Thread-safe.
+    A source is read from the store when its first chunk is added, and again if the number of the store's chunks has
+    changed outside of `placed`. Thread-safe.
     """
 
     _lock: Lock
@@ -136,20 +138,21 @@ class SourcePlaces:
         self._sources: dict[str, _Source] = {}
         self._count = 0
         self._pending: dict[int, list[Chunk]] = {}
-        """Chunks that calls are storing now: their positions are held, too."""
+        """Chunks that are being stored by other calls: their positions are taken, too."""
         give_lock(self)
 
     @contextmanager
     def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> Iterator[list[Chunk]]:
-        """Yield the chunks, to be stored meanwhile, with other positions where those of `stated_positions` are held by
-        stored chunks of the source.
+        """Yield the chunks, which the `with` block stores. A chunk whose position by `stated_positions` is taken by a
+        stored chunk of its source gets another position.
 
-        A chunk that is stored keeps its position, and a chunk of a stored section has its place in this section. Any
-        other section follows the chunk before it in the list, or else all stored chunks of the source.
+        A chunk that is stored already keeps its position, and a chunk of a stored section gets its place in this
+        section. Any other section follows the chunk before it in the list, or else all stored chunks of the source.
 
         Args:
-            replaces: Whether a chunk with the place and the metadata of a stored one takes its position, because that
-                one is removed later, as in `index()`; else it begins another section.
+            chunks: In reading order.
+            replaces: Whether a chunk with the place and the metadata of a stored chunk takes its position, because the
+                stored chunk is removed later, as in `index()`; else it begins another section.
         """
         with self._lock:
             found = self._placed(chunks, replaces)
@@ -183,7 +186,7 @@ class SourcePlaces:
         return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
 
     def _note(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks to those sources that were read."""
+        """Add chunks to their sources, if these were read."""
         for chunk in chunks:
             if chunk.source in self._sources:
                 self._sources[chunk.source].note(chunk)
@@ -200,18 +203,17 @@ class SourcePlaces:
         return _start(metadata) is not None and (key is None or position_in_metadata(metadata.get(key)) is None)
 
     def _read(self, first_of: Mapping[str, Chunk]) -> None:
-        """Read sources from the store; each has one of its chunks, whose metadata names it."""
+        """Read sources from the store.
+
+        Args:
+            first_of: Source -> one of its chunks, in whose metadata the source has its original type.
+        """
         if not first_of or self._keys.source is None:
             return
         self._sources |= {source: _Source() for source in first_of}
         named: Any = tuple(chunk.metadata[self._keys.source] for chunk in first_of.values())
         where = Comparison(self._keys.source, "$in", named)
-        if hasattr(self._store, "listing"):  # reads no texts of other sources
-            listing = self._store.listing(where=where)
-            stored = self._store.get([listing.ids[row] for row in np.flatnonzero(listing.passing).tolist()])
-        else:
-            stored = list(chain.from_iterable(pages(self._store, where=where)))
-        held = [chunk for chunk in (*stored, *chain(*self._pending.values())) if chunk is not None]
+        held = chain(chain.from_iterable(pages(self._store, where=where)), *self._pending.values())
         self._note(sorted(held, key=lambda chunk: chunk.position or 0))
 
 

@@ -18,21 +18,21 @@ from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
-"""Number of chunks before a hit, and after it, that are read first. A section may be longer."""
+"""Number of chunks before a hit, and as many after it, that are read first. A section may be longer."""
 GROWTH = 8
-"""Factor by which more of the source is read where a section may go on."""
+"""Factor on the number of chunks for each further read, if the section may be longer than what was read."""
 NO_POSITION = (
     "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
     "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
 )
 POLICY = AssemblyPolicy()
-"""Defaults by which adjacent chunks are joined; text in which two of them overlap appears once."""
+"""How adjacent chunks are joined: by the defaults. Text in which two chunks overlap appears once."""
 
 
 def with_sections(
     result: SearchResult, store: Store, key: str, where: Filter | None, window: TimeRange | None
 ) -> SearchResult:
-    """The result with one hit for each section: the best hit in it, whose chunk gets the text of the whole section.
+    """The result with one hit for each section: the best hit of the section, with the text of the whole section.
 
     Args:
         result: Best first.
@@ -71,7 +71,8 @@ def _section(
     """The section of `found`, in reading order.
 
     Args:
-        around: The chunks at most REACH places from it that pass `where`; more are read if the section may go on.
+        around: The chunks at most REACH positions from it that pass `where`, in reading order. More are read if the
+            section may be longer.
     """
     if _value(found, key) is None:
         return [found]
@@ -84,7 +85,7 @@ def _section(
         section = _within(found, visible, key)
         ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
         is_inside = not ends & {chunk.id for chunk in section}
-        is_whole_source = where is None and len(around) <= reach  # else one side has `reach` chunks beside `found`
+        is_whole_source = where is None and len(around) <= reach  # in a longer source one side has `reach` chunks
         if is_inside or is_whole_source:
             return section
         reach *= GROWTH

@@ -18,7 +18,7 @@ def stages(manager: CallbackManager | None) -> OnStage | None:
     """An `on_stage` that opens a run for each stage, with facts and milliseconds, no query text.
 
     Args:
-        manager: Opens runs below that of the call. If it is None or has no handlers, the result is None.
+        manager: Opens runs below that of the call. None or a manager without handlers: the result is None.
     """
     if manager is None or not manager.handlers:
         return None
@@ -36,7 +36,7 @@ def stages(manager: CallbackManager | None) -> OnStage | None:
 
 @asynccontextmanager
 async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage | None]:
-    """`stages` for async handlers: they are awaited in order while the search runs, and all are done at its end."""
+    """`stages` for async handlers. They are awaited in order while the search runs, the last ones at its end."""
     if manager is None or not manager.handlers:
         yield None
         return

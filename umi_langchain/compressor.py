@@ -14,8 +14,11 @@ from pydantic import ConfigDict
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
-from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
+from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.records import PlaceKeys
+from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
+from umi_common.search.request import end_of
 from umi_common.types import Hit, utf8_text
 from umi_langchain._convert import SCORE_KEY, to_chunks
 from umi_langchain._positions import PAGE, START_INDEX, document_source, sources_in_parts
@@ -27,9 +30,9 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     around the passage that answers the query.
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
-    The best documents are chosen, by `metadata["relevance_score"]` if all have one and are sorted by it, else by their
-    order: a reranker may have changed the order and kept the scores. Copies are returned, with ids and metadata; a
-    joined document has those of its first part, and all ids in metadata["umi_ids"].
+    The best documents are chosen: by `metadata["relevance_score"]` if all have a score and are sorted by it, else by
+    their order, because a reranker may have changed the order and kept the scores. Copies are returned, with ids and
+    metadata; a joined document has id and metadata of its first part, and all ids in metadata["umi_ids"].
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -37,7 +40,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     budget: TokenBudget = TokenBudget()
     """Limits in tokens: in all, per source and per document. A number is the limit in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order, and rules for repeats; its format, header and citations are not used."""
+    """Order of the documents, and which of them are repeats; its format, header and citations are not used."""
     counter: Any = None
     """Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of `counter_for`."""
     source_key: str | None = "source"
@@ -59,7 +62,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
         Raises:
             BudgetError: If the budget cannot hold one character of any document.
-            InvalidChunk: If source or time of a document cannot be read; names the document.
+            InvalidChunk: If the time of a document is a datetime without a zone; names the document.
         """
         filled = [
             document.model_copy(update={"page_content": utf8_text(document.page_content)})
@@ -69,7 +72,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         keys = PlaceKeys(self.source_key, self.position_key, self.time_key)
         in_parts = sources_in_parts(filled, self.source_key)
         ids, chunks = to_chunks([self._as_read(document, in_parts) for document in filled], keys)
-        # Two stores may count their ids alike, so that a text is known by both. Of a repeated one the first counts.
+        # Documents of two stores may have the same id, so id and text together name one. Of repeats the first counts.
         texts = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
         scores = dict(zip(reversed(texts), reversed(scores_of_documents(filled)), strict=True))
         first = dict(zip(reversed(texts), reversed(filled), strict=True))
@@ -77,16 +80,16 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(texts), start=1)}
         hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
         policy = without_layout(self.policy)
-        context = assemble_for(query or "", hits, budget=self.budget, policy=policy, counter=self.counter)
+        context = assemble_for(end_of(query or ""), hits, budget=self.budget, policy=policy, counter=self.counter)
         return [
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
         ]
 
     def _as_read(self, document: Document, in_parts: set[str]) -> Document:
-        """The document with the metadata that packing reads; the rest may be any object.
+        """The document with only the metadata that packing reads: other values may be objects that no chunk can hold.
 
         Args:
-            in_parts: Sources whose start indexes say nothing, as the list is in no reading order.
+            in_parts: Sources whose start indexes count within parts. They are dropped: the parts' order is not known.
         """
         places = (self.source_key, self.position_key, self.time_key, START_INDEX, PAGE)
         read = {*places, self.policy.kind_key, *self.policy.offset_keys, HEAD_KEY, LINE_KEY}
@@ -97,8 +100,8 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
 
 def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:
-    """`metadata[key]` of each document if all have a finite one and are sorted by it, or as `LongContextReorder` leaves
-    them; else 1 / rank: rerankers that write no scores leave the retriever's behind."""
+    """(n,) `metadata[key]` of each document if all are finite and in falling order, or in that of `LongContextReorder`;
+    else 1 / rank: a reranker that writes no scores keeps those of the retriever, which no longer fit the order."""
     stated = [document.metadata.get(key) for document in documents]
     if all(isinstance(score, (int, float, np.number)) and math.isfinite(score) for score in stated):
         scores = [float(score) for score in stated if score is not None]

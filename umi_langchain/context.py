@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import Unpack
 
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
-from umi_common.frameworks.records import refuse_other_retriever
+from umi_common.frameworks.options import refuse_other_retriever
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult

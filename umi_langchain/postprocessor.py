@@ -17,7 +17,8 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
 from umi_common.embedders import as_embedder, unit_rows
-from umi_common.frameworks.records import CheckedFields, position_in_metadata, source_in_metadata
+from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.records import position_in_metadata, source_in_metadata
 from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
 from umi_common.pool import NO_POSITION, Floats, Vectors, source_codes
 from umi_langchain._convert import REASONS_KEY, SCORE_KEY
@@ -50,7 +51,7 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
 
     @abstractmethod
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
-        """Indices of the documents to return, in order, and the new scores of all (n,); None: the scores stay."""
+        """Indices of the documents to return, in order, and new scores (n,); None: the given scores stay."""
 
 
 class UmiDecay(DecayFields, _Stage):

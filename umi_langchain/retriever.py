@@ -22,14 +22,9 @@ from typing_extensions import Self, TypedDict, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
-from umi_common.frameworks.records import (
-    CheckedFields,
-    PlaceKeys,
-    add_mirrored,
-    overrides,
-    refuse_factory_option,
-    stages_and_fields,
-)
+from umi_common.frameworks.mirror import add_mirrored
+from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_option, stages_and_fields
+from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Strategy, Where

@@ -25,6 +25,7 @@ from umi_common.frameworks.records import NESTED
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
+from umi_common.runtime.forks import renew_in_child
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import Chunk, Scalar, plain_value, utc_now
 
@@ -63,8 +64,32 @@ TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interva
 PAGE = 256
 """Items read from the store at once."""
 LOCKS = 64
-"""Number of locks; a hash of an item's id selects its lock. Held by writes, and by reads that set a new expiry, so that
-such a read does not overwrite a newer value."""
+"""Number of locks of a store's items."""
+
+
+class _ItemLocks:
+    """Locks of items, held by writes, and by reads that set a new expiry: such a read must not overwrite a newer value.
+
+    A hash of an item's id selects its lock.
+    """
+
+    _locks: list[Lock]
+
+    def __init__(self) -> None:
+        renew_in_child(self, lambda each: setattr(each, "_locks", [Lock() for _ in range(LOCKS)]))
+
+    def held(self, ids: Iterable[str]) -> ExitStack:
+        """Lock these items until the result is closed; in rising order, so that two threads cannot deadlock."""
+        with ExitStack() as stack:
+            for index in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
+                stack.enter_context(self._locks[index])
+            return stack.pop_all()
+
+    def __deepcopy__(self, memo: object) -> _ItemLocks:
+        return self  # the copy of a `UmiStore` has the same store
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ItemLocks, ()
 
 
 class UmiStore(Closing, BaseStore):
@@ -101,7 +126,7 @@ class UmiStore(Closing, BaseStore):
         self.ttl_config = ttl
         self._fields = list(fields)
         self._clock = utc_now if clock is None else clock
-        self._locks = [Lock() for _ in range(LOCKS)]
+        self._locks = _ItemLocks()
         self._swept_at = self._clock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -193,7 +218,7 @@ class UmiStore(Closing, BaseStore):
 
     def _write(self, writes: Mapping[str, PutOp]) -> None:
         store, now = self.umi.store, self._clock()
-        with self._locked(writes):
+        with self._locks.held(writes):
             known = dict(zip(writes, store.get(list(writes)), strict=True))
             chunks = [self._chunk(id, op, known[id], now) for id, op in writes.items() if op.value is not None]
             if chunks:
@@ -244,12 +269,12 @@ class UmiStore(Closing, BaseStore):
         return [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
 
     def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:
-        """If `wanted`, set the expiry of the items to now plus their `ttl`; items without a `ttl` stay."""
+        """If `wanted`, set the expiry of each item to now plus its `ttl`; items without a `ttl` stay as they are."""
         store = self.umi.store
         ids = [chunk.id for chunk in read if TTL_KEY in chunk.metadata] if wanted else []
         if not ids or getattr(store, "read_only", False):
             return
-        with self._locked(ids):
+        with self._locks.held(ids):
             chunks = [chunk for chunk in store.get(ids) if chunk is not None and TTL_KEY in chunk.metadata]
             later = [_with_new_expiry(chunk, self._clock()) for chunk in chunks]
             store.add(later, vectors=store.vectors([chunk.id for chunk in later]))
@@ -261,16 +286,9 @@ class UmiStore(Closing, BaseStore):
         """A filter for the items that have not expired; the store's chunks that are no items do not pass."""
         return And((Comparison(NAMESPACE_KEY, "$gte", ""), Not(self._expired())))
 
-    def _locked(self, ids: Iterable[str]) -> ExitStack:
-        """Hold the locks of these items; taken in rising order, so that two threads cannot deadlock."""
-        with ExitStack() as held:
-            for index in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
-                held.enter_context(self._locks[index])
-            return held.pop_all()
-
 
 def _check_ttl_config(ttl: object) -> None:
-    """Raises ConfigError."""
+    """Raise ConfigError if a `TTLConfig` has another type, an unknown setting, or minutes that are not above 0."""
     if not isinstance(ttl, (Mapping, type(None))):
         raise ConfigError(f'ttl is {ttl!r:.80}; expected a dict such as {{"default_ttl": 60}}, in minutes, or None')
     unknown = sorted(map(str, set(ttl or ()) - set(TTL_SETTINGS)))
@@ -387,8 +405,8 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """Path -> value, for `value` and all its parts. `NESTED` stands for a part that filters cannot compare, such as a
-    dict: filters see that the path exists."""
+    """Path -> value, for `value` and all its parts. The value of a part that filters cannot compare, such as a dict, is
+    `NESTED`: filters see that the path exists."""
     if isinstance(value, dict):
         found: dict[str, Any] = {name: NESTED}
         for key, part in value.items():

@@ -12,13 +12,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
-from umi_common.frameworks.records import (
-    TOOL_DESCRIPTION,
-    nothing_found,
-    refuse_other_retriever,
-    tool_schema,
-    tool_window,
-)
+from umi_common.frameworks.options import refuse_other_retriever
+from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for

@@ -44,7 +44,7 @@ SEARCHES = [
     *(f"similarity_search{which}" for which in ("", "_with_score", "_with_relevance_scores", "_by_vector")),
     *(f"max_marginal_relevance_search{which}" for which in ("", "_by_vector")),
 ]
-"""The synchronous methods that search; "a" before the name is the asynchronous one."""
+"""The synchronous methods that search; the asynchronous ones have "a" before the name."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_time")
 """Options of `add_documents`."""
 
@@ -163,6 +163,8 @@ class UmiVectorStore(OwnsStore, VectorStore):
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
         made = UmiRetriever(umi=self.umi, **{**keys, **options})
         made._search_text, made._skipped = self._search_text, self._skipped
+        if made.keys == self._keys:  # then sections that both add at the same time do not get the same positions
+            made._places = self._places
         return made
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:
@@ -233,7 +235,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
         """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids are ignored.
 
-        Returns True: an error is raised where a document cannot be removed.
+        Always returns True.
 
         Raises:
             InputError: If neither ids nor a filter is given; `delete(store.store.ids())` removes all documents.
@@ -244,7 +246,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The documents with these ids, in their order; unknown ids are left out."""
+        """The documents with these ids, in the order of the ids; unknown ids are left out."""
         return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
 
     def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:

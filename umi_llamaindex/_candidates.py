@@ -20,8 +20,8 @@ UNCOMPARED = "no vectors for %d nodes (%s): all are taken as dissimilar; check t
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0: the given ones, less the smallest if that is negative, and 0 for a node without a finite score.
-    1 / rank if no node has one."""
+    """(n,) scores >= 0: the given scores, less the smallest if that is negative; 0 for a node without a finite score.
+    1 / rank if no node has a finite score."""
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
     known = np.isfinite(given)
     if not known.any():
@@ -35,9 +35,9 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
     Args:
         items: Nodes with text; their embeddings are used if all have the same dimension.
-        embed_model: Any model that umi takes; None: umi's embedded model. If it fails, all rows are zeros, which are
-            similar to nothing.
-        store: The store that the nodes come from; None: it is not known.
+        embed_model: Any model that umi takes; None: umi's embedded model. If the model fails, all rows are zeros, which
+            are similar to nothing, and a warning is logged.
+        store: The store that the nodes come from; None: unknown.
     """
     own = [item.node.embedding for item in items]
     if all(own) and len({len(vector) for vector in own if vector is not None}) == 1:
@@ -53,7 +53,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) positions in reading order, as far as known: adjacent nodes differ by exactly 1, all others by more.
+    """(n,) positions in reading order, as far as it is known: adjacent nodes differ by exactly 1, all others by more.
 
     Args:
         items: Nodes whose relationships may name the previous and the next node.

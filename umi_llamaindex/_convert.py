@@ -95,8 +95,8 @@ def to_chunks(
     Args:
         nodes: Text nodes in reading order.
         following: By source, the next position; by (source, document), the position of the document's first character.
-            It is updated from `document_start` and counted positions, not from metadata. None: a node that states no
-            position gets none.
+            It is updated by `document_start` and counted positions, not by positions in the metadata. None: a node that
+            states no position gets none.
         skipped: A node is added here and left out if it cannot be stored, or repeats the id of an earlier node. None: a
             node that cannot be stored raises, and repeated ids are kept.
         advice: End of the message for a node that cannot be stored.
@@ -235,10 +235,9 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
 
 
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
-    """A value that is equal for nodes of the same document, in any version of it.
+    """A value that is equal for nodes of the same document, in any version of the document.
 
-    It is the result of `stated_origin`. If that is None, it is the text and the metadata: then only an equal node
-    counts as the same document.
+    If `stated_origin` is None, it is made of text and metadata: then only an equal node counts as the same document.
     """
     stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
     if stated is not None:

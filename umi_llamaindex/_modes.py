@@ -12,9 +12,8 @@ from umi_common.errors import ConfigError, EmptyQuery
 from umi_common.filters import And, Filter, parse_filter
 from umi_common.search.request import checked_limit, end_of, refuse_unknown_options
 from umi_llamaindex._convert import NODE_ID, of_documents
+from umi_llamaindex.query import NO_TEXT
 
-NO_TEXT = "?"
-"""Text of a query that has only a vector: the core requires a text, and this one has no term."""
 PREFETCH_FACTOR = 4.0
 """Default number of MMR's candidates for each node of the result, as in LlamaIndex's simple store."""
 EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
@@ -28,7 +27,7 @@ LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sp
 def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
 
-    The query text of a blank query is "".
+    The query text is "" for a blank query, and NO_TEXT for one that has only a vector.
 
     Args:
         extras: Further arguments, of EXTRAS. `where` is a filter that must pass, too.

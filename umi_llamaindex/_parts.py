@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from llama_index.core import Settings
@@ -16,7 +18,8 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Comparison, Filter
-from umi_common.frameworks.records import PlaceKeys, scores_by_rank, scores_of_kept
+from umi_common.frameworks.records import PlaceKeys
+from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
 from umi_common.stores.batch_checks import SkippedChunk
@@ -54,15 +57,24 @@ def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float =
     if not isinstance(finder, BaseRetriever):
         raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.search.extra_arms.Arm")
 
-    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        narrowed, asked = _narrowed(finder, query, where, window)
-        return _scored(narrowed.retrieve(asked), k, keys)
+    asked = _Asked(finder, keys)
+    return Arm(type(finder).__name__ if name is None else name, asked.search, weight, asked.asearch)
 
-    async def asearch(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        narrowed, asked = _narrowed(finder, query, where, window)
-        return _scored(await narrowed.aretrieve(asked), k, keys)
 
-    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
+@dataclass(frozen=True)
+class _Asked:
+    """The search functions of an arm; methods, because closures cannot be pickled."""
+
+    finder: BaseRetriever
+    keys: PlaceKeys
+
+    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        narrowed, asked = _narrowed(self.finder, query, where, window)
+        return _scored(narrowed.retrieve(asked), k, self.keys)
+
+    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        narrowed, asked = _narrowed(self.finder, query, where, window)
+        return _scored(await narrowed.aretrieve(asked), k, self.keys)
 
 
 def _narrowed(
@@ -135,12 +147,10 @@ def reranker_of(model: Any) -> Any:
     The postprocessor gets nodes with equal scores. The scores it returns are used; if they are still equal, its order.
     Texts whose nodes it drops are left out.
     """
-    if not isinstance(model, BaseNodePostprocessor):
-        return model
+    return partial(_rerank, model) if isinstance(model, BaseNodePostprocessor) else model
 
-    def rerank(query: str, texts: Sequence[str]) -> list[float]:
-        nodes = [NodeWithScore(node=TextNode(text=text, id_=str(row)), score=0.0) for row, text in enumerate(texts)]
-        kept = model.postprocess_nodes(nodes, query_str=query)
-        return scores_of_kept([(int(item.node.node_id), item.score) for item in kept], len(texts))
 
-    return rerank
+def _rerank(model: BaseNodePostprocessor, query: str, texts: Sequence[str]) -> list[float]:
+    nodes = [NodeWithScore(node=TextNode(text=text, id_=str(row)), score=0.0) for row, text in enumerate(texts)]
+    kept = model.postprocess_nodes(nodes, query_str=query)
+    return scores_of_kept([(int(item.node.node_id), item.score) for item in kept], len(texts))

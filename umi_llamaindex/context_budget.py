@@ -17,8 +17,11 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.frameworks.records import METADATA_ALONE, CheckedFields, edges_first, time_in
+from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.records import METADATA_ALONE, time_in
+from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
+from umi_common.search.request import end_of
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import START, document_start, is_blank, node_source, node_text, to_node
@@ -70,7 +73,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         images = [item for item in nodes if not node_text(item).strip() and not is_blank(item.node)]
-        query = "" if query_bundle is None else query_bundle.query_str
+        query = "" if query_bundle is None else end_of(query_bundle.query_str)
         return [*self._fitting(nodes, query), *map(_with_hidden_metadata, images)]
 
     def _fitting(self, nodes: list[NodeWithScore], query: str) -> list[NodeWithScore]:

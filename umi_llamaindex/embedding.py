@@ -9,7 +9,7 @@ from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
 
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError
-from umi_common.frameworks.records import CheckedFields
+from umi_common.frameworks.options import CheckedFields
 from umi_common.frameworks.retrievers import in_thread
 from umi_common.protocols import Embedder
 
@@ -33,7 +33,8 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
 
     @property
     def umi_embedder(self) -> Embedder | None:
-        """Given back to umi, it is this embedder, with its own name. None: a subclass may make other vectors."""
+        """The embedder that umi uses if it is given this embed model. None for a subclass, which may make other
+        vectors: umi then calls the embed model itself."""
         return self._embedder if type(self) is UmiEmbedding else None
 
     def __getstate__(self) -> dict[str, Any]:

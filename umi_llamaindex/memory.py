@@ -22,7 +22,8 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import EmbedderError, FilterError, StoreError
 from umi_common.filters import scope
-from umi_common.frameworks.records import CheckedFields, content_id, time_in
+from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.records import content_id, time_in
 from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
@@ -74,7 +75,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     _last_day: date | None = PrivateAttr(default=None)
     """Day of the message stored last."""
     _unstored: deque[Chunk] = PrivateAttr(default_factory=deque)
-    """Messages that could not be stored when they came; tried again after each later call that stores its own."""
+    """Messages that could not be stored when they came; they are tried again after each later call that stores its own
+    messages."""
     _unembedded: bool = PrivateAttr(default=True)
     """Whether the store may hold messages of this user without vectors, perhaps of an earlier process."""
 
@@ -118,14 +120,15 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     ) -> None:
         """Store messages of a session; they are on the disk when it returns.
 
-        Those from the short-term memory are ignored if `accept_short_term_memory` is False. If the embedder fails, a
+        Messages from the short-term memory are ignored if `accept_short_term_memory` is False. If the embedder fails, a
         `HybridStore` keeps them without vectors; a later call that stores its own messages embeds them.
 
         Raises:
             FilterError: If the call names no session, a message neither, and `across_sessions` is False. Nothing is
                 stored.
-            EmbedderError, StoreError: If they cannot be stored now. `Memory` does not give them again, so this block
-                keeps them and stores them with later messages. If it is gone before, a warning tells their number.
+            EmbedderError, StoreError: If the messages cannot be stored now. `Memory` does not give them again, so this
+                block keeps them and stores them with later messages. If the block is gone before, a warning tells their
+                number.
         """
         if self.accept_short_term_memory or not from_short_term_memory:
             await asyncio.to_thread(self._store_messages, messages, session_id)
@@ -206,10 +209,10 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         )
 
     def _shared_metadata(self, session: Any, user: str | None = None) -> dict[str, str]:
-        """The metadata that all messages of a call share: its user and, if it names one, its session.
+        """The metadata that all messages of a call share: the user and, if the call names one, the session.
 
         Raises:
-            FilterError: If it names another user, or no session although `across_sessions` is False.
+            FilterError: If the call names another user, or no session although `across_sessions` is False.
         """
         if user is not None and user != self.user:
             raise FilterError("this memory block is another user's; make one for each user, over the same store")

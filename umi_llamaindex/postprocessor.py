@@ -1,9 +1,9 @@
 """umi's ranking stages as node postprocessors, for the nodes of any retriever.
 
-Each works alone or as a step of `UmiPostprocessor`, and none needs a query. If a score is negative, the smallest is
-subtracted from all; a missing one, or one that is not finite, then counts as 0. If no node has a score, 1 / rank is
-used. The nodes are not changed: new `NodeWithScore`s are returned, with new scores by `UmiDecay` and `UmiNeighbours`,
-with the given scores by the others.
+Each stage works alone or as a step of `UmiPostprocessor`, and none needs a query. If a score is negative, the smallest
+is subtracted from all scores; a score that is missing or not finite then counts as 0. If no node has a score, 1 / rank
+is used. The nodes are not changed: new `NodeWithScore`s are returned, with new scores by `UmiDecay` and
+`UmiNeighbours`, with the given scores by the other stages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, SerializeAsAny
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from umi_common.frameworks.records import CheckedFields
+from umi_common.frameworks.options import CheckedFields
 from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
 from umi_common.pool import Floats
 from umi_llamaindex._candidates import positions_of, scores_of, vectors_of
@@ -41,7 +41,7 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        """The indices in `nodes` of the nodes to return, in order, and (n,) new scores; None: the given scores."""
+        """Indices of the nodes to return, in order, and new scores (n,); None: the given scores stay."""
 
 
 class UmiNeighbours(NeighboursFields, _Stage):

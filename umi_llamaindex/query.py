@@ -21,6 +21,8 @@ from umi_common.types import utf8_text
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 """Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""
+NO_TEXT = "?"
+"""Text of a query that has only a vector: the core requires a text, and this text has no term."""
 
 
 @dataclass
@@ -56,12 +58,20 @@ class UmiQuery(QueryBundle):
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """The query's text without the frame of a `RetrieverTool`, cut by `end_of` to the longest query allowed."""
-    text = bundle.query_str
-    if isinstance(text, str):  # else `end_of` raises
-        wrapped = TOOL_INPUT.match(text)
-        text = (text if wrapped is None else wrapped[1]).strip()
-    return end_of(text)
+    """The query's text without the frame of a `RetrieverTool`, cut by `end_of` to the longest query allowed; "" if the
+    query is blank.
+
+    Raises:
+        InputError: If it is no string.
+    """
+    text = end_of(bundle.query_str)
+    wrapped = TOOL_INPUT.match(text)
+    return (text if wrapped is None else wrapped[1]).strip()
+
+
+def defines_vector(bundle: QueryBundle) -> bool:
+    """Whether the bundle has the query's vector, or texts of its own to make the vector from."""
+    return bundle.embedding is not None or bool(bundle.custom_embedding_strs)
 
 
 def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...]:

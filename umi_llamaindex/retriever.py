@@ -25,17 +25,12 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError
 from umi_common.filters import Scope, Where, asked_filter
-from umi_common.frameworks.records import (
-    PlaceKeys,
-    add_mirrored,
-    chroma_collection,
-    overrides,
-    refuse_factory_option,
-    stages_and_fields,
-)
+from umi_common.frameworks.mirror import add_mirrored
+from umi_common.frameworks.options import overrides, refuse_factory_option, stages_and_fields
+from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.retrievers import OpensStore
 from umi_common.protocols import Embedder, Store
-from umi_common.retriever import DualRetriever
+from umi_common.retriever import DualRetriever, Strategy
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import (
@@ -66,7 +61,7 @@ from umi_llamaindex._convert import (
 )
 from umi_llamaindex._parts import as_arm, embed_model_of, llm_of, reranker_of
 from umi_llamaindex.events import send_events
-from umi_llamaindex.query import UmiQuery, history_texts, query_text
+from umi_llamaindex.query import NO_TEXT, UmiQuery, defines_vector, history_texts, query_text
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
@@ -83,10 +78,11 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
     with their ids and relationships; `search` and `asearch` return a `SearchResult`, with each hit's ranks and scores.
-    Of a query over 10,000 bytes only the end is searched, and the logger `umi` warns of it. For a blank one `retrieve`
-    returns no nodes, so that a query engine does not fail, and `search` raises EmptyQuery. The query's vector is the
-    bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its text. With
-    the prompt "rewrite" the LLM is asked for variations of a query, in deep search.
+    Of a query over 10,000 bytes only the end is searched, and the logger `umi` warns of it. For a blank query
+    `retrieve` returns no nodes, so that a query engine does not fail, and `search` raises EmptyQuery. The query's
+    vector is the bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its
+    text. A query with a vector and a blank text is searched by the dense arm alone. With the prompt "rewrite" the LLM
+    is asked for variations of a query, in deep search.
 
     Args:
         umi: The retriever of the core.
@@ -333,20 +329,20 @@ class UmiRetriever(OpensStore, BaseRetriever):
     def search(self, query: str | QueryBundle) -> SearchResult:
         """The hits that `retrieve` returns as nodes, with signals, stages, suppressed chunks and failed parts."""
         bundle = _as_bundle(query)
-        return self.umi.search(query_text(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
+        return self.umi.search(_searched(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
 
     async def asearch(self, query: str | QueryBundle) -> SearchResult:
         """`search` for an event loop; never blocks it."""
         bundle = _as_bundle(query)
         vector = await self._aquery_vector(bundle)
-        return await self.umi.asearch(query_text(bundle), query_vector=vector, **self._options(bundle))
+        return await self.umi.asearch(_searched(bundle), query_vector=vector, **self._options(bundle))
 
     def batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`retrieve` for each query, aligned; queries with the same options share one embedding call and one recall."""
         bundles = _bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve"):
             return [self.retrieve(bundle) for bundle in bundles]
-        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _defines_vector(bundle)}
+        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if defines_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
         self._check_callback_manager()
@@ -360,7 +356,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         bundles = _bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve", "_aretrieve"):
             return [await self.aretrieve(bundle) for bundle in bundles]
-        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _defines_vector(bundle)}
+        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if defines_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
         self._check_callback_manager()
@@ -378,14 +374,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
         """
         bundle = _as_bundle(query)
         options = {**self._context_options(bundle), **packing}
-        return self.umi.get_context(query_text(bundle), query_vector=self._query_vector(bundle), **options)
+        return self.umi.get_context(_searched(bundle), query_vector=self._query_vector(bundle), **options)
 
     async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """`get_context` for an event loop."""
         bundle = _as_bundle(query)
         vector = await self._aquery_vector(bundle)
         options = {**self._context_options(bundle), **packing}
-        return await self.umi.aget_context(query_text(bundle), query_vector=vector, **options)
+        return await self.umi.aget_context(_searched(bundle), query_vector=vector, **options)
 
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
         """The nodes of a result of `search`, as `retrieve` returns them."""
@@ -407,7 +403,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
     def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
         """The queries without a vector of their own, in groups with equal options: (indices, texts, options)."""
         options = [self._options(bundle) for bundle in bundles]
-        remaining = [row for row, bundle in enumerate(bundles) if query_text(bundle) and not _defines_vector(bundle)]
+        remaining = [row for row, bundle in enumerate(bundles) if query_text(bundle) and not defines_vector(bundle)]
         while remaining:
             group = [row for row in remaining if options[row] == options[remaining[0]]]
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
@@ -422,14 +418,17 @@ class UmiRetriever(OpensStore, BaseRetriever):
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
         """Options of `DualRetriever.search`: the query's, and the retriever's where the query has none."""
         asked = bundle if isinstance(bundle, UmiQuery) else UmiQuery(bundle.query_str)
+        has_text = bool(query_text(bundle))
+        strategy: Strategy = "hybrid" if has_text else "vector"
+        deep_search = self._deep_search if asked.deep_search is None else asked.deep_search
         return {
             "limit": self.similarity_top_k if asked.limit is None else asked.limit,
             "where": self._scope.narrow(asked_filter(asked.filters)),
             "time_range": narrowed(self._time_range, asked.time_range),
-            "deep_search": self._deep_search if asked.deep_search is None else asked.deep_search,
+            "deep_search": has_text and deep_search,
             "now": self._now if asked.now is None else asked.now,
             "history": history_texts(asked.history),
-            "strategy": "hybrid" if asked.strategy is None else asked.strategy,
+            "strategy": strategy if asked.strategy is None else asked.strategy,
             "min_relevance": self._min_relevance if asked.min_relevance is None else asked.min_relevance,
         }
 
@@ -439,7 +438,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         Raises:
             FilterError, InputError, InvalidTimeRange: If one of its options is wrong.
         """
-        if query_text(bundle) or _defines_vector(bundle):
+        if query_text(bundle) or defines_vector(bundle):
             return False
         self._options(bundle)
         warn_once("query", "blank", BLANK_QUERY)
@@ -508,6 +507,6 @@ def _as_bundle(query: str | QueryBundle) -> QueryBundle:
     return query
 
 
-def _defines_vector(bundle: QueryBundle) -> bool:
-    """Whether the bundle gives the query's vector, or other texts to make it from."""
-    return bundle.embedding is not None or bool(bundle.custom_embedding_strs)
+def _searched(bundle: QueryBundle) -> str:
+    """The text to search for; `NO_TEXT` for a query that has only a vector."""
+    return query_text(bundle) or (NO_TEXT if defines_vector(bundle) else "")

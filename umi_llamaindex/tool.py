@@ -6,7 +6,7 @@ LlamaIndex's `RetrieverTool` and `QueryEngineTool` work with a `UmiRetriever`, t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -17,13 +17,8 @@ from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
-from umi_common.frameworks.records import (
-    TOOL_DESCRIPTION,
-    nothing_found,
-    refuse_other_retriever,
-    tool_schema,
-    tool_window,
-)
+from umi_common.frameworks.options import refuse_other_retriever
+from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for
@@ -33,17 +28,20 @@ from umi_llamaindex._convert import FILE_PATH
 from umi_llamaindex.query import UmiQuery
 from umi_llamaindex.retriever import UmiRetriever
 
-Write = Callable[[SearchResult, dict[str, Any]], tuple[str, tuple[Degradation, ...]]]
-"""From a result and the options of its search to the content, and what was lost."""
-
 
 class UmiTool(AsyncBaseTool):
     """Made by `create_umi_tool`. The output's `content` is a context with sources, its `raw_output` the nodes."""
 
-    def __init__(self, retriever: UmiRetriever, metadata: ToolMetadata, write: Write) -> None:
+    def __init__(
+        self,
+        retriever: UmiRetriever,
+        metadata: ToolMetadata,
+        budget: TokenBudget | int | None,
+        policy: AssemblyPolicy | None,
+    ) -> None:
         self._retriever = retriever
         self._metadata = metadata
-        self._write = write
+        self._packing = budget, policy
 
     @property
     def metadata(self) -> ToolMetadata:
@@ -80,13 +78,23 @@ class UmiTool(AsyncBaseTool):
     def _output(self, asked: dict[str, Any], query: UmiQuery, result: SearchResult) -> ToolOutput:
         nodes: list[NodeWithScore] = self._retriever._nodes_with_events(result)
         if nodes:
-            text, lost = self._write(result, self._retriever._options(query))
+            text, lost = self._context(result, self._retriever._options(query))
         else:
             own = self._retriever._options(UmiQuery(query.query_str))
             store = self._retriever.umi.store
             text, lost = nothing_found(store, query.filters, own["where"], own["time_range"]), ()
         content = with_losses(text, (*result.degraded, *lost))
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
+
+    def _context(self, result: SearchResult, asked: dict[str, Any]) -> tuple[str, tuple[Degradation, ...]]:
+        """The text that the model reads, and what was lost of it; `asked` are the options of the search."""
+        umi = self._retriever.umi
+        limits, layout = asked_assembly(umi.config.assembly, *self._packing)
+        beside, lost = chunks_beside(umi.store, result.ids, layout, asked["where"], asked["time_range"])
+        named = _with_file_names([*(hit.chunk for hit in result), *chain.from_iterable(beside.values())])
+        hits = [replace(hit, chunk=named[hit.chunk.id]) for hit in result]
+        around = {id: [named[chunk.id] for chunk in chunks] for id, chunks in beside.items()}
+        return assemble_for(result.query, hits, budget=limits, policy=layout, around=around).text, lost
 
     def _refusal(self, asked: dict[str, Any], error: Exception) -> ToolOutput:
         name = self._metadata.get_name()
@@ -120,22 +128,14 @@ def create_umi_tool(
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     schema = tool_schema("limit", retriever.similarity_top_k, checked_limit(limit_max, "limit_max"))
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)
-
-    def write(result: SearchResult, asked: dict[str, Any]) -> tuple[str, tuple[Degradation, ...]]:
-        limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
-        beside, lost = chunks_beside(retriever.umi.store, result.ids, layout, asked["where"], asked["time_range"])
-        named = _with_file_names([*(hit.chunk for hit in result), *chain.from_iterable(beside.values())])
-        hits = [replace(hit, chunk=named[hit.chunk.id]) for hit in result]
-        around = {id: [named[chunk.id] for chunk in chunks] for id, chunks in beside.items()}
-        return assemble_for(result.query, hits, budget=limits, policy=layout, around=around).text, lost
-
-    return UmiTool(retriever, metadata, write)
+    return UmiTool(retriever, metadata, budget, policy)
 
 
 def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
     """By id, the chunks with "FILE" or "FILE, page N" as their source, if a reader wrote these into the metadata.
 
-    The path of the file, else the source, follows the name of several sources, so that their texts stay apart.
+    If several sources have one such name, the path of the file, else the source, follows it, so that their texts stay
+    apart.
     """
     names = {chunk.id: _file_name(chunk) for chunk in chunks}
     sources: dict[str | None, set[str | None]] = {}

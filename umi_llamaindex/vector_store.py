@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import chain
 from typing import Any
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, IndexNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
@@ -28,7 +29,8 @@ from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InputError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.frameworks.records import PlaceKeys, overrides, position_in_metadata
+from umi_common.frameworks.options import overrides
+from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import in_thread, retriever_over
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
@@ -40,28 +42,20 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._convert import (
     REF_DOC_ID,
-    SKIP_ADVICE,
-    SOURCE_KEY,
-    Place,
-    document_start,
     listed,
-    node_source,
     of_documents,
-    to_chunks,
     to_node,
     with_text,
     without_skipped,
 )
 from umi_llamaindex._modes import search_of
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
+from umi_llamaindex._positions import SourceEnds
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
 """Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
-SOURCES_FILTERED = 1_000
-"""Largest number of sources whose chunks are read by a filter; for more, all chunks are read: a filter is limited to
-100,000 values."""
 COPIES_CHECKED = 3
 """Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
 COPY_CANDIDATES = 10
@@ -76,6 +70,8 @@ ONE_MODEL = (
     "UmiVectorStore(embed_model)"
 )
 """What to do if an index embeds with another model than its store."""
+ENGINES = (BaseQueryEngine, BaseRetriever)
+"""What an index node may refer to that no store can hold."""
 log = logging.getLogger("umi")
 
 
@@ -116,8 +112,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     _owns_store: bool = PrivateAttr()
     _warned: bool = PrivateAttr(default=False)
     _model_checked: bool = PrivateAttr(default=False)
-    _ends: dict[str, int] = PrivateAttr(default_factory=dict)
-    """By source the position after its stored nodes, for the sources to which nodes without a position were added."""
+    _ends: SourceEnds = PrivateAttr()
+    _objects: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """By `index_id` the ENGINES of the index nodes that were added."""
 
     def __init__(
         self,
@@ -143,6 +140,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         parts = {"rewriter": llm_of(llm), "reranker": reranker_of(reranker)}
         self._umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
         self._store: HybridStore = self._umi.store  # type: ignore[assignment]
+        self._ends = SourceEnds(self._store, self._keys)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._store!r})"
@@ -162,6 +160,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
                 "a store in memory cannot be pickled, nor one whose embed_model cannot; open it with persist_dir and a "
                 "model that can be pickled, or open it anew in the other process"
             )
+        state["__pydantic_private__"].setdefault("_objects", {})  # left out if an engine cannot be pickled
         return state
 
     @classmethod
@@ -185,12 +184,14 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return UmiEmbedding(self._store.embedder)
 
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
-        """A `UmiRetriever` over this store; `options` are those of its constructor.
+        """A `UmiRetriever` over this store; `options` are those of its constructor. Index nodes are resolved to
+        the engines and retrievers with which this object has added them.
 
         The first call embeds three stored texts, within the time limit of a query. If another model made the store's
         vectors, the logger `umi` warns.
         """
         self._warn_of_another_model()
+        options.setdefault("object_map", dict(self._objects))
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def close(self) -> None:
@@ -222,13 +223,13 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         nodes = listed(nodes)
         skipped: list[SkippedChunk] = []
         given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
-        chunks = to_chunks(given, self._keys, self._following(given), left_out, advice=SKIP_ADVICE)
-        copied = not self._warned and self._holds_copies(chunks)
-        texts = [chunk.indexed_text for chunk in chunks]
-        vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
-        self._store.add(chunks, vectors=vectors)
-        for chunk in chunks:
-            self._note_end(chunk)
+        with self._ends.placed(given, left_out) as chunks:
+            copied = not self._warned and self._holds_copies(chunks)
+            texts = [chunk.indexed_text for chunk in chunks]
+            vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
+            self._store.add(chunks, vectors=vectors)
+        index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
+        self._objects |= {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
         if self._skipped is not None:
             self._skipped += skipped
         if copied:
@@ -240,44 +241,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
                 "mirror=True it also removes all other nodes"
             )
         return [node.node_id for node in nodes]
-
-    def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """By source, the position of its first node among these: after its stored nodes; if some of these nodes are
-        stored, the smallest of their positions.
-
-        The store is read only for the sources of nodes that state no position themselves.
-        """
-        key = self._keys.position
-        own = {
-            node.node_id: source
-            for node in nodes
-            if isinstance(node, BaseNode)
-            and (source := node_source(node, self._keys)) is not None
-            and (document_start(node) is None or source != node.ref_doc_id)
-            and (key is None or position_in_metadata(node.metadata.get(key)) is None)
-        }
-        self._read_ends(set(own.values()) - self._ends.keys())
-        following: Counter[Place] = Counter({source: self._ends[source] for source in own.values()})
-        for id, chunk in zip(own, self._store.get(list(own)), strict=True):
-            if chunk is not None and chunk.position is not None:
-                following[own[id]] = min(following[own[id]], chunk.position)
-        return following
-
-    def _read_ends(self, sources: set[str]) -> None:
-        """Set `_ends` of these sources."""
-        self._ends |= dict.fromkeys(sources, 0)
-        if not sources or not len(self._store):
-            return
-        keys = {REF_DOC_ID, SOURCE_KEY, self._keys.source} - {None}
-        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
-        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
-        for chunk in chain.from_iterable(pages(self._store, where=where)):
-            if chunk.source in sources:
-                self._note_end(chunk)
-
-    def _note_end(self, chunk: Chunk) -> None:
-        if chunk.source in self._ends and chunk.position is not None:
-            self._ends[chunk.source] = max(self._ends[chunk.source], chunk.position + 1)
 
     def _warn_of_another_model(self) -> None:
         """Log one warning if the store's model makes other vectors than the store holds.
@@ -324,7 +287,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
         self._store.delete(where=of_documents([ref_doc_id]))
-        self._ends.clear()
+        self._ends.forget()
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -340,12 +303,12 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if node_ids is None and where is None:
             raise InputError("delete_nodes() needs node_ids or filters; clear() removes all nodes")
         self._store.delete(node_ids, where=where)
-        self._ends.clear()
+        self._ends.forget()
 
     def clear(self) -> None:
         """Remove all nodes."""
         self._store.delete(self._store.ids())
-        self._ends.clear()
+        self._ends.forget()
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:

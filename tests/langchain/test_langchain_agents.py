@@ -6,6 +6,7 @@ import logging
 import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langchain.agents import create_agent
@@ -166,6 +167,12 @@ def test_keys_of_texts_that_the_tool_may_not_see_are_not_told():
         assert "'user' ('ann')" in said and "salary" not in said and "bob" not in said
 
 
+def test_a_tool_whose_period_shows_no_text_does_not_say_that_no_text_has_metadata(notes):
+    later = UmiRetriever.from_store(notes.umi.store, time_range=(MAY + timedelta(days=30), None))
+    said = call(create_umi_tool(later), query="met", filter={"owner": "ann"}).content
+    assert said.startswith("Nothing found") and "metadata" not in said
+
+
 async def test_what_was_said_is_recalled_and_nothing_is_left_in_state():
     with HybridStore.open() as store:
         for use_async in (False, True):
@@ -292,6 +299,21 @@ def test_a_conversation_that_is_sent_anew_each_time_is_stored_once():
         assert len(store) == len(chunks) + 3
 
 
+def test_a_conversation_that_is_sent_anew_each_time_is_not_recalled_beside_itself():
+    sent, said = [], ["My dog Rex likes the tea garden.", "What does Rex like?", "And where is my dog?"]
+    answers = ["Nice.", "Tea.", "Here.", "At home."]
+    with HybridStore.open() as store:
+        model = model_saying(*answers)
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
+        for text in said:
+            sent.append({"role": "user", "content": text})
+            agent.invoke({"messages": sent}, config("ann", "t1"))
+            sent.append({"role": "assistant", "content": answers[len(sent) // 2]})
+        assert [system_text(given) for given in model.given] == ["", "", ""]
+        agent.invoke({"messages": sent[:1]}, config("ann", "t2"))
+        assert said[0] in system_text(model.given[-1])  # another thread has not shown it to the model
+
+
 def test_the_summary_of_a_conversation_is_no_message_of_the_user():
     """`SummarizationMiddleware` puts a new one, as a user's message, in place of earlier messages again and again."""
     said = ["My boiler is a Viessmann.", "My dog is Rex.", "I live in Oslo.", "What do I own?"]
@@ -357,6 +379,19 @@ def test_the_user_may_come_from_the_runtimes_context_or_a_rule_of_ones_own():
         own = UmiMemoryMiddleware(store, who=lambda runtime: ("bob", "t"))
         create_agent(model_saying("Noted."), middleware=[own]).invoke(hello)
         assert {chunk.metadata["user"] for chunk in store.get(store.ids())} == {"ann", "bob"}
+
+
+def test_a_rule_of_ones_own_may_name_numbers_and_ids_but_not_nobody():
+    hello = {"messages": [HumanMessage("hello")]}
+    with HybridStore.open() as store:
+        for named in ((42, UUID(int=7)), (42, "t"), ["42", "t"]):
+            own = UmiMemoryMiddleware(store, who=lambda runtime, named=named: named)
+            create_agent(model_saying("Noted."), middleware=[own]).invoke(hello)
+        assert {chunk.metadata["user"] for chunk in store.get(store.ids())} == {"42"}
+        for named in ((None, "t"), ("ann", ""), "ann", ("ann",), None):
+            own = UmiMemoryMiddleware(store, who=lambda runtime, named=named: named)
+            with pytest.raises(ConfigError, match="whose memory to use"):
+                create_agent(model_saying("Noted."), middleware=[own]).invoke(hello)
 
 
 async def test_an_agent_goes_on_when_its_memory_is_gone(caplog):

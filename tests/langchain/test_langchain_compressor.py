@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 
 import numpy as np
 import pytest
@@ -174,3 +175,10 @@ def test_chunks_whose_start_index_counts_within_their_section_are_not_joined_acr
         for text, name, start in places
     ]
     assert [document.page_content for document in packed(documents)] == [text for text, _, _ in places]
+
+
+def test_a_pasted_log_as_the_query_takes_no_seconds(documents):
+    question = "ERROR: connection refused by the queue\n" * 200_000 + "how is a heap kept in order?"
+    begun = time.perf_counter()
+    assert UmiCompressor(budget=200).compress_documents(documents[:20], question)
+    assert time.perf_counter() - begun < 2

@@ -857,3 +857,42 @@ def test_documents_that_the_retrievers_own_filter_hides_are_told(caplog):
     caplog.clear()
     UmiRetriever.from_documents([bobs], filter={"user": "ann"}).close()
     assert "of the 1 documents stored now, none passes" in caplog.text
+
+
+def test_a_store_that_is_open_for_writing_is_not_made_read_only_by_a_word_that_is_ignored(tmp_path):
+    with HybridStore.open(tmp_path) as store:
+        with pytest.raises(ConfigError, match="read_only=True opens a directory"):
+            UmiVectorStore(store=store, read_only=True)
+        UmiVectorStore(store=store).add_texts(TEXTS)
+        with HybridStore.open(tmp_path, read_only=True) as reading:
+            assert UmiVectorStore(store=reading, read_only=True).similarity_search("Carl")
+
+
+def test_a_class_in_place_of_its_instance_is_refused_where_it_is_given():
+    with pytest.raises(ConfigError, match=r"reranker is the class UmiMMR; expected an instance of it: UmiMMR\("):
+        UmiRetriever.from_texts(TEXTS, reranker=UmiMMR)
+    with pytest.raises(ConfigError, match=r"HybridStore.open\(path\) opens one"):
+        UmiRetriever.from_store(HybridStore)
+
+
+def test_a_directory_in_the_place_of_the_embedding_says_where_it_belongs(tmp_path):
+    with pytest.raises(ConfigError, match="persist_directory"):
+        UmiVectorStore(str(tmp_path / "memory"))
+
+
+def test_metadata_with_a_number_for_a_key_names_the_key():
+    with pytest.raises(InvalidChunk, match=r"document 0: metadata\['pages'\] has the key 3 \(int\); expected str"):
+        UmiRetriever.from_documents([Document("Ann met Bob", metadata={"pages": {3: "Paris"}})])
+
+
+def test_a_timestamp_beyond_all_numbers_is_left_out_as_other_values_that_cannot_be_stored():
+    made = UmiRetriever.from_documents(
+        [Document("Ann met Bob", metadata={"timestamp": 10**400}), Document("Bob met Carl")], on_invalid="skip"
+    )
+    assert len(made.umi.store) == 1 and "64 bits" in made.skipped[0].reason
+    made.close()
+
+
+def test_one_document_in_place_of_a_list_is_named():
+    with pytest.raises(InvalidChunk, match=r"documents is Document; expected a list of LangChain Documents"):
+        UmiRetriever.from_documents(Document("Ann met Bob"))

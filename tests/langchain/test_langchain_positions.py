@@ -55,6 +55,16 @@ async def test_sections_that_are_added_at_the_same_time_follow_one_another_in_so
     assert all(f"{name} one. {name} two." in read for name in names)
 
 
+async def test_a_store_and_its_retriever_may_add_sections_at_the_same_time():
+    names = "ABCDEFGH"
+    async with UmiVectorStore(RemoteModel(seconds=0.05)) as store:
+        adding = [store, store.retriever()] * 4
+        parts = zip(adding, names, strict=True)
+        await asyncio.gather(*(each.aadd_documents(with_headings(name)) for each, name in parts))
+        read = reading_order(store.store)
+    assert all(f"{name} one. {name} two." in read for name in names)
+
+
 def test_a_section_that_could_not_be_stored_leaves_the_next_one_its_place():
     with UmiVectorStore() as store:
         store.add_documents(with_headings("A"))

@@ -6,6 +6,8 @@ Where the three differ by documented behaviour, the test says so.
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import sqlite3
 import uuid
 from contextlib import AsyncExitStack, closing
@@ -541,3 +543,15 @@ def test_without_langgraph_the_store_names_the_pip_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
     with pytest.raises(MissingExtra, match=r"pip install 'umi-retrieval\[agents\]'"):
         _ = umi_langchain.UmiStore
+
+
+def test_a_copy_of_a_store_has_the_same_items_and_a_pickled_one_reads_them(tmp_path, umi):
+    copied = copy.deepcopy(umi)
+    copied.put(ANN, "m1", {"text": "Ann loves pizza"})
+    assert umi.get(ANN, "m1").value == {"text": "Ann loves pizza"}
+    with HybridStore.open(tmp_path) as chunks:
+        kept = UmiStore(chunks)
+        kept.put(ANN, "m1", {"text": "Ann loves pizza"})
+        again = pickle.loads(pickle.dumps(kept))  # noqa: S301 our own bytes
+        assert keys(again.search(ANN, query="pizza")) == ["m1"] and again.get(ANN, "m1") == kept.get(ANN, "m1")
+        again.umi.store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -190,3 +191,11 @@ def test_a_hit_goes_before_the_neighbours_that_prev_next_adds_without_scores(bes
     nodes = [item(f"n{i}", text, 0.9 if i == best else None) for i, text in enumerate(texts)]
     assert [one.node.node_id for one in of(7).postprocess_nodes(nodes)] == [f"n{best}"]
     assert UmiMMR(top_n=1).postprocess_nodes(nodes)[0].node.node_id == f"n{best}"
+
+
+def test_a_pasted_log_as_the_query_takes_no_seconds():
+    nodes = [item(f"n{i}", "The heap is kept in order by the sift. " * 30 + f"Part {i}.") for i in range(5)]
+    question = "ERROR: connection refused by the queue\n" * 50_000 + "how is a heap kept in order?"
+    begun = time.perf_counter()
+    assert UmiContextBudget(budget=200).postprocess_nodes(nodes, query_str=question)
+    assert time.perf_counter() - begun < 2

@@ -19,8 +19,16 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import TokenTextSplitter
-from llama_index.core.postprocessor import LongContextReorder
-from llama_index.core.schema import Document, IndexNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
+from llama_index.core.schema import (
+    Document,
+    IndexNode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
@@ -37,6 +45,7 @@ from umi_common.errors import (
     StoreClosed,
     StoreLocked,
 )
+from umi_common.sim import ScriptedLLM
 from umi_llamaindex import (
     UmiContextBudget,
     UmiDecay,
@@ -253,6 +262,33 @@ def test_a_pickled_retriever_reads_the_same_directory_and_one_in_memory_says_wha
     with pytest.raises(ConfigError, match=r"in memory cannot be pickled.*directory"):
         pickle.dumps(fleeting)
     fleeting.close()
+
+
+def test_a_retriever_with_parts_of_llamaindexs_can_be_pickled(tmp_path):
+    """As Ray, Dask and `multiprocessing` do."""
+    other = UmiRetriever.from_nodes([TextNode(id_="2", text="Emil met Fay in Prag")], persist_dir=str(tmp_path / "b"))
+    parts = {"reranker": SimilarityPostprocessor(), "arms": [other], "persist_dir": str(tmp_path / "a")}
+    with other, UmiRetriever.from_nodes([TextNode(id_="1", text="Ann met Bob")], **parts) as kept:
+        again = pickle.loads(pickle.dumps(kept))  # noqa: S301 - our own bytes
+        found = again.search("Emil")
+        assert found.ids == kept.search("Emil").ids and "2" in found.ids and not found.degraded
+        again.close()
+
+
+async def test_a_query_that_has_only_a_vector_is_searched_by_it():
+    """As of an image, or of a text that the caller has embedded."""
+    asked_llm = []
+    llm = ScriptedLLM(lambda prompt: asked_llm.append(prompt) or ["tea"])
+    with UmiRetriever.from_nodes(NODES, llm=llm, routing={"mode": "always"}) as retriever:
+        vector = retriever.umi.store.embedder.embed_queries([NODES[0].text])[0].tolist()
+        only = QueryBundle("", embedding=vector)
+        strings = QueryBundle(" ", custom_embedding_strs=[NODES[0].text])
+        for found in (
+            [*retriever.batch([only, strings])],
+            [retriever.retrieve(only), await retriever.aretrieve(strings)],
+        ):
+            assert [nodes[0].node_id for nodes in found] == [NODES[0].node_id] * 2
+        assert NODES[0].text in retriever.get_context(only).text and not asked_llm
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
 import pytest
@@ -12,6 +14,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import VectorMemoryBlock
 from llama_index.core.node_parser import TokenTextSplitter
+from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
@@ -20,6 +23,7 @@ from llamaindex_toys import page_nodes
 
 from umi_common.errors import (
     ConfigError,
+    EmbedderError,
     EmptyQuery,
     FilterError,
     InputError,
@@ -27,7 +31,7 @@ from umi_common.errors import (
     InvalidLimit,
     InvalidVector,
 )
-from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
+from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder, RemoteModel
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, UmiVectorStore
 
 # resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
@@ -422,6 +426,37 @@ def test_a_table_that_an_index_node_refers_to_is_found_also_after_reopening(tmp_
             for retriever in (store.retriever(), index.as_retriever()):
                 assert retriever.retrieve("prices")[0].node.get_content() == table.text
     assert summary.obj is table and table.metadata == {"on": date(2024, 5, 1)}
+
+
+class Engine(CustomQueryEngine):
+    """Answers every question alike."""
+
+    def custom_query(self, query_str: str) -> str:
+        return "Zebras: 30, lions: 2."
+
+
+def test_an_engine_that_an_index_node_refers_to_answers_in_the_stores_retriever(tmp_path):
+    with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+        store.add([IndexNode(text="the table of animals", index_id="table", obj=Engine()), node("a", "tea")])
+        assert "Zebras: 30, lions: 2." in [hit.node.get_content() for hit in store.retriever().retrieve("animals")]
+        with pickle.loads(pickle.dumps(store)) as other:  # noqa: S301 - our own bytes
+            assert other.retriever().retrieve("animals")
+
+
+def test_messages_that_are_added_at_the_same_time_get_places_of_their_own():
+    """As `asyncio.gather(*(store.async_add(part) for part in parts))` does."""
+    with UmiVectorStore(RemoteModel(seconds=0.05)) as store, ThreadPoolExecutor(8) as threads:
+        list(threads.map(store.add, [[node(str(n), f"message {n}", source="chat")] for n in range(24)]))
+        assert len({chunk.position for chunk in store.client.scan()}) == 24
+
+
+def test_a_message_that_could_not_be_embedded_leaves_its_place_to_the_next():
+    with UmiVectorStore(FaultyEmbedder(HashEmbedder(8), "fails")) as store:
+        store.add([node("a", "message one", source="chat")])
+        with pytest.raises(EmbedderError):
+            store.add([node("b", "message two fails", source="chat")])
+        store.add([node("c", "message three", source="chat")])
+        assert {chunk.id: chunk.position for chunk in store.client.scan()} == {"a": 0, "c": 1}
 
 
 def test_a_store_of_the_callers_stays_open(filled):

@@ -19,14 +19,8 @@ from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
 from umi_common.filters.tree import comparisons, shown
-from umi_common.frameworks.records import (
-    TOOL_DESCRIPTION,
-    nothing_found,
-    own_metadata,
-    to_chunk,
-    tool_time,
-    tool_window,
-)
+from umi_common.frameworks.records import own_metadata, to_chunk
+from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_time, tool_window
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult

@@ -187,7 +187,10 @@ def _model_of_name(name: str) -> Embedder:
         return PACKAGED[name]()
     library, _, model = name.partition(":")
     if library not in LIBRARIES or not model:
-        raise ConfigError(f"embedder is {name!r}; expected {EMBEDDER_NAMES}")
+        raise ConfigError(
+            f"embedder is {name!r}; expected {EMBEDDER_NAMES}; the directory of a store is an argument of its own: "
+            "persist_directory (LangChain), persist_dir (LlamaIndex)"
+        )
     module = optional_module(library.replace("-", "_"), library)
     embedder = _library_model(getattr(module, LIBRARIES[library])(model), name)
     assert embedder is not None, "each library's class has its methods"

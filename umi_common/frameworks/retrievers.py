@@ -10,14 +10,14 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.frameworks.records import stages_and_fields
+from umi_common.frameworks.options import stages_and_fields
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
 from umi_common.stores.embedded.hybrid import HybridStore
 
 
 class OwnsStore(Closing):
-    """A retriever or vector store of an adapter, over `umi`."""
+    """Base class of the adapters' retrievers and of LangChain's vector store."""
 
     umi: DualRetriever
     _owns_store: bool
@@ -31,7 +31,7 @@ class OwnsStore(Closing):
 
 
 class OpensStore(OwnsStore):
-    """A retriever of an adapter; its classmethod `from_store(store, **options)` is for a store the caller closes."""
+    """Base class of the adapters' retrievers, which have a classmethod `from_store(store, **options)`."""
 
     @classmethod
     def _opened(
@@ -44,15 +44,18 @@ class OpensStore(OwnsStore):
         read_only: bool = False,
         **options: Any,
     ) -> Self:
-        """Open a store and return `_owning` of it; with `read_only`, `fill` is not called."""
+        """Open a store, and make a retriever over it by `_owning`; with `read_only`, `fill` is not called."""
         stages, _ = stages_and_fields(options)
-        config = UmiConfig(**stages) if stages else None  # None: the defaults, with the store's analyzer
+        config = UmiConfig(**stages) if stages else None  # None: a stored analyzer stays in force
         store = HybridStore.open(directory, embedder=embedder, config=config, read_only=read_only)
         return cls._owning(store, None if read_only else fill, **options)
 
     @classmethod
     def _owning(cls, store: Any, fill: Callable[[Self], None] | None, /, **options: Any) -> Self:
-        """`from_store`, then `fill`, which adds chunks. `close` closes the store; it is also closed if a step fails."""
+        """A retriever whose `close` also closes the store: `from_store`, then `fill`, which adds chunks.
+
+        If one of the two fails, the store is closed.
+        """
         try:
             if "store" in options:
                 raise ConfigError(
@@ -75,19 +78,21 @@ def retriever_over(
 
     Args:
         store: None: a store is opened.
-        opening: The embedder, then the directory, of the store to open, by the names of the vector store's arguments.
+        opening: Embedder and directory, in this order, under the names of the vector store's arguments.
         stages: Stages of `UmiConfig`.
         read_only: As in `HybridStore.open`.
         **parts: As in `DualRetriever`.
 
     Raises:
-        ConfigError: If an embedder or a directory is given beside a store, or a stage is wrong.
+        ConfigError: If an embedder, a directory or `read_only` is given beside a store, or a stage is wrong.
     """
     config = UmiConfig(**stages)
     embedder, directory = opening.values()
     if store is not None:
         if embedder is not None or directory is not None:
             raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(opening)} out")
+        if read_only and not getattr(store, "read_only", True):
+            raise ConfigError("read_only=True opens a directory, and store= is open for writing; leave one of them out")
         return DualRetriever(store, config=config, **parts)
     own = HybridStore.open(directory, embedder=embedder, config=config if stages else None, read_only=read_only)
     try:
@@ -98,7 +103,7 @@ def retriever_over(
 
 
 def in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """An asynchronous method that calls the method `name` in a thread."""
+    """An asynchronous method that calls the synchronous method `name` in a thread."""
 
     async def method(self: Any, *args: Any, **options: Any) -> Any:
         return await asyncio.to_thread(getattr(self, name), *args, **options)

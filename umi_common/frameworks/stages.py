@@ -1,7 +1,7 @@
 """umi's ranking stages for the texts of any retriever: the fields and formulas that the classes of both adapters share.
 
-Each method takes n texts as arrays, and returns the rows to keep, in order, and the new scores (n,); None: the scores
-stay. Scores are >= 0.
+Each formula takes n texts as arrays, and scores (n,) >= 0. It returns the indices of the texts to keep, in order, and
+the new scores (n,); None in place of these: the scores stay.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from umi_common.config import (
     Similarity,
 )
 from umi_common.decay import decay, rate_of
-from umi_common.frameworks.records import ages_in_hours
+from umi_common.errors import ConfigError
+from umi_common.frameworks.records import time_in
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.evidence import min_max
 from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import neighbour_scores
-from umi_common.types import utc_now
+from umi_common.types import age_in_hours, as_utc, utc_now
 
 Ranked = tuple[Ints, Floats | None]
 
@@ -50,10 +51,17 @@ class DecayFields(BaseModel):
     """Returns the present as an aware datetime; None: the computer's clock."""
 
     def decayed(self, scores: Floats, metadatas: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Ranked:
-        """All texts, by their decayed scores; `now` is used in place of the clock."""
+        """All texts, sorted by their decayed scores.
+
+        Args:
+            scores: (n,)
+            metadatas: n dicts.
+            now: The time that ages refer to; None: that of the clock.
+        """
         if now is None:
             now = utc_now() if self.clock is None else self.clock()
-        ages = ages_in_hours(metadatas, self.time_key, now)
+        now = as_utc(now, "now", ConfigError)
+        ages = np.array([age_in_hours(time_in(metadata, self.time_key), now) for metadata in metadatas])
         lower = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
         return best_first(lower), lower
 
@@ -67,7 +75,14 @@ class NeighboursFields(BaseModel):
     """Share of the score of the text after it that a text gains."""
 
     def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
-        """All texts, by their raised scores; of one source, those whose positions differ by 1 are adjacent."""
+        """All texts, sorted by their raised scores. Texts of one source are adjacent if their positions differ by 1.
+
+        Args:
+            scores: (n,)
+            sources: (n,) equal for texts of one source.
+            positions: (n,) `NO_POSITION` for a text without one.
+            texts: n texts, whose numbers of words are used.
+        """
         raised = neighbour_scores(
             scores,
             sources,
@@ -88,7 +103,14 @@ class NearDuplicatesFields(BaseModel):
     """Smallest cosine of texts that are nearly the same."""
 
     def distinct(self, scores: Floats, texts: Sequence[str], vectors: Vectors, groups: Sequence[str]) -> Ranked:
-        """The best of each set of duplicates, and all blank texts; near ones of different groups are no duplicates."""
+        """The text with the best score of each set of duplicates, and all blank texts; the order stays.
+
+        Args:
+            scores: (n,)
+            texts: n texts.
+            vectors: (n, dim) of length 1.
+            groups: n strings. Texts that are nearly the same are duplicates only in one group; equal texts always are.
+        """
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         kept = [
             row
@@ -109,6 +131,6 @@ class MmrFields(BaseModel):
     """Number of the best texts from which MMR chooses, but at least as many as are returned."""
 
     def chosen(self, scores: Floats, vectors: Vectors) -> Ranked:
-        """The texts in the order of choice; their relevance is the score, scaled to 0..1."""
+        """At most `top_n` texts, in the order of choice; their relevance is the score, scaled to 0..1."""
         limit = len(scores) if self.top_n is None else self.top_n
         return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None

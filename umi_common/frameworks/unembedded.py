@@ -10,12 +10,13 @@ import numpy as np
 
 from umi_common.errors import EmbedderError
 from umi_common.filters import And, Comparison, Filter
+from umi_common.protocols import pages
 from umi_common.runtime.losses import warn_once
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 UNEMBEDDED_KEY = "unembedded"
-"""Metadata key of messages without a vector, which came while the embedder failed."""
+"""Metadata key, True, of a message that has no vector yet."""
 PAGE = 1_000
 """Number of chunks embedded in one call."""
 STORED_UNEMBEDDED = (
@@ -25,18 +26,23 @@ STORED_UNEMBEDDED = (
 
 
 def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) -> None:
-    """Store chunks without vectors. `error` says why; the log tells its type once.
+    """Store chunks without vectors, and log a warning, once.
+
+    Args:
+        store: A `HybridStore`; any other store takes no chunk without a vector.
+        chunks: Messages.
+        error: Why they have no vectors.
 
     Raises:
-        EmbedderError: `error`, if the store is no `HybridStore`, or neither it nor the embedder knows the number of
-            dimensions.
+        EmbedderError: `error`, if the store is no `HybridStore`, or if neither the store nor its embedder knows the
+            number of dimensions.
         StoreError: As `store.add`.
     """
     if not isinstance(store, HybridStore):
         raise error
     try:
         dim = store.vectors([]).shape[1] or store.embedder.dim
-    except Exception:  # noqa: BLE001 - a model that embeds a text to find it out
+    except Exception:  # noqa: BLE001 - the model must embed a text to tell its dimensions, and fails again
         raise error from None
     marked = [replace(chunk, metadata={**chunk.metadata, UNEMBEDDED_KEY: True}) for chunk in chunks]
     store.add(marked, vectors=np.zeros((len(marked), dim)))
@@ -47,15 +53,12 @@ def embed_unembedded(store: Any, where: Filter | None = None) -> None:
     """Embed the chunks of a `HybridStore` that `add_unembedded` has stored and that pass `where`.
 
     Raises:
-        EmbedderError, StoreError: As `store.add`; the rest stay without vectors.
+        EmbedderError, StoreError: As `store.add`; the chunks not yet embedded stay without vectors.
     """
     if isinstance(store, HybridStore):
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
-        listing = store.listing(where=marked if where is None else And((marked, where)))
-        ids = [listing.ids[row] for row in np.flatnonzero(listing.passing).tolist()]
-        for start in range(0, len(ids), PAGE):
-            found = store.get(ids[start : start + PAGE])
-            store.add([replace(chunk, metadata=_without_mark(chunk)) for chunk in found if chunk is not None])
+        for page in pages(store, where=marked if where is None else And((marked, where)), size=PAGE):
+            store.add([replace(chunk, metadata=_without_mark(chunk)) for chunk in page])
 
 
 def _without_mark(chunk: Chunk) -> dict[str, Any]:

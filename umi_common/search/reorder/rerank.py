@@ -31,6 +31,8 @@ def as_reranker(model: Any) -> ScoreTexts:
     Raises:
         ConfigError: If it is none of these.
     """
+    if isinstance(model, type):
+        raise ConfigError(f"reranker is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
     rerank = getattr(model, "rerank", None)
     if callable(rerank):
         return lambda query, texts: rerank(query, texts)

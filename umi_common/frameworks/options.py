@@ -1,0 +1,73 @@
+"""Checks of what the adapters' classes are given: options, retrievers, and methods that a subclass replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import getattr_static
+from typing import Any
+
+from pydantic import ValidationError
+
+from umi_common.config import UmiConfig, first_fault
+from umi_common.errors import ConfigError
+
+OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve", "_aretrieve")
+"""Methods by which a subclass of an adapter's retriever may search in its own way."""
+
+
+class CheckedFields:
+    """First base of a pydantic class: a wrong field raises ConfigError with the message of `config.first_fault`."""
+
+    def __init__(self, **fields: Any) -> None:
+        if hasattr(fields.get("umi"), "recall"):
+            raise ConfigError(f"umi is {type(fields['umi']).__name__}; expected a DualRetriever: DualRetriever(store)")
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise ConfigError(first_fault(type(self), error)) from error  # type: ignore[arg-type]
+
+
+def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options in two dicts: the stages of `UmiConfig`, and all others."""
+    stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
+    return stages, {name: value for name, value in options.items() if name not in stages}
+
+
+def refuse_factory_option(name: str, factory: str) -> None:
+    """Raise ConfigError for an option that a retriever's constructor was given and that only its factories take.
+
+    Args:
+        name: The option.
+        factory: Name of the factory to use, "from_documents" or "from_nodes".
+    """
+    if name in UmiConfig.model_fields or name in ("llm", "reranker", "arms"):
+        store = "" if name == "arms" else ", and of UmiVectorStore"
+        raise ConfigError(f"{name} is an option of {factory} and from_store{store}; give it there")
+    raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
+
+
+def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:
+    """Raise ConfigError unless the retriever of a tool or context is a `kind` that searches by that class's methods.
+
+    Args:
+        retriever: What the caller gave.
+        kind: The adapter's `UmiRetriever`.
+        methods: Methods that its class may not replace, besides OWN_SEARCH.
+    """
+    if not isinstance(retriever, kind):
+        raise ConfigError(
+            f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
+            "the .retriever() of a UmiVectorStore"
+        )
+    own = [name for name in (*OWN_SEARCH, *methods) if hasattr(kind, name) and overrides(retriever, kind, name)]
+    if own:
+        raise ConfigError(
+            f"{type(retriever).__name__} has its own {own[0]}, which a tool or context would not call; give the "
+            "retriever a filter in its place, or wrap it in the framework's own retriever tool"
+        )
+
+
+def overrides(instance: object, base: type, *methods: str) -> bool:
+    """Whether the instance's class replaces one of these methods of `base`, so that calls must go through it."""
+    own = type(instance)
+    return any(getattr_static(own, name) is not getattr_static(base, name) for name in methods)

@@ -1,0 +1,45 @@
+"""Scores of what a framework's retriever or reranker returns, which has an order and only sometimes scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from umi_common.types import Chunk
+
+
+def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:
+    """Each chunk of a framework's retriever with the score 1 - (rank - 1) / depth, rank from 1, for use as an arm.
+
+    Scores of different retrievers have no common scale. docs/decisions.md has the measurement against other formulas.
+
+    Args:
+        chunks: Best first, at most `depth`.
+        depth: Number of chunks that the arm was asked for.
+    """
+    return [(chunk, 1.0 - (rank - 1) / depth) for rank, chunk in enumerate(chunks, start=1)]
+
+
+def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
+    """A score for each of `count` texts from what a framework's reranker returned: -inf for texts that it dropped.
+
+    Args:
+        kept: (index of the text, score), best first. If a score is no finite number, or all are equal, the order
+            decides.
+        count: Number of texts that the reranker was given.
+    """
+    stated = [score for _, score in kept if isinstance(score, (int, float, np.number)) and np.isfinite(score)]
+    by_score = len(stated) == len(kept) and len(set(stated)) > 1
+    scores = [-np.inf] * count
+    for rank, (row, score) in enumerate(kept):
+        scores[row] = max(scores[row], float(score) if by_score else float(count - rank))
+    return scores
+
+
+def edges_first(scores: Sequence[float]) -> bool:
+    """Whether scores are in the order of the frameworks' `LongContextReorder`, which takes texts by rising score and
+    inserts them alternately at the front and at the end."""
+    rising = sorted(scores)
+    return len(scores) > 2 and list(scores) == rising[::2][::-1] + rising[1::2] and list(scores) != rising[::-1]

@@ -1,0 +1,112 @@
+"""An agent's search tool: the arguments that a model may give, and what it reads if nothing is found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from umi_common.errors import InputError, UmiError
+from umi_common.filters import Filter
+from umi_common.frameworks.records import METADATA_ALONE, own_metadata
+from umi_common.protocols import Store, chunk_passes
+from umi_common.times import read_time
+from umi_common.types import TimeRange
+
+TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
+NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
+KEYS_READ = 100
+"""Number of texts from which `nothing_found` collects metadata keys."""
+KEYS_NAMED = 20
+"""Largest number of keys that `nothing_found` names."""
+EXAMPLE_CHARACTERS = 40
+"""Characters of a metadata value that `nothing_found` shows."""
+
+
+class _ToolArguments(BaseModel):
+    """Arguments of a tool. null and "" count as missing, except as `query`: models send null or "" for an argument that
+    they do not use.
+
+    Unknown arguments are refused: if the model meant one as a limit or a filter, ignoring it would widen the search.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, asked: Any) -> Any:
+        if not isinstance(asked, Mapping):
+            return asked
+        return {name: value for name, value in asked.items() if value not in (None, "") or name == "query"}
+
+
+def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
+    """The arguments of an agent's search tool: query, limit, filter, start and end.
+
+    Args:
+        limit_name: Name of the argument for the limit.
+        limit: Its default; at most `limit_max`.
+        limit_max: Largest limit that the model may give.
+    """
+    when = "ISO date or time, for example 2024-05-01 or 2024-05-01T09:30:00+02:00"
+    limit = min(limit, limit_max)
+    fields: dict[str, Any] = {
+        "query": (str, Field(description="What to look for, in plain words.")),
+        limit_name: (int, Field(default=limit, ge=1, le=limit_max, description="Largest number of texts to return.")),
+        "filter": (
+            dict[str, Any] | None,
+            Field(default=None, description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
+        ),
+        "start": (str | None, Field(default=None, description=f"Only texts about this time or later; {when}.")),
+        "end": (str | None, Field(default=None, description=f"Only texts about a time before this; {when}.")),
+    }
+    return create_model("UmiSearch", __base__=_ToolArguments, **fields)
+
+
+def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
+    """What a tool tells a model whose search found nothing. If the model gave a filter, the answer names the metadata
+    keys of the texts, each with an example: the model may have guessed a key, or compared a number with a string.
+
+    Args:
+        store: The store that was searched.
+        asked: The model's filter; None or {}: the model gave none.
+        within, window: The retriever's own filter and time range; keys and values of texts outside are not shown.
+    """
+    if not asked:
+        return NOTHING_FOUND
+    try:
+        chunks = [chunk for chunk in store.scan(where=within, limit=KEYS_READ) if chunk_passes(chunk, None, window)]
+    except UmiError:  # the search has answered: nothing was found
+        return NOTHING_FOUND
+    if not chunks:
+        return NOTHING_FOUND
+    examples: dict[str, Any] = {}
+    for own in (own_metadata(chunk, METADATA_ALONE) for chunk in chunks):
+        examples |= {key: value for key, value in own.items() if examples.get(key) is None}
+    shown = [f"{key!r} ({examples[key]!r:.{EXAMPLE_CHARACTERS}})" for key in sorted(examples)[:KEYS_NAMED]]
+    keys = f"Keys of the texts, with an example of each: {', '.join(shown)}." if shown else "No text has metadata."
+    return f"{NOTHING_FOUND} {keys}"
+
+
+def tool_window(start: str | None, end: str | None) -> TimeRange | None:
+    """The time range that a model asked for; None: the model gave neither start nor end.
+
+    Raises:
+        InputError: If start or end is no date or time; written for the model.
+    """
+    moments = tool_time("start", start), tool_time("end", end)
+    return None if moments == (None, None) else TimeRange(*moments)
+
+
+def tool_time(name: str, text: str | None) -> datetime | None:
+    """The time that a model gave as the argument `name`; None: the model gave none.
+
+    Raises:
+        InputError: If the text is no date or time; written for the model.
+    """
+    moment = read_time(text)
+    if text not in (None, "") and moment is None:
+        raise InputError(f"{name} {text!r:.40} is no ISO date or time; expected for example 2024-05-01")
+    return moment

@@ -1,0 +1,106 @@
+"""The positions of nodes that are added to a store: behind the stored nodes of their sources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from threading import Lock
+from typing import Any
+
+from llama_index.core.schema import BaseNode
+
+from umi_common.filters import parse_filter
+from umi_common.frameworks.records import PlaceKeys, position_in_metadata
+from umi_common.protocols import pages
+from umi_common.runtime.forks import give_lock
+from umi_common.stores.batch_checks import SkippedChunk
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
+from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Place, document_start, node_source, to_chunks
+
+SOURCES_FILTERED = 1_000
+"""Largest number of sources whose chunks are read by a filter; for more, all chunks are read: a filter is limited to
+100,000 values."""
+
+
+class SourceEnds:
+    """The position after the last node of each source, for sources to which nodes without a position were added.
+
+    A source is read from the store when the first such node is added, and again after nodes were removed or an `add`
+    has failed. Thread-safe.
+    """
+
+    _lock: Lock
+
+    def __init__(self, store: HybridStore, keys: PlaceKeys) -> None:
+        self._store = store
+        self._keys = keys
+        self._ends: dict[str, int] = {}
+        self._pending: dict[int, list[Chunk]] = {}
+        """Chunks that are being stored by other calls: their positions are taken, too."""
+        give_lock(self)
+
+    @contextmanager
+    def placed(self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None) -> Iterator[list[Chunk]]:
+        """Yield `to_chunks` of nodes, which the `with` block stores."""
+        with self._lock:
+            made = to_chunks(nodes, self._keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
+            self._note(made)
+            self._pending[id(made)] = made
+        stored = False
+        try:
+            yield made
+            stored = True
+        finally:
+            with self._lock:
+                del self._pending[id(made)]
+                if not stored:
+                    self._ends.clear()
+
+    def forget(self) -> None:
+        """Read the sources anew when nodes are added next; for use after nodes were removed."""
+        with self._lock:
+            self._ends.clear()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SourceEnds, (self._store, self._keys)
+
+    def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
+        """By source, the position of its first node among these: after its stored nodes; if some of these nodes are
+        stored, the smallest of their positions.
+
+        The store is read only for the sources of nodes that state no position themselves.
+        """
+        key = self._keys.position
+        own = {
+            node.node_id: source
+            for node in nodes
+            if isinstance(node, BaseNode)
+            and (source := node_source(node, self._keys)) is not None
+            and (document_start(node) is None or source != node.ref_doc_id)
+            and (key is None or position_in_metadata(node.metadata.get(key)) is None)
+        }
+        self._read(set(own.values()) - self._ends.keys())
+        following: Counter[Place] = Counter({source: self._ends[source] for source in own.values()})
+        for id, chunk in zip(own, self._store.get(list(own)), strict=True):
+            if chunk is not None and chunk.position is not None:
+                following[own[id]] = min(following[own[id]], chunk.position)
+        return following
+
+    def _read(self, sources: set[str]) -> None:
+        """Set `_ends` of these sources."""
+        self._ends |= dict.fromkeys(sources, 0)
+        if not sources:
+            return
+        keys = {REF_DOC_ID, SOURCE_KEY, self._keys.source} - {None}
+        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
+        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
+        for chunks in chain(pages(self._store, where=where), self._pending.values()):
+            self._note(chunks)
+
+    def _note(self, chunks: Sequence[Chunk]) -> None:
+        for chunk in chunks:
+            if chunk.source in self._ends and chunk.position is not None:
+                self._ends[chunk.source] = max(self._ends[chunk.source], chunk.position + 1)
