@@ -187,7 +187,7 @@ def _the_other_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 @rule(
-    rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |(?=.{{7,20}}\s(?:19|20)\d\d\b))"
+    rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |(?=.{{4,20}}\s(?:19|20)\d\d\b))"
     rf"(?P<holiday>{'|'.join((*HOLIDAYS, *WEEKDAY_HOLIDAYS, *EASTER_HOLIDAYS))})(?: day)?"
     r"(?: (?P<year>(?:19|20)\d\d)\b)?"
 )

@@ -36,6 +36,9 @@ NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 NUMBERS += ["thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
 DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
 ORDINALS = ["first", "second", "third", "fourth", "fifth"]
+DAY_ORDINALS = [*ORDINALS, "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth"]
+DAY_ORDINALS += ["fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth"]
+DAY_ORDINALS += [f"twenty-{name}" for name in DAY_ORDINALS[:9]] + ["thirtieth", "thirty-first"]
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
 """"a few weeks ago": from five units ago to two."""
 
