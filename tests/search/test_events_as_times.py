@@ -108,6 +108,8 @@ async def test_an_async_search_finds_the_same(memory):
     ("query", "phrase", "rest"),
     [
         ("What did I eat after Emma left?", "Emma left", "What did I eat?"),
+        ("What was there 999 decades before the first war", "the first war", "What was there 999 decades"),
+        ("What did I cook after Élise left?", "Élise left", "What did I cook?"),
         ("Who called before we moved to Rome?", "we moved to Rome", "Who called?"),
         ("Where did I stay a week before Ann's wedding", "Ann's wedding", "Where did I stay"),
         ("what did he say shortly before moving to Rome", "moving to Rome", "what did he say"),

@@ -10,6 +10,7 @@ from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
     BEFORE_DATE,
+    BEFORE_YEAR,
     COUNT,
     DAY,
     DAY_ORDINALS,
@@ -96,6 +97,7 @@ def _range_of_days(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"(?:{PART}[\s-]{{1,3}}(?:of )?)?{MONTH}{OF_YEAR}")
 @rule(rf"{PART}(?:[\s-]{{1,3}}| of )(?P<year>){LONG_MONTH}")
 @rule(rf"(?:{IN}|as of )(?P<part>)(?P<year>){LONG_MONTH}")
+@rule(rf"(?P<part>)(?P<year>){LONG_MONTH}{BEFORE_YEAR}")
 def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number = month_number(match["month"])
     return named_part(_in_its_year(match, now, lambda year: spans.month(now, year, number)), match["part"])
@@ -180,7 +182,7 @@ def _year(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return named_part(spans.years(now, year_number(match["year"])), match["part"])
 
 
-@rule(r"(?P<first>(?:19|20)\d\d)(?:-|\u2013|\u2014)(?P<last>(?:19|20)\d\d)(?![-./]\d)")
+@rule(r"(?P<first>(?:19|20)\d\d)(?:-|\u2013|\u2014| (?:to|until|through) )(?P<last>(?:19|20)\d\d)(?![-./]\d)")
 def _range_of_years(match: re.Match[str], now: datetime) -> CalendarPeriod:
     first, last = int(match["first"]), int(match["last"])
     return spans.years(now, first, last - first + 1)
@@ -223,6 +225,7 @@ def _half(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 @rule(rf"(?:in |during |over )?(?:the )?{SEASON} (?:of )?(?P<year>(?:19|20)\d\d)[/\u2013-](?:(?:19|20)?\d\d)")
 @rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")
+@rule(rf"(?P<which>)(?P<loose>)(?P<year>){SEASON}{BEFORE_YEAR}")
 def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     name = match["season"].lower()
     if match["year"]:  # winter 2022/23 begins in 2022
@@ -234,7 +237,7 @@ def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     if match["which"] is None and match["loose"] is None:
         return None  # "spring" alone may be no season
     begun = spans.latest(now, lambda year: spans.season(now, year, name))
-    if match["loose"]:
+    if match["loose"] is not None:
         return begun
     which = WHICH_OFFSET[match["which"].lower()]
     if which > 0:

@@ -26,7 +26,7 @@ _PAST = time_pattern(
 """Words of a question about the past: "what did we decide", "who called"."""
 _EVENT = time_pattern(
     r"(?:\b(?:right|just|shortly|soon) )?\b(?:after|before) "
-    r"(?P<event>(?:(?:the|my|our|your|his|her|their|[a-z]+'s|[a-z]{2,}ing|i|we|he|she|they)\b|(?-i:[A-Z][a-z]+)) "
+    r"(?P<event>(?:(?:the|my|our|your|his|her|their|[a-z]+'s|[a-z]{2,}ing|i|we|he|she|they)\b|(?-i:[^\W\d_a-z]\w+)) "
     r"[^?!.,;]{3,80})"
 )
 """A noun phrase or a clause of at least two words: "after Emma left", not "after Emma" or "before lunch"."""
@@ -65,13 +65,16 @@ class Event:
 def event_in(query: str, now: datetime) -> Event | None:
     """The event by which a question about the past names a time; None: it names none.
 
-    A query that names a period besides is not asked: `find_time` reads that.
+    Args:
+        query: A query in which `find_time` finds no period; one of more than SCANNED_CHARS characters names no event.
+        now: Any time near the present.
     """
     match = _EVENT.search(query) if len(query) <= SCANNED_CHARS else None
     if match is None or _PAST.search(query) is None or _VERB_IN_FRONT.search(query, 0, match.start()):
         return None
-    span = match.span("event")
-    start = min(match.start(), _beside(query, span, now).start)
+    span, start = match.span("event"), match.start()
+    with suppress(OverflowError, ValueError):  # "999 decades after"
+        start = min(start, _beside(query, span, now).start)
     rest = f"{query[:start].rstrip()}{query[match.end() :]}".lstrip(" ,")
     return Event(match["event"], rest, query, span) if len(_WORD.findall(rest)) > 1 else None
 

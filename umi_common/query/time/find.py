@@ -22,7 +22,7 @@ from typing import Literal
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import dates, relative, spans
 from umi_common.query.time.other_languages import further_rules
-from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
+from umi_common.query.time.ranges import FoundPeriod, changed_period, in_its_year, joined_periods
 from umi_common.query.time.stated import LONGEST_MONTH
 from umi_common.query.time.vocabulary import DECADES, MONTH, MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.times import with_plain_letters
@@ -187,6 +187,9 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     while periods:
         first, *periods = periods
         try:
+            of_year = in_its_year(query, first, periods[0] if periods else None)
+            if of_year is not None:
+                first, periods = of_year, periods[1:]
             whole = joined_periods(query, first, periods[0] if periods else None)
             if whole is not first:
                 periods = periods[1:]

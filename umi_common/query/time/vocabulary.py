@@ -69,6 +69,9 @@ WHICH = r"(?P<which>last|past|previous|this|current|next|coming|upcoming)"
 PART = r"(?P<part>early|beginning|start|mid|middle|late|end|first half|second half)"
 IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
 
+BEFORE_YEAR = rf"(?=,? (?:of |in )?(?:(?:last|this|next) year|{COUNT} years? ago)\b)"
+"""The words that follow a month or season of a year relative to the present: "May last year"."""
+
 PIVOT_YEAR = 69
 """A two-digit year below this is of the 2000s, else of the 1900s, as in `strptime`."""
 WHICH_OFFSET = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1}

@@ -64,17 +64,8 @@ _CHANGE_WORDS = frozenset(
 )
 _CHANGE_PHRASES = (
     *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
-    *(
-        "took over",
-        "takes over",
-        "handed over",
-        "pushed back",
-        "put off",
-        "up from",
-        "down to",
-        "from today",
-        "worn out",
-    ),
+    *("took over", "takes over", "handed over", "pushed back", "put off", "up from", "down to"),
+    *("from today", "worn out"),
     *("called off", "call off", "is off", "fell through", "scratch that", "no, wait", "no wait"),
     *(
         "plus de",
