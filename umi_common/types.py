@@ -300,7 +300,7 @@ class Hit:
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
     """Score after each stage that ran, in order: fused, feedback, neighbours, references, when, decay, number_pairs,
-    late_interaction, lookup, word_runs, alike, excluded, time_order, rerank. Scales differ by stage."""
+    late_interaction, lookup, word_runs, alike, excluded, time_order, event, rerank. Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Rank among the candidates after the same stages, from 1."""
     duplicates: tuple[str, ...] = ()

@@ -262,3 +262,42 @@ def test_the_present_state_is_asked_and_changes_are_told_in_italian_portuguese_a
             for at, text in enumerate([old, *others[:12], new, *others[12:]])
         )
         assert DualRetriever(store).search(query, now=NOW).ids[0] == new
+
+
+@pytest.mark.parametrize(
+    ("query", "done", "denied"),
+    [
+        ("When did I last do yoga?", ["Did yoga this morning.", "Yoga with Ines."], "No yoga this week."),
+        (
+            "When did I last swim in the sea?",
+            ["Swam in the sea.", "A long swim in the sea."],
+            "I want to swim in the sea.",
+        ),
+        (
+            "When did we last restore a backup?",
+            ["Backup restored.", "Restored a backup of orders."],
+            "Don't restore it.",
+        ),
+        ("When was the last time I called mum?", ["Called mum.", "Called mum, she is well."], "I should call mum."),
+        (
+            "When did I last do laundry?",
+            ["Did laundry in the sink.", "Did two loads of laundry."],
+            "Need to do laundry.",
+        ),
+        (
+            "When did we last visit Brandt?",
+            ["Visited Brandt.", "Visit to Brandt with Ann."],
+            "We plan to visit Brandt.",
+        ),
+    ],
+)
+def test_when_something_last_took_place_is_told_by_no_message_that_plans_or_denies_it(query, done, denied):
+    others = [f"I bought {what} at the market." for what in ("bread", "milk", "tea", "pears")]
+    for said in ([*done, denied], [*reversed(done), denied], [denied, *done]):
+        with HybridStore.open() as store:
+            store.add(
+                Chunk(text, text, event_time=NOW - timedelta(days=90 - 9 * at))
+                for at, text in enumerate([*said, *others])
+            )
+            ids = DualRetriever(store).search(query, now=NOW).ids
+        assert ids[0] == [each for each in said if each != denied][-1]

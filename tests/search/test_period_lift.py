@@ -476,3 +476,13 @@ def test_a_year_of_two_digits_states_the_winter_that_begins_in_the_one_before():
     winter = TimeRange(day("2022-12-01"), day("2023-03-01"))
     assert states_date_in("the winter season 2022/23", winter, NOW)
     assert not states_date_in("the winter season 2021/22", winter, NOW)
+
+
+@pytest.mark.parametrize("text", ["a band of the nineties", "hits of the '90s", "a band of the late 90s", "the 1990s"])
+def test_a_text_that_names_the_decade_lies_in_it(text: str):
+    decade = TimeRange(day("1990-01-01"), day("2000-01-01"))
+    assert states_date_in(text, decade, NOW)
+    assert not states_date_in(text, TimeRange(day("1980-01-01"), day("1990-01-01")), NOW)
+    assert not states_date_in("she is in her nineties", decade, NOW)
+    notes = [Chunk(f"{n}", f"We heard the band number {n} in the {n}0s of the last century.") for n in (5, 6, 7, 8)]
+    assert found("which band did we hear in the 1990s?", Chunk("right", f"We heard {text}."), *notes)[0] == "right"

@@ -78,7 +78,7 @@ _TOLD_AFTER = re.compile(
     r"(?: (?:a while ago|again|before|earlier|last time|once|recently|the other day|to me|to you|with you))*(?=\W*$)",
     re.I,
 )
-"""At the end of one."""
+"""The same at the end of a question: "which vet did I mention a while ago"."""
 _ASKED_ELSEWHERE = re.compile(
     r"\A[¿\s]*(?:"
     r"(?:kannst|könntest|können|könnten) (?:du|sie) (?:mir|uns) (?:(?:bitte|noch ?mal|noch einmal) )*"

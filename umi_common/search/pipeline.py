@@ -14,14 +14,15 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError
 from umi_common.protocols import OnStage
+from umi_common.query.time.events import event_in
 from umi_common.query.time.find import When, find_time
 from umi_common.query.time.stated import states_date_in
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
-from umi_common.runtime.losses import log_once
+from umi_common.runtime.losses import log_bug, log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.passages import assemble_for
-from umi_common.search.rank import RankedPool, diversify, rank
+from umi_common.search.rank import RankedPool, diversify, in_turn, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.reorder.stages import ReorderStage, reorder_stages
 from umi_common.search.request import SearchRequest
@@ -33,15 +34,15 @@ READ_OF_EACH_ARM = 50
 Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
 
 
-@observed_search
-def search_body(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
-    """The result of one search. Raises SearchUnavailable if no arm of the store answers."""
+def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
+    """The result of one search, neither counted nor logged."""
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
     when = _named_period(config, request, trace)
+    beside_event = {} if when is not None else (yield from _best_beside_event(components, request, trace))
     filters = when is not None and when.kind == "explicit" and config.when.mode == "filter"
     limited = replace(request, time_range=when.range) if when is not None and filters else request
     lifted = None if filters else when
-    recalled = yield from recall(components, limited, trace, lifted)
+    recalled = yield from recall(components, limited, trace, lifted, tuple(beside_event))
     if filters and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
         limited = request
@@ -52,11 +53,47 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
         if wider is not recalled:
             recalled = wider
             chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
+    if beside_event:
+        chunks = {**beside_event, **chunks}
+        row_of = {id: row for row, id in enumerate(recalled.pool.ids)}
+        ranked = in_turn(ranked, [row_of[id] for id in beside_event if id in row_of], "event")
     if reranker is not None and chunks and request.query:  # "": a search by a vector alone
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
         ranked = diversify(ranked, recalled.pool, config, request.limit, trace)
     return _result(components, request, recalled, ranked, chunks, trace)
+
+
+search_body = observed_search(_search)
+"""The result of one search. Raises SearchUnavailable if no arm of the store answers."""
+
+
+def _best_beside_event(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[dict[str, Chunk]]:
+    """The best chunks beside the event by which the query names a time, by id, best first; {} if it names none.
+
+    They take two searches: for the event, whose best chunk tells when it was, and for the rest of the query in the
+    period beside it. For the whole query, texts with the words of the event would be the best.
+    """
+    reads = components.config.when.enabled and request.time_range is None and request.strategy == "hybrid"
+    event = event_in(request.asked, request.now) if reads else None
+    if event is None:
+        return {}
+    alone = replace(components, reranker=None, rewriting=None, arms=None)
+    ask = partial(SearchRequest.checked, now=request.now, where=request.where)
+    with trace.stage("event") as facts:
+        try:
+            about = yield from _search(alone, ask(query=event.phrase, limit=1))
+            moment = about.hits[0].chunk.event_time if about.hits and about.answerable is not False else None
+            period = None if moment is None else event.period_beside(moment.astimezone(request.now.tzinfo))
+            if period is None:
+                return {}
+            found = yield from _search(alone, ask(query=event.rest, limit=request.limit, time_range=period))
+        except Exception as error:  # noqa: BLE001 - the query itself may still be answered
+            log_bug("event", error)
+            trace.degrade("event", type(error).__name__, "ranked chunks of the time that the query names as any others")
+            return {}
+        facts.update(start=_iso(period.start), end=_iso(period.end), found=len(found.hits))
+    return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id not in about.ids}
 
 
 def _rank_and_fetch(

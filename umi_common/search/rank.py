@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,20 @@ def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool
         scores=changed,
         stages={**ranked.stages, stage: changed},
     )
+
+
+def in_turn(ranked: RankedPool, rows: Sequence[int], stage: str) -> RankedPool:
+    """The ranking taken in turn with these rows, its own first; all scores are given anew, in falling order.
+
+    Args:
+        rows: Rows of the pool, best first; they need not be among `ranked.order`.
+        stage: Name in `Hit.stages`.
+    """
+    pairs = zip_longest(ranked.order.tolist(), rows)
+    order = np.array(list(dict.fromkeys(row for pair in pairs for row in pair if row is not None)), dtype=np.int64)
+    changed = np.array(ranked.scores)
+    changed[order] = np.sort(ranked.scores[order])[::-1]
+    return replace(ranked, order=order, scores=changed, stages={**ranked.stages, stage: changed})
 
 
 def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:

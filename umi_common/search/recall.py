@@ -71,10 +71,14 @@ class Recalled:
 
 
 def recall(
-    components: Components, request: SearchRequest, trace: TraceBuilder, when: When | None = None
+    components: Components,
+    request: SearchRequest,
+    trace: TraceBuilder,
+    when: When | None = None,
+    ids: tuple[str, ...] = (),
 ) -> Body[Recalled]:
     """The candidates of the store and of the extra arms for the query, and the best of the period that it names,
-    which are sought first.
+    which are sought first; without such a period also the chunks of these ids.
 
     If routing asks the LLM because of the query alone, the LLM is called at the same time as the store, and the
     candidates for its variations are among the result. Routing by evidence calls `recall_more` afterwards.
@@ -83,8 +87,7 @@ def recall(
         SearchUnavailable: If no arm of the store answers.
     """
     decision = _decide_beforehand(components, request)
-    of_period: tuple[str, ...] = ()
-    period: Pool | None = None
+    of_period, period = ids, None
     if when is not None:
         of_period, period = yield from _recall_period(components, request, when, trace)
     known = [] if period is None else [*[None] * _first_asking(request), *period.query_vectors]

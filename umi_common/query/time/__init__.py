@@ -4,6 +4,7 @@ In: a query and the current time. Out: a period, and whether the query limits re
 
     find         the first period that a query names, and whether the query limits records to it; whether it asks for
                  the latest or the first of several texts
+    events       an event by which a query names a time: "after the meeting with Bob"
     stated       whether a text states a date in a period; a day or a month in the words of texts
     vocabulary   English time words, and the register of rules
     dates        dates, months, quarters, seasons, years by name or number

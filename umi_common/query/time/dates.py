@@ -10,7 +10,10 @@ from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
     BEFORE_DATE,
+    BEFORE_YEAR,
+    COUNT,
     DAY,
+    DAY_ORDINALS,
     DECADES,
     FISCAL_YEAR,
     IN,
@@ -22,9 +25,12 @@ from umi_common.query.time.vocabulary import (
     ORDINALS,
     PART,
     SEASON,
+    WEEKDAY,
+    WEEKDAYS,
     WHICH,
     WHICH_OFFSET,
     YEAR,
+    counted,
     month_number,
     named_part,
     rule,
@@ -64,6 +70,12 @@ def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     return _in_its_year(match, now, lambda year: spans.day(now, year, month, number))
 
 
+@rule(rf"(?:on )?the (?P<nth>{'|'.join(reversed(DAY_ORDINALS))}) of {LONG_MONTH}{OF_YEAR}?")
+def _date_in_words(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    month, number = month_number(match["month"]), DAY_ORDINALS.index(match["nth"].lower()) + 1
+    return _in_its_year(match, now, lambda year: spans.day(now, year, month, number))
+
+
 @rule(
     rf"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}"
     rf"(?P<last>[0-3]?\d)(?:st|nd|rd|th)? (?:of )?{MONTH}{OF_YEAR}?"
@@ -85,6 +97,7 @@ def _range_of_days(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"(?:{PART}[\s-]{{1,3}}(?:of )?)?{MONTH}{OF_YEAR}")
 @rule(rf"{PART}(?:[\s-]{{1,3}}| of )(?P<year>){LONG_MONTH}")
 @rule(rf"(?:{IN}|as of )(?P<part>)(?P<year>){LONG_MONTH}")
+@rule(rf"(?P<part>)(?P<year>){LONG_MONTH}{BEFORE_YEAR}")
 def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number = month_number(match["month"])
     return named_part(_in_its_year(match, now, lambda year: spans.month(now, year, number)), match["part"])
@@ -131,6 +144,22 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return _in_its_year(match, now, span)
 
 
+@rule(rf"(?:on )?(?:the )?(?P<nth>{'|'.join(ORDINALS)}|last) {WEEKDAY} (?:of|in) {LONG_MONTH}{OF_YEAR}?")
+def _weekday_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    weekday, name = WEEKDAYS.index(match["weekday"].lower()), match["nth"].lower()
+
+    def span(year: int) -> CalendarPeriod:
+        whole = spans.month(now, year, month_number(match["month"]))
+        if name == "last":
+            return spans.weekday(whole.end, weekday, -1)
+        found = spans.weekday(whole.start - timedelta(days=1), weekday, ORDINALS.index(name) + 1)
+        if found.start >= whole.end:
+            raise ValueError("the month has no fifth such day")
+        return found
+
+    return _in_its_year(match, now, span)
+
+
 @rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)?\s{{0,3}}{YEAR}")
 @rule(r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?P<year>)(?![\w/]|,? (?:of|in|19|20))")
 @rule(r"(?P<year>\d{4})-?w(?P<week>\d\d)")
@@ -153,7 +182,7 @@ def _year(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return named_part(spans.years(now, year_number(match["year"])), match["part"])
 
 
-@rule(r"(?P<first>(?:19|20)\d\d)(?:-|\u2013|\u2014)(?P<last>(?:19|20)\d\d)(?![-./]\d)")
+@rule(r"(?P<first>(?:19|20)\d\d)(?:-|\u2013|\u2014| (?:to|until|through) )(?P<last>(?:19|20)\d\d)(?![-./]\d)")
 def _range_of_years(match: re.Match[str], now: datetime) -> CalendarPeriod:
     first, last = int(match["first"]), int(match["last"])
     return spans.years(now, first, last - first + 1)
@@ -196,19 +225,35 @@ def _half(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 @rule(rf"(?:in |during |over )?(?:the )?{SEASON} (?:of )?(?P<year>(?:19|20)\d\d)[/\u2013-](?:(?:19|20)?\d\d)")
 @rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")
+@rule(rf"(?P<which>)(?P<loose>)(?P<year>){SEASON}{BEFORE_YEAR}")
 def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     name = match["season"].lower()
     if match["year"]:  # winter 2022/23 begins in 2022
-        return spans.season(now, year_number(match["year"]), name)
+        year = year_number(match["year"])
+        begins = spans.season(now, year, name)
+        ends = spans.season(now, year - 1, name)
+        ambiguous = name == "winter" and year == now.year and "which" in match.groupdict()
+        return ends if ambiguous and begins.start - now > now - ends.end else begins  # the nearer one
     if match["which"] is None and match["loose"] is None:
         return None  # "spring" alone may be no season
     begun = spans.latest(now, lambda year: spans.season(now, year, name))
-    if match["loose"]:
+    if match["loose"] is not None:
         return begun
-    start, which = begun.start, WHICH_OFFSET[match["which"].lower()]
-    goes_on = begun.end > now
+    which = WHICH_OFFSET[match["which"].lower()]
     if which > 0:
-        return spans.season(now, start.year + 1, name)
+        return spans.season(now, begun.start.year + 1, name)
+    goes_on = begun.end > now
     if which < 0:
-        return spans.season(now, start.year - 1 if goes_on else start.year, name)  # the last one that has ended
+        return _ended_season(now, name, 1)
     return begun if goes_on else spans.season(now, now.year, name)  # "this summer"
+
+
+@rule(rf"{COUNT} {SEASON}s ago")
+def _seasons_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    return _ended_season(now, match["season"].lower(), counted(match["count"])[1])
+
+
+def _ended_season(now: datetime, name: str, count: int) -> CalendarPeriod:
+    """The season that has ended, `count` - 1 years before the last one."""
+    begun = spans.latest(now, lambda year: spans.season(now, year, name))
+    return spans.season(now, begun.start.year - int(begun.end > now) - count + 1, name)

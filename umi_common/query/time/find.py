@@ -1,7 +1,8 @@
 """The time that a query names: "last week", "two Fridays ago", "in March 2023", relative to a given now; and whether it
 asks for the latest or the first of several texts: "current phone", "first report".
 
-    a test for time words -> rules (dates.py, relative.py), else numeric dates -> ranges (ranges.py) -> kind
+    a test for time words -> rules (dates.py, relative.py), else numeric dates -> a period and its year, or two periods,
+    joined (ranges.py) -> kind
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
@@ -22,7 +23,7 @@ from typing import Literal
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import dates, relative, spans
 from umi_common.query.time.other_languages import further_rules
-from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
+from umi_common.query.time.ranges import FoundPeriod, changed_period, in_its_year, joined_periods
 from umi_common.query.time.stated import LONGEST_MONTH
 from umi_common.query.time.vocabulary import DECADES, MONTH, MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.times import with_plain_letters
@@ -96,7 +97,7 @@ _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
     r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
-    r"|was|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
+    r"|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
     r"|dijiste|cosa|ho|detto|ti|che|eu|disse|falei|o|wat|zei|heb|gezegd|ik)\b|[我你们说了告诉什么]|\W)*",
     re.I,
 )
@@ -122,7 +123,8 @@ _LATEST = re.compile(
     r"|现在|目前",
     re.IGNORECASE,
 )
-"""The second half is a question in the present tense: "where do I live", "what's our rent", "do I still eat fish"."""
+"""Words for the latest; or a question in the present tense: "where do I live", "what's our rent", "do I still eat
+fish"."""
 _FIRST = re.compile(
     r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place)))\b",
     re.IGNORECASE,
@@ -187,6 +189,9 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     while periods:
         first, *periods = periods
         try:
+            of_year = in_its_year(query, first, periods[0] if periods else None)
+            if of_year is not None:
+                first, periods = of_year, periods[1:]
             whole = joined_periods(query, first, periods[0] if periods else None)
             if whole is not first:
                 periods = periods[1:]

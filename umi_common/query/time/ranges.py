@@ -22,6 +22,11 @@ _FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|f
 """The beginning of a period's own words: such a word."""
 _JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
 """The words between the two periods that "between" or "from" begins."""
+_JOIN_ALONE = time_pattern(r"\s{0,3}(?:to|until|till|through|-|\u2013) (?:the )?")
+"""The words between two periods that no such word begins: "28 Feb - 3 Mar"."""
+_OF_YEAR = time_pattern(r"(?:,? (?:(?:of|in|on|at) )?)?")
+"""The words between a day or month and its year: "in May of last year", "two years ago, at Christmas"."""
+YEAR_DAYS = (365, 366)
 _OFFSET = time_pattern(
     rf"(?<![\w-])(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
     r" (?P<side>before|after)$"
@@ -45,17 +50,33 @@ class FoundPeriod:
     """Start and end as words beside the period change them, such as (start, None) for "since May"; None: unchanged."""
 
 
+def in_its_year(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod | None:
+    """The period of "May last year" or "two years ago at Christmas"; None: the two are no such period and its year."""
+    if second is None or _OF_YEAR.fullmatch(query, first.end, second.start) is None:
+        return None
+    for part, year in ((first, second), (second, first)):
+        length = (year.period.end - year.period.start).days
+        if part.period.yearless and not year.period.yearless and length in YEAR_DAYS:
+            return FoundPeriod(first.start, second.end, spans.in_year(part.period, year.period.start.year))
+    return None
+
+
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
-    """The period from the start of A to the end of B in "between A and B", "from A to B"; else `first` itself.
+    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; else `first`
+    itself.
 
     Args:
         first: A.
         second: B, the next period in the query; None: there is none.
     """
-    opening = _operator(query, first)
-    if second is None or opening is None or opening[0] not in {"between", "from"}:
+    if second is None:
         return first
-    if _JOIN.fullmatch(query[first.end : second.start]) is None and not _begins_with_join(query, first, second):
+    opening, between = _operator(query, first), query[first.end : second.start]
+    if opening is None:
+        opening, joined = ("", first.start), _JOIN_ALONE.fullmatch(between) is not None
+    else:
+        joined = _JOIN.fullmatch(between) is not None or _begins_with_join(query, first, second)
+    if not joined or opening[0] not in {"", "between", "from"}:
         return first
     period, end = first.period, second.period.end
     if period.yearless:

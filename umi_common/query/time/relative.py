@@ -152,7 +152,7 @@ def _halves_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return replace(spans.around(spans.shifted(now, smaller, -count), smaller), vague=True)
 
 
-@rule(rf"{COUNT} {UNIT} (?:ago|back|earlier)(?! (?:than|to|in|into)\b)")
+@rule(rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))")
 def _units_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
     farthest, nearest = counted(match["count"])
     unit = match["unit"].lower()
@@ -187,7 +187,8 @@ def _the_other_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 @rule(
-    rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |(?=.{{7,20}}\s(?:19|20)\d\d\b))"
+    rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |"
+    r"(?=.{4,20}\s(?:(?:19|20)\d\d|(?:last|this|next) year|years? ago)\b))"
     rf"(?P<holiday>{'|'.join((*HOLIDAYS, *WEEKDAY_HOLIDAYS, *EASTER_HOLIDAYS))})(?: day)?"
     r"(?: (?P<year>(?:19|20)\d\d)\b)?"
 )

@@ -15,7 +15,7 @@ from itertools import product
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import MONTH, MONTH_START, MONTHS, ORDINALS, month_number, year_number
+from umi_common.query.time.vocabulary import DECADES, MONTH, MONTH_START, MONTHS, ORDINALS, month_number, year_number
 from umi_common.times import MONTHS as MONTHS_BY_NAME
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange
@@ -69,6 +69,13 @@ _YEARS = re.compile(
     rf"(?P<last>{_YEAR}|1[3-9]|[2-9]\d)(?![\w%]|[-.,/]\d)"
 )
 """Several years: "1994-2001", "2019/20", "1994 to 2001". "2010-12" is a month."""
+_DECADE = re.compile(
+    rf"\bthe\s(?:(?:early|mid|late)[\s-])?(?:(?P<name>{'|'.join(DECADES)})|['\u2019]?(?P<digits>[2-9]0)s)\b",
+    re.IGNORECASE,
+)
+"""A decade without its century: "the nineties", "the late '90s"."""
+DECADE = timedelta(days=3_651)
+"""Shortest period that a decade lies in; the one from 1900 on has two leap years."""
 LABEL_CHARACTERS = 12
 """Number of characters before digits that are searched for the label that `_NUMBER_OF` finds."""
 GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()  # noqa: SIM905
@@ -87,7 +94,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         any_year: Whether a date with a year is read as if it had none.
     """
     text = with_plain_letters(text[:CHARACTERS_READ])
-    if _states_years_around(text, period):
+    if _states_years_around(text, period) or _states_decade_in(text, period):
         return True
     parts, lowered = () if any_year else _parts_of_dates(period, now.tzinfo), text.lower()
     if parts and not any(part in lowered for part in parts):
@@ -136,6 +143,18 @@ def _states_years_around(text: str, period: TimeRange) -> bool:
         if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
             return True
     return False
+
+
+def _states_decade_in(text: str, period: TimeRange) -> bool:
+    """Whether a text names a decade, without its century, that may lie in the period."""
+    if period.start is None or period.end is None or period.end - period.start < DECADE:
+        return False
+    year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
+    named = (
+        DECADES.index(each["name"].lower()) * 10 + 20 if each["name"] else int(each["digits"])
+        for each in _DECADE.finditer(text)
+    )
+    return any(year + (decade - year) % 100 + 9 <= last_year for decade in named)
 
 
 def _is_number(match: re.Match[str]) -> bool:

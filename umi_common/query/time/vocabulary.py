@@ -36,6 +36,9 @@ NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 NUMBERS += ["thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
 DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
 ORDINALS = ["first", "second", "third", "fourth", "fifth"]
+DAY_ORDINALS = [*ORDINALS, "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth"]
+DAY_ORDINALS += ["fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth"]
+DAY_ORDINALS += [f"twenty-{name}" for name in DAY_ORDINALS[:9]] + ["thirtieth", "thirty-first"]
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
 """"a few weeks ago": from five units ago to two."""
 
@@ -65,6 +68,9 @@ SEASON = r"(?P<season>spring|summer|autumn|fall|winter)"
 WHICH = r"(?P<which>last|past|previous|this|current|next|coming|upcoming)"
 PART = r"(?P<part>early|beginning|start|mid|middle|late|end|first half|second half)"
 IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
+
+BEFORE_YEAR = rf"(?=,? (?:of |in )?(?:(?:last|this|next) year|{COUNT} years? ago)\b)"
+"""The words that follow a month or season of a year relative to the present: "May last year"."""
 
 PIVOT_YEAR = 69
 """A two-digit year below this is of the 2000s, else of the 1900s, as in `strptime`."""

@@ -13,6 +13,9 @@ A text that states a change often lacks the query's words: "I moved from Berlin 
 If the query asks for the present state, such a text needs the share `CHANGE_SCORE` of the largest score alone, and its
 weight is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") counts as similar to the query as
 the best of the `CORRECTED` chunks before it. Measured in docs/decisions.md.
+
+If the query asks when something last took place ("when did I last do yoga?"), texts need the shares `EVENT_SCORE` and
+`EVENT_BM25`. A message that plans or denies it ("skipped yoga") is not compared; its score is divided by 1 + weight.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ STAGE = "time_order"
 CANDIDATES = 50
 SCORE, BM25 = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of these candidates."""
+EVENT_SCORE, EVENT_BM25 = 0.5, 0.5
+"""The same for a query that asks when something last took place, among texts that do not deny it: they tell of it in
+many words ("did yoga", "an hour on the mat")."""
 CHANGE_SCORE = 0.4
 """Smallest share of the largest score of a candidate that states a change: "I moved to Paris" need not hold "live"."""
 CHANGE_WEIGHT = 3.0
@@ -51,11 +57,15 @@ _CHANGE_WORDS = frozenset(
         "dropped cancel canceled cancelled postponed extended replaced retired raise raised raising correction meant "
         "upgraded migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé "
         "nouveau nouvelle mudé cambié cambiado nuevo nueva gezogen trasferito trasferita cambiato cambiata nuovo nuova "
-        "mudei mudou novo nova verhuisd veranderd nieuw nieuwe"
+        "mudei mudou novo nova verhuisd veranderd nieuw nieuwe relocated relocates transferred transfers sold swapped "
+        "swaps traded retires resigned unpacked halved doubled increased reduced lowered slips slipped delayed "
+        "rescheduled became promoted hired adopted divorced goodbye"
     )
 )
 _CHANGE_PHRASES = (
     *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
+    *("took over", "takes over", "handed over", "pushed back", "put off", "up from", "down to"),
+    *("from today", "worn out"),
     *("called off", "call off", "is off", "fell through", "scratch that", "no, wait", "no wait"),
     *(
         "plus de",
@@ -77,6 +87,17 @@ _CHANGE_PHRASES = (
 ("my new phone"), texts that tell no change have it, too."""
 _EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
 """Words of a query that asks for the last event ("my last exam"), not for a state that may have changed."""
+_LAST_TIME = re.compile(r"\bwhen\b.*\blast\b|\blast time\b", re.IGNORECASE)
+"""A query that asks when something last took place: "when did I last do yoga?"."""
+_NOT_DONE = re.compile(
+    r"\b(?:should|must|needs?|wants?|wish|hope|plan(?:s|ned|ning)?|going to|will|would|could|can|thinking|skip(?:ped)?"
+    r"|missed|forgot|not|no|never|cancel\w*|postponed|put off|remind\w*|how to|tomorrow|soon|due|asks?|asked)\b"
+    r"|n['\u2019]t\b",
+    re.IGNORECASE,
+)
+"""Words of a message that plans something, or tells that it did not take place."""
+NOTE_CHARACTERS = 200
+"""Longest text that is searched for these words: in a longer one they mostly tell of something else."""
 FUTURE_HOURS = -24.0
 """Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. Not 0, because
 a local time may have been read as UTC, which is up to 14 hours off."""
@@ -105,8 +126,13 @@ def reorder_by_time(
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
     ages = pool.age_hours[rows]
     weights = np.full(len(rows), weight)
-    if asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
-        read = [chunks[id].text[:CHARACTERS_READ] if id in chunks else "" for id in pool.ids_at(rows)]
+    read = [chunks[id].text[:CHARACTERS_READ] if id in chunks else "" for id in pool.ids_at(rows)]
+    if asked == "latest" and _LAST_TIME.search(query):
+        done = np.array([len(text) > NOTE_CHARACTERS or _NOT_DONE.search(text) is None for text in read], dtype=bool)
+        scores = np.where(done, scores, scores / (1.0 + weight))
+        nearly_equal = done & (scores >= EVENT_SCORE * scores.max(initial=0.0))
+        nearly_equal &= lexical >= EVENT_BM25 * lexical[nearly_equal].max(initial=0.0)
+    elif asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
         corrects = np.array([_CORRECTION.search(text) is not None for text in read])
         scores = _with_corrected(pool, rows, scores, corrects)
         changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)

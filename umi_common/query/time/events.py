@@ -1,0 +1,84 @@
+"""An event by which a query names a time: "what did we decide after the meeting with Bob?".
+
+Only a search for the event tells when it was.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from umi_common.errors import InvalidTimeRange
+from umi_common.query.time import spans
+from umi_common.query.time.find import SCANNED_CHARS
+from umi_common.query.time.ranges import FoundPeriod, changed_period
+from umi_common.query.time.vocabulary import time_pattern
+from umi_common.types import TimeRange
+
+BESIDE = timedelta(days=7)
+"""Length of "after the meeting" and of "before the meeting": a longer period holds more texts on other matters."""
+_PAST = time_pattern(
+    r"\b(?:did|was|were|had)\b|^\W{0,3}(?:who|what) (?:[a-z]{2,}ed|ate|began|bought|broke|brought|came|fell|found|gave"
+    r"|got|grew|hurt|left|lost|made|met|paid|said|sent|took|went|won|wrote)\b"
+)
+"""Words of a question about the past: "what did we decide", "who called"."""
+_EVENT = time_pattern(
+    r"(?:\b(?:right|just|shortly|soon) )?\b(?:after|before) "
+    r"(?P<event>(?:(?:the|my|our|your|his|her|their|[a-z]+'s|[a-z]{2,}ing|i|we|he|she|they)\b|(?-i:[^\W\d_a-z]\w+)) "
+    r"[^?!.,;]{3,80})"
+)
+"""A noun phrase or a clause of at least two words: "after Emma left", not "after Emma" or "before lunch"."""
+_VERB_IN_FRONT = re.compile(r"\b(?:look\w*|named)\s{1,3}$", re.IGNORECASE)
+"""A verb that "after" belongs to: "who looked after the cat?"."""
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event that a query names, and what the query asks besides."""
+
+    phrase: str
+    """Such as "the meeting with Bob"."""
+    rest: str
+    """The query without the words of the time: "what did we decide?"."""
+    _query: str
+    _span: tuple[int, int]
+
+    def period_beside(self, moment: datetime) -> TimeRange | None:
+        """The period that the query means if the event was at `moment`; None: it lies outside the years 1 to 9999.
+
+        Args:
+            moment: In the time zone of the user's days.
+        """
+        with suppress(InvalidTimeRange, OverflowError, ValueError):
+            beside = _beside(self._query, self._span, moment)
+            start, end = beside.bounds or (beside.period.start, beside.period.end)
+            if start is not None and end is not None and end - start >= BESIDE:  # "two weeks after"
+                return TimeRange(start, end)
+            before = start is None or start < spans.midnight(moment)
+            return TimeRange(moment - BESIDE, moment) if before else TimeRange(moment, moment + BESIDE)
+        return None
+
+
+def event_in(query: str, now: datetime) -> Event | None:
+    """The event by which a question about the past names a time; None: it names none.
+
+    Args:
+        query: A query in which `find_time` finds no period; one of more than SCANNED_CHARS characters names no event.
+        now: Any time near the present.
+    """
+    match = _EVENT.search(query) if len(query) <= SCANNED_CHARS else None
+    if match is None or _PAST.search(query) is None or _VERB_IN_FRONT.search(query, 0, match.start()):
+        return None
+    span, start = match.span("event"), match.start()
+    with suppress(OverflowError, ValueError):  # "999 decades after"
+        start = min(start, _beside(query, span, now).start)
+    rest = f"{query[:start].rstrip()}{query[match.end() :]}".lstrip(" ,")
+    return Event(match["event"], rest, query, span) if len(_WORD.findall(rest)) > 1 else None
+
+
+def _beside(query: str, span: tuple[int, int], moment: datetime) -> FoundPeriod:
+    """The period that the words in front of the event, query[slice(*span)], make of its day."""
+    return changed_period(query, FoundPeriod(*span, spans.days(moment)))
