@@ -115,7 +115,7 @@ def _by_words(
             )
     if fusion.word_run_weight:
         runs = word_runs.WordRuns(request.verbatim)
-        if runs.shortest and (read := word_runs.candidates(pool, order)):
+        if runs and (read := word_runs.candidates(pool, order)):
             yield ReorderStage(read, partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight))
 
 
