@@ -684,8 +684,12 @@ def test_all_entries_on_a_word_come_before_texts_that_use_it_more_often(query):
 
 
 def test_three_words_of_a_text_find_it_although_others_hold_two_of_them_more_often():
-    others = [Chunk(f"o{at}", f"Tide and moon, moon and tide: table {at} of tides, moons and tide.") for at in range(30)]
-    right = Chunk("right", "The ferry leaves when the tide is high; at a full moon the quay may be under water for hours.")
+    others = [
+        Chunk(f"o{at}", f"Tide and moon, moon and tide: table {at} of tides, moons and tide.") for at in range(30)
+    ]
+    right = Chunk(
+        "right", "The ferry leaves when the tide is high; at a full moon the quay may be under water for hours."
+    )
     with HybridStore.open(embedder=HashEmbedder()) as store:
         store.add([*others, right])
         assert DualRetriever(store).search("quay tide moon").ids[0] == "right"

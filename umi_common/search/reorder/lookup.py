@@ -7,8 +7,8 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
         closed bug 983434?"): an identifier
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
-    a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates hold,
-        while its words are names of others
+    a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates
+        hold, while its words are names of others
     a phrase in quotation marks
     a whole query of few words, without the function words around it ("what is Harrow v Lindqvist"); if no candidate
         holds a phrase or a code, the same without any function words ("return true if object is data descriptor")
@@ -21,7 +21,8 @@ In a longer query a short code is one detail of several, and the raise would cos
 `words.raised` with
 
     g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds; 1 more for a code if i also holds
-                  the other words of the query, function words aside, and another candidate with the code does not
+                  the other words of the query in any form, function words aside, and another candidate with the code
+                  does not
               1 for a name, a full name, the first word of an entry, and for the keywords if i holds them all and has
                   nearly the best BM25
               0 if i does not hold p
@@ -113,8 +114,8 @@ REVERSED_NAME = re.compile(rf"({CAPITALISED}\s)?\b({CAPITALISED}),\s({CAPITALISE
 """A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
 POSSESSIVE = re.compile(r"['’]s\b")
 ENTRIES_MAX = 3
-"""If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry, unless the
-query asks for its meaning."""
+"""If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry, unless
+the query asks for its meaning."""
 ENTRY_WORDS_MIN = 4
 """Smallest number of words of an entry; a bare heading tells nothing more than its head."""
 ENTRY_CHARACTERS = 100
