@@ -627,3 +627,69 @@ def test_a_full_name_is_adjacent_words_with_capital_letters(query, names):
 
 def test_of_a_pasted_text_no_names_are_looked_up():
     assert looked_up("we met Tara Hale " * 15).full_names == []
+
+
+def staff_and_notes():
+    """Forty people in tables of eight rows, in which first and last names are shared, beside short notes."""
+    firsts = ("Tara", "Omar", "Lena", "Ruth", "Mia")
+    lasts = ("Hale", "Frost", "Meyer", "Okafor", "Singh", "Byrne", "Novak", "Silva")
+    people = [(first, last) for last in lasts for first in firsts]
+    random.Random(6).shuffle(people)
+    rows = [f"| {first} {last} | 0{417 + 7 * at} {523_400 + 91 * at} |" for at, (first, last) in enumerate(people)]
+    tables = [Chunk(f"t{at}", "| name | phone |\n" + "\n".join(rows[at : at + 8])) for at in range(0, 40, 8)]
+    notes = [
+        Chunk(f"n{at}", f"{name} wrote that the phone number of room {at} is wrong")
+        for at, name in enumerate((firsts + lasts) * 2)
+    ]
+    return people, [*tables, *notes]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["{0} {1} phone number", "{0} {1}", "Phone Number of {0} {1}", "{1}, {0}", "phone number of {1}, {0}"],
+)
+@pytest.mark.parametrize("typed", [str, str.lower])
+def test_a_person_is_found_however_the_name_is_typed(question, typed):
+    people, chunks = staff_and_notes()
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(chunks)
+        for at, (first, last) in enumerate(people):
+            asked = question.format(first, last)
+            asked = asked if ", " in question else typed(asked)
+            assert umi.search(asked, now=NOW).ids[0] == f"t{at // 8 * 8}", asked
+
+
+@pytest.mark.parametrize("query", ["replacement for relay K{}", "what is the replacement of K{}?"])
+def test_the_word_beside_a_code_is_found_in_another_form(query):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for number in range(30, 50):
+            part = f"24 V coil, made in {1990 + number}"
+            store.add([Chunk(f"K{number}", f"Relay K{number}: {part}, two contacts, switches motor {number % 7}.")])
+            other = f"Relay K{number + 30}: {part}, three contacts. It replaces relay K{number}, now out of stock."
+            store.add([Chunk(f"K{number + 30}", other)])
+        for number in range(30, 50):
+            assert umi.search(query.format(number)).ids[0] == f"K{number + 30}"
+
+
+@pytest.mark.parametrize("query", ["define set", "set definition"])
+def test_all_entries_on_a_word_come_before_texts_that_use_it_more_often(query):
+    entries = ["noun: things that belong together, as of tools", "verb: to put a thing in its place"]
+    entries += ["verb: to become hard, as glue does", "adjective: ready to begin", "noun: part of a tennis match"]
+    uses = ["A set of knives was sold", "He set the set of cups down", "They set a date", "Use a set of rules"]
+    with HybridStore.open() as store:
+        store.add([Chunk(f"set{n}", f"set, {text}") for n, text in enumerate(entries)])
+        store.add([Chunk(f"use{n}", text) for n, text in enumerate(uses)])
+        store.add([Chunk(f"o{n}", f"word{n}, noun: a thing of kind {n} that people use") for n in range(80)])
+        assert set(DualRetriever(store).search(query, limit=5, now=NOW).ids) == {f"set{n}" for n in range(5)}
+
+
+def test_three_words_of_a_text_find_it_although_others_hold_two_of_them_more_often():
+    others = [
+        Chunk(f"o{at}", f"Tide and moon, moon and tide: table {at} of tides, moons and tide.") for at in range(30)
+    ]
+    right = Chunk(
+        "right", "The ferry leaves when the tide is high; at a full moon the quay may be under water for hours."
+    )
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([*others, right])
+        assert DualRetriever(store).search("quay tide moon").ids[0] == "right"

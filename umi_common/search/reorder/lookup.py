@@ -7,7 +7,8 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
         closed bug 983434?"): an identifier
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
-    a full name ("phone number of Tara Hale") that few candidates hold, while its words are names of others
+    a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates
+        hold, while its words are names of others
     a phrase in quotation marks
     a whole query of few words, without the function words around it ("what is Harrow v Lindqvist"); if no candidate
         holds a phrase or a code, the same without any function words ("return true if object is data descriptor")
@@ -20,7 +21,8 @@ In a longer query a short code is one detail of several, and the raise would cos
 `words.raised` with
 
     g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds; 1 more for a code if i also holds
-                  the other words of the query, function words aside, and another candidate with the code does not
+                  the other words of the query in any form, function words aside, and another candidate with the code
+                  does not
               1 for a name, a full name, the first word of an entry, and for the keywords if i holds them all and has
                   nearly the best BM25
               0 if i does not hold p
@@ -41,6 +43,7 @@ import numpy as np
 
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.reorder.number_pairs import TermsOf
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, spaced, up_to_last, words_in
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -57,7 +60,7 @@ HOLDING_SHARE = 0.5
 that hold them, 99 in 100 have it."""
 FAR_CANDIDATES = 200
 """Best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent, and for an
-identifier, which a text may hold among many other words."""
+identifier or a name with capital letters, which a text may hold among many other words."""
 LONG_WORDS = 50
 """In a longer query, such as a pasted text, an identifier or a name is one detail of many, and there are many: looking
 them all up took 10 to 40 ms at 30,000 passages."""
@@ -69,7 +72,7 @@ PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole."""
 KEYWORDS_MAX = 6
 """Largest number of keywords of a query of keywords."""
-KEYWORDS_SHARE = 0.95
+KEYWORDS_SHARE = 0.7
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
 but have low scores."""
 ENDING = 3
@@ -99,14 +102,20 @@ HEADS_MAX = 3
 """Largest number of words of a query that may be the head of an entry."""
 HOLDERS_MAX = 3
 """If more candidates hold a full name, it is what they are all about."""
+NAME_QUERY_WORDS_MAX = 4
+"""Largest number of words, function words aside, of a query whose names are not told by capital letters."""
 SHARED_MIN = 3
 """A full name counts if each of its words is in at least so many candidates that do not hold it. If a word is in fewer,
 BM25 finds the name by it."""
 NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
 """Between the words of a query that are not of one name."""
+CAPITALISED = r"[^\W\d_a-z][\w'’-]+"
+REVERSED_NAME = re.compile(rf"({CAPITALISED}\s)?\b({CAPITALISED}),\s({CAPITALISED})\b(?!\s{CAPITALISED})")
+"""A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
 POSSESSIVE = re.compile(r"['’]s\b")
 ENTRIES_MAX = 3
-"""If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry."""
+"""If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry, unless
+the query asks for its meaning."""
 ENTRY_WORDS_MIN = 4
 """Smallest number of words of an entry; a bare heading tells nothing more than its head."""
 ENTRY_CHARACTERS = 100
@@ -153,9 +162,12 @@ class Lookup(NamedTuple):
     content: str
     """The words of a query without function words, as `_words` returns them; "" if they are too few or too many."""
     full_names: list[str]
-    """Names of several words, in lower case."""
+    """Names of several words: in lower case, or as texts spell them ("Tara Hale") if the query does not tell names from
+    other words by capital letters."""
     heads: list[str]
     """Words of a short query; an entry about one of them begins with it."""
+    defines: bool
+    """Whether the query asks for what a word means, so that all its entries answer it."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
         """Number of best candidates whose texts are read: a constant for quoted phrases, identifiers, codes, names and
@@ -166,7 +178,7 @@ class Lookup(NamedTuple):
         """
         if self.identifiers and not self.long:  # a long text with a rare one has a low score
             return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
-        if self.identifiers or self.quoted:
+        if self.identifiers or self.quoted or any(map(str.islower, self.full_names)):
             return FAR_CANDIDATES
         if self.codes or self.names or self.full_names or self.heads:  # an entry may hold its head once, others often
             return CANDIDATES
@@ -223,6 +235,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
         content=spaced(content) if CONTENT_MIN <= len(content) <= PHRASE_WORDS_MAX else "",
         full_names=[] if pasted or len(words) > LONG_WORDS else _full_names(verbatim),
         heads=heads if one_of_few else [],
+        defines=len(heads) == 1 and not MEANING.isdisjoint(content),
     )
 
 
@@ -281,10 +294,10 @@ def _program_names(query: str) -> list[re.Pattern[str]]:
 
 
 def _name_pattern(name: str) -> re.Pattern[str]:
-    """A pattern of a name of a program, also with other signs or white space between its parts: "cache.ttl" finds
-    "cache:\n  ttl"."""
+    """A pattern of a name, also with other signs or white space between its parts: "cache.ttl" finds "cache:\n  ttl".
+    Only a name in lower case finds texts that spell it in other letters."""
     pattern = r"[\W_]{0,8}".join(map(re.escape, PART_OF_A_CODE.findall(name)))
-    return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE)
+    return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE if name.islower() else 0)
 
 
 def _without_signs(word: str) -> str:
@@ -306,18 +319,27 @@ def _capitals(query: str) -> list[re.Pattern[str]]:
 
 
 def _full_names(query: str) -> list[str]:
-    """Names such as "tara hale": adjacent words that begin with a capital letter, without punctuation between them.
-    Function words and words of capitals alone ("DNA") are no part of one. None if all words of the query begin so."""
+    """Names such as "tara hale": adjacent words that begin with a capital letter, without punctuation between them, or
+    the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no part of one.
+
+    If all words of the query begin with a capital letter, or none has one, any two adjacent words may be a name. These
+    are returned as texts spell them: "Tara Hale"."""
     words = query.split()
+    content = [not all_function_words().issuperset(words_in(word)) for word in words]
     named = [
-        bare(word)[:1].isupper() and not word.isupper() and not all_function_words().issuperset(words_in(word))
-        for word in words
+        telling and bare(word)[:1].isupper() and not word.isupper()
+        for word, telling in zip(words, content, strict=True)
     ]
-    if all(named):
-        return []
-    line = " ".join(word if capital else "," for capital, word in zip(named, words, strict=True))
-    parts = [POSSESSIVE.sub("", part).strip(" '’.-").lower()[:NAME_LENGTH] for part in NAME_END.split(line)]
-    return list(dict.fromkeys(part for part in parts if " " in part))[:PARTS_MAX]
+    found = [f"{first} {last}".lower() for before, last, first in REVERSED_NAME.findall(query) if not before]
+    if all(named) or query.islower():
+        if sum(content) <= NAME_QUERY_WORDS_MAX:
+            pairs = pairwise(word.title() if telling else "," for word, telling in zip(words, content, strict=True))
+            found += [f"{one} {bare(other)}" for one, other in pairs if one.isalpha() and bare(other).isalpha()]
+    else:
+        line = " ".join(word if capital else "," for capital, word in zip(named, words, strict=True))
+        parts = [POSSESSIVE.sub("", part).strip(" '’.-").lower()[:NAME_LENGTH] for part in NAME_END.split(line)]
+        found += [part for part in parts if " " in part]
+    return list(dict.fromkeys(found))[:PARTS_MAX]
 
 
 def _without_outer_function_words(query: str) -> str:
@@ -336,6 +358,7 @@ def reorder_by_lookup(
     sought: Lookup,
     read: int,
     weight: float,
+    terms_of: TermsOf | None,
 ) -> RankedPool:
     """The ranking with its first `read` rows sorted by the formula at the top of this file, unchanged if none of them
     holds a part of the query; see `ReorderStage`.
@@ -344,6 +367,7 @@ def reorder_by_lookup(
         sought: From `lookup_in_query`.
         read: From its `candidates`.
         weight: >= 0, `FusionConfig.lookup_weight`.
+        terms_of: The store's function from a text to its terms; None: words beside a code must have the same beginning.
     """
     rows = np.sort(ranked.order[:read])
     with trace.stage(STAGE) as facts:
@@ -351,7 +375,7 @@ def reorder_by_lookup(
         words = [_words_if_any(text, sought) for text in texts]
         phrases = [[_phrase_in(own, phrase) for phrase in sought.phrases] for own in words]
         offsets = np.array([[_code_in(text, code) for code in sought.codes] for text in texts])
-        codes = _with_words_beside(offsets, texts, sought)
+        codes = _with_words_beside(offsets, texts, sought, terms_of)
         identifiers = np.array([[_code_in(text, code) for code in sought.identifiers] for text in texts])
         names = [
             [float(name.search(text, 0, NAMED_CHARACTERS_MAX) is not None) for name in sought.names] for text in texts
@@ -359,7 +383,7 @@ def reorder_by_lookup(
         g = np.hstack([phrases, codes, identifiers])
         if sought.content and not g.any():
             g = np.array([[_phrase_in(_without_function_words(own), sought.content)] for own in words])
-        heads = _heads_of(texts, [] if g.any() else sought.heads)
+        heads = _heads_of(texts, [] if g.any() else sought.heads, sought.defines)
         if sought.keywords and not g.any():
             near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
             g = np.array([[_all_in(own, sought.keywords)] for own in words]) * near[:, None]
@@ -379,13 +403,15 @@ def reorder_by_lookup(
 def _shared_names(texts: Sequence[str], full_names: Sequence[str]) -> Floats:
     """(n, F) 1 where a text holds a full name, if at most `HOLDERS_MAX` do, and each of its words is in `SHARED_MIN`
     others; else 0."""
-    texts = [text[:NAMED_CHARACTERS_MAX].lower() for text in texts]
+    texts = [text[:NAMED_CHARACTERS_MAX] for text in texts]
+    lower = [text.lower() for text in texts] if any(map(str.islower, full_names)) else []
     held = np.zeros((len(texts), len(full_names)))
     for at, name in enumerate(full_names):
         pattern, words = _name_pattern(name), [_name_pattern(word) for word in name.split()]
         first = PART_OF_A_CODE.findall(name)[0]  # most texts lack it, and this test is faster
-        holding = [first in text and pattern.search(text) is not None for text in texts]
-        others = [text for text, holds in zip(texts, holding, strict=True) if not holds]
+        read = lower if name.islower() else texts
+        holding = [first in text and pattern.search(text) is not None for text in read]
+        others = [text for text, holds in zip(read, holding, strict=True) if not holds]
         if 0 < sum(holding) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words):
             held[:, at] = holding
     return held
@@ -396,26 +422,32 @@ def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:
     return len(list(islice(found, SHARED_MIN))) == SHARED_MIN
 
 
-def _heads_of(texts: Sequence[str], heads: Sequence[str]) -> Floats:
+def _heads_of(texts: Sequence[str], heads: Sequence[str], defines: bool) -> Floats:
     """(n, H) g of the heads of entries."""
     if not heads:
         return np.zeros((len(texts), 0))
     beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
     first = [words[0] if len(words) >= ENTRY_WORDS_MIN else "" for words in beginnings]
     g = np.array([[float(own == head) for head in heads] for own in first])
-    return np.asarray(g * (g.sum(axis=0) <= ENTRIES_MAX))
+    return np.asarray(g * (defines | (g.sum(axis=0) <= ENTRIES_MAX)))
 
 
-def _with_words_beside(codes: Floats, texts: Sequence[str], sought: Lookup) -> Floats:
+def _with_words_beside(codes: Floats, texts: Sequence[str], sought: Lookup, terms_of: TermsOf | None) -> Floats:
     """(n, C) g of the codes, from their offsets alone: "which relay replaces K35?" asks for a text that names K35 late,
     and holds "replaces" as the text on K35 does not."""
     holding = np.asarray(codes.any(axis=1))
     if not (sought.beside and holding.any()):
         return codes
-    pairs = zip(texts, holding.tolist(), strict=True)
-    read = [_words(text[:PHRASE_CHARACTERS_MAX]) if held else "" for text, held in pairs]
-    full = np.array([_all_in(words, sought.beside) for words in read])
+    read = zip((text[:PHRASE_CHARACTERS_MAX] for text in texts), holding.tolist(), strict=True)
+    full = np.array([held and _all_beside(text, sought.beside, terms_of) for text, held in read])
     return codes if full[holding].all() else codes + (codes > 0) * full[:, np.newaxis]
+
+
+def _all_beside(text: str, words: Sequence[str], terms_of: TermsOf | None) -> bool:
+    """Whether a text holds all words, also in another form: "replacement" finds "replaces"."""
+    if _all_in(_words(text), words):
+        return True
+    return terms_of is not None and frozenset(terms_of(" ".join(words))) <= frozenset(terms_of(text))
 
 
 def _words_if_any(text: str, lookup: Lookup) -> str:

@@ -111,11 +111,18 @@ def _by_words(
             sought = sought._replace(phrases=[], content="", keywords=[])
         if read := sought.candidates(pool, order):
             yield ReorderStage(
-                read, partial(lookup.reorder_by_lookup, sought=sought, read=read, weight=fusion.lookup_weight)
+                read,
+                partial(
+                    lookup.reorder_by_lookup,
+                    sought=sought,
+                    read=read,
+                    weight=fusion.lookup_weight,
+                    terms_of=terms_of,
+                ),
             )
     if fusion.word_run_weight:
         runs = word_runs.WordRuns(request.verbatim)
-        if runs.shortest and (read := word_runs.candidates(pool, order)):
+        if runs and (read := word_runs.candidates(pool, order)):
             yield ReorderStage(read, partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight))
 
 

@@ -75,13 +75,13 @@ def reorder_by_word_runs(
     rows = np.sort(ranked.order[:CANDIDATES])
     may_hold = near_best(pool.lexical, rows, HOLDING_SHARE).tolist()
     read = zip(pool.ids_at(rows), may_hold, strict=True)
-    r = np.array([runs.share_in(chunks[id].indexed_text) if may else 0.0 for id, may in read])
-    held = int((r > 0).sum())
-    others = 1 - held / min(len(pool), CANDIDATES)
-    if not held or others <= OTHERS_MIN:
-        return ranked
     with trace.stage(STAGE) as facts:
+        r = np.array([runs.share_in(chunks[id].indexed_text) if may else 0.0 for id, may in read])
+        held = int((r > 0).sum())
         facts.update(candidates=len(rows), held=held)
+        others = 1 - held / min(len(pool), CANDIDATES)
+        if not held or others <= OTHERS_MIN:
+            return ranked
         scores = ranked.scores[rows]
         return reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * others * r, STAGE)
 
@@ -90,31 +90,41 @@ class WordRuns:
     """Finds runs of a query's words in texts. Not thread-safe."""
 
     def __init__(self, query: str) -> None:
-        self.words = words_in(query)[:QUERY_WORDS_MAX]
-        runs = [self.words[at : at + RUN_WORDS_MIN] for at in range(len(self.words) - RUN_WORDS_MIN + 1)]
-        self.shortest = [spaced(run) for run in runs if _tells(run)]
-        """The shortest runs that count."""
+        self._words = words = words_in(query)[:QUERY_WORDS_MAX]
+        runs = {at: words[at : at + RUN_WORDS_MIN] for at in range(len(words) - RUN_WORDS_MIN + 1)}
+        self._telling = [spaced(run) for run in runs.values() if _tells(run)]
+        self._shortest = {at: spaced(run) for at, run in runs.items()}
+        """All runs of `RUN_WORDS_MIN` words, by the index of their first word."""
+        self._held_min = max(HELD_MIN, SHARE_MIN * len(words))
         self._asks = is_question(query)
         self._matcher = SequenceMatcher(autojunk=False)
-        self._matcher.set_seq2(self.words)
+        self._matcher.set_seq2(words)
+
+    def __bool__(self) -> bool:
+        """Whether a text may hold enough of the query."""
+        return bool(self._telling) and len(self._words) >= HELD_MIN
 
     def share_in(self, text: str) -> float:
         """r of a text, 0..1."""
         text = text[:CHARACTERS_MAX]
         words = words_in(_without_questions(text) if self._asks else text)
         joined = spaced(words)
-        if not any(run in joined for run in self.shortest):
+        if not (any(run in joined for run in self._telling) and self._most_held(joined) >= self._held_min):
             return 0.0
         places: dict[str, list[int]] = self._matcher.b2j  # type: ignore[attr-defined]
         if sum(len(places.get(word, ())) for word in words) > PAIRS_MAX:
             return 0.0
         self._matcher.set_seq1(words)
         held = sum(size for _, at, size in self._matcher.get_matching_blocks() if self._counts(at, size))
-        share = held / len(self.words)
-        return share if share >= SHARE_MIN and held >= HELD_MIN else 0.0
+        return held / len(self._words) if held >= self._held_min else 0.0
+
+    def _most_held(self, joined: str) -> int:
+        """The words of the query in runs that a text holds in any order: comparing them in their order takes longer."""
+        starts = [at for at, run in self._shortest.items() if run in joined]
+        return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
 
     def _counts(self, at: int, size: int) -> bool:
-        return size >= RUN_WORDS_MIN and _tells(self.words[at : at + size])
+        return size >= RUN_WORDS_MIN and _tells(self._words[at : at + size])
 
 
 def _without_questions(text: str) -> str:
