@@ -145,34 +145,3 @@ def test_a_best_candidate_that_is_alone_does_not_change_what_the_others_gain():
     similar = np.array([0.0, *cosines[1:]])
     z = np.maximum(0.0, (similar - similar.mean()) / max(similar.std(), 0.05))
     assert final[1:] == approx(0.5 * np.minimum(1.0, (z[1:] / 4) ** 2), abs=1e-4)
-
-
-def test_a_bare_heading_gains_less_than_a_text_that_resembles_the_best_as_much():
-    own = [1.0, 0.9, 0.8, 0.4, 0.4, 0.1, 0.1, 0.1]
-    vectors = [NORTH] * 5 + [EAST] * 3
-    pool = Pool.of(
-        [f"c{row}" for row in range(8)],
-        dense=np.array([own]),
-        vectors=np.array(vectors, dtype=np.float32),
-        length=np.array([2, 2, 2, 2, 30, 30, 30, 30]),
-    )
-    final = apply(pool, np.array(own), FeedbackConfig(), {})
-    assert 0.4 < final[3] < final[4]
-    assert final[3] - 0.4 == approx((final[4] - 0.4) / 16)
-
-
-def test_the_text_with_the_answer_is_not_behind_headings_that_only_resemble_each_other():
-    places = [
-        f"{kind} {room}" for kind in ("tool", "paint", "cable", "pump") for room in ("crib", "shop", "store", "dock")
-    ]
-    rings = "Whoever needs something from the {} rings {} at the gate; the phone is answered until ten at night."
-    headings = [*places, *(f"{place} hours" for place in places), *(f"{place} rules" for place in places), "phone list"]
-    off = UmiConfig(feedback={"enabled": False})
-    with HybridStore.open() as store:
-        store.add([Chunk(f"h{at}", heading.capitalize()) for at, heading in enumerate(headings)])
-        store.add([Chunk(place, rings.format(place, at)) for at, place in enumerate(places)])
-        on, without = DualRetriever(store), DualRetriever(store, config=off)
-        for place in places:
-            asked = f"{place} phone"
-            ranks = [umi.search(asked, limit=100).ids.index(place) for umi in (on, without)]
-            assert ranks[0] <= ranks[1], asked

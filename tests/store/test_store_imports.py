@@ -61,9 +61,9 @@ def test_langchains_chroma_comes_over(tmp_path):
         assert store.verify()
 
 
-def test_a_langchain_store_whose_collection_was_deleted_is_an_error_that_says_so():
+def test_a_langchain_store_whose_collection_was_deleted_is_an_error_that_says_so(tmp_path):
     langchain_chroma = pytest.importorskip("langchain_chroma")
-    theirs = langchain_chroma.Chroma("deleted")
+    theirs = langchain_chroma.Chroma("deleted", persist_directory=str(tmp_path))
     theirs.delete_collection()
     with HybridStore.open(embedder=HashEmbedder(64)) as store:
         for read in (store.import_collection, store.drift):
@@ -71,9 +71,9 @@ def test_a_langchain_store_whose_collection_was_deleted_is_an_error_that_says_so
                 read(theirs)
 
 
-def test_a_collection_without_a_text_comes_over_as_nothing():
+def test_a_collection_without_a_text_comes_over_as_nothing(tmp_path):
     chromadb = pytest.importorskip("chromadb")
-    theirs = chromadb.EphemeralClient().create_collection("without-texts", embedding_function=None)
+    theirs = chromadb.PersistentClient(str(tmp_path)).create_collection("without-texts", embedding_function=None)
     theirs.add(ids=["a"], embeddings=HashEmbedder(64).embed_documents(["a"]))
     with HybridStore.open(embedder=HashEmbedder(64)) as store:
         report = store.import_collection(theirs)

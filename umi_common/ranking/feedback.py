@@ -3,8 +3,7 @@
     e(i) = score(i) / max                                             the chunk's own score
     s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b, without i if it is one
     z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and standard deviation over the candidates
-    full(i) = min(1, terms(i) / 8)                                    a bare heading is no answer; 1 if not known
-    final(i) = e(i) + weight * (1 - e(i))^2 * min(1, (z(i) / 4)^2) * full(i)^2
+    final(i) = e(i) + weight * (1 - e(i))^2 * min(1, (z(i) / 4)^2)
 
 So a candidate that shares no word with the question, and has a low cosine with it, rises because it resembles the best
 candidates. The better a chunk is already, the less it gains: the best chunk stays the best, and of two chunks with the
@@ -25,9 +24,6 @@ BEST = 3
 LEAST_DEVIATION = 0.05
 """Smallest deviation that z is divided by. If all candidates resemble the best equally, they differ by chance only, and
 their z stays small."""
-FULL_TERMS = 8.0
-"""Length in terms from which a chunk gains all: other bare headings resemble a heading that holds the query's words
-more than the text with the answer does."""
 FULL_Z = 4.0
 """z at which a chunk gains all that it can."""
 
@@ -42,8 +38,7 @@ def apply(pool: Pool, scores: Floats, settings: FeedbackConfig, facts: dict[str,
     if top <= 0:
         return scores
     own = scores / top
-    full = np.where(pool.length > 0, np.minimum(1.0, pool.length / FULL_TERMS), 1.0)
-    gain = np.where(own > 0, settings.weight * (1.0 - own) ** 2 * resemblance(own, pool.vectors) * full**2, 0.0)
+    gain = np.where(own > 0, settings.weight * (1.0 - own) ** 2 * resemblance(own, pool.vectors), 0.0)
     facts["gaining"] = int(np.count_nonzero(gain))
     return np.asarray(own + gain, dtype=np.float64)
 
