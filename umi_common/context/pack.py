@@ -138,8 +138,8 @@ class Packing:
         return min(total, self._source_room(piece), self._chunk_cap)
 
     def cut(self, piece: Piece, tokens: int) -> Piece:
-        """The piece cut to at most `tokens` tokens: to the text around the passage of its chunk that `passage_of` returns,
-        or, without such a passage, to the beginning of the chunk.
+        """The piece cut to at most `tokens` tokens: to the text around the passage of its chunk that `passage_of`
+        returns, or, without such a passage, to the beginning of the chunk.
 
         If the chunk's text begins with the repeated head of a table, rows are shown with this head before them, unless
         the head takes more than half of the tokens.

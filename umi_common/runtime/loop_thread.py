@@ -1,4 +1,4 @@
-"""An event loop in a thread, on which synchronous code runs coroutines: umi's own, and those of models and clients that
+"""An event loop in a thread. Synchronous code runs coroutines on it: those of umi, and those of models and clients that
 have only async functions."""
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from umi_common.runtime.forks import renew_in_child
 T = TypeVar("T")
 
 STOP_SECONDS = 5.0
-"""Seconds that `close` waits for the thread; a coroutine that blocks its loop for longer leaves a daemon thread."""
+"""Longest time, in seconds, that `close` waits for the thread. If a coroutine blocks its loop for longer, its daemon
+thread stays."""
 
 
 class LoopThread:
@@ -61,7 +62,7 @@ class LoopThread:
         """Call `start()` on the loop, and return the result of its awaitable.
 
         Raises:
-            Exception: As the awaitable.
+            Exception: An error of the awaitable.
             RuntimeError: If the awaitable cancelled itself.
             EmbedderError: If the thread was closed during the call.
         """
@@ -93,7 +94,7 @@ class LoopThread:
         return loop
 
     def close(self) -> None:
-        """End the thread and cancel its calls; does nothing if there is none."""
+        """End the thread and cancel its calls; does nothing if no thread runs."""
         with self._lock:
             if self._loop is None:
                 return

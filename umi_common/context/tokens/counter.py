@@ -103,8 +103,8 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         A counter. Keep it, or pass a name, to keep its cache from call to call. If tiktoken's cache lacks the file, the
         embedded model's tokenizer counts instead, and the counter is `approximate`. Its counts are 1.00 to 1.5 times
         those of o200k_base for English and code, and 0.6 to 1.5 times those of cl100k_base in every language measured;
-        `docs/context.md` has the table. A warning says so once per process, encoding and reason, if an encoding was named or a download was
-        allowed.
+        `docs/context.md` has the table. A warning says so once per process, encoding and reason, if an encoding was
+        named or a download was allowed.
 
     Raises:
         ConfigError: If the spec is none of these, or tiktoken knows no model of that name.
