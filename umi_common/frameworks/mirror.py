@@ -1,4 +1,4 @@
-"""Make a store hold what its source holds: new chunks of a file or document replace its stored ones."""
+"""Replace the stored chunks of a file or document by its present chunks, so that the store equals its sources."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ def add_mirrored(
     Args:
         store: A `HybridStore`.
         chunks: All chunks that each origin has now.
-        origin_of: From a chunk to a value that identifies what it was cut from; None: the chunk replaces nothing.
-        left_out: (id, origin) of items that were not stored, such as a file that is empty now: stored chunks with such
-            an id or origin are removed, too.
-        within: The retriever's own filter: chunks that do not pass it, such as another user's, are not removed.
+        origin_of: From a chunk to a value that identifies the file or document that it was cut from; None: the chunk
+            replaces no other chunk.
+        left_out: (id, origin) of items that have no chunk now, such as a file that became empty: stored chunks with
+            such an id or origin are removed, too.
+        within: The retriever's own filter. Chunks that do not pass it, such as those of another user, are not removed.
         everything: Also remove the stored chunks of all other origins.
 
     Raises:
-        InputError: If `everything` would empty the store, or is no bool.
+        InputError: If `everything` is True without chunks, which would empty the store, or is no bool.
         InvalidChunk, DuplicateId, EmbedderError: As `store.add`. Nothing is written.
     """
     if not isinstance(everything, bool):
@@ -67,8 +68,8 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
     """Add chunks, and remove the stored chunks with other ids for which `replaces` is true.
 
     Returns:
-        The number of removed chunks whose text was not given again. 0 if the source was edited, which is the case if
-        some of the given texts were stored before and some are new.
+        The number of removed chunks whose text is not among the given texts. 0 if the source was edited: some of the
+        given texts were stored before, and some are new.
     """
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
