@@ -321,7 +321,7 @@ class ExtraArmsConfig(Frozen):
 
 
 FORMATS = ("plain", "xml", "json")
-"""Names of the formats of a context; any other format is a template for one part of it."""
+"""Names of the formats of a context; any other format is a template for one part of the context."""
 PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
 """Names that the template of a part may hold in braces, as in "{text}"; other braces are literal."""
 PLACEHOLDERS_OF_SOURCE = PLACEHOLDERS - {"text", "score", "kind"}

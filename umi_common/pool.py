@@ -25,7 +25,7 @@ Scores = TypeVar("Scores", bound=npt.NDArray[np.floating[Any]])
 NO_SOURCE = -1
 NO_POSITION = -1
 NOT_RANKED = 0
-"""In a rank array: the arm scored the row, but the row is not in the arm's list."""
+"""Value in an array of ranks: the arm may have scored the row, but the arm's list does not hold it."""
 FIRST_RANK = 1
 
 RARE = 2

@@ -232,9 +232,9 @@ PLAIN = frozenset({str, int, float, bool, type(None)})
 def plain_value(value: object) -> object:
     """`value` as a str, int, float, bool or None, if that loses nothing; else `value` itself.
 
-    Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str; UUID and path a
-    str; date, datetime and time an ISO 8601 str; an enum its value; a NumPy scalar the Python value; NaN, and NaT and
-    NA of pandas, None.
+    A Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str. A UUID or path
+    becomes a str; a date, datetime or time becomes an ISO 8601 str; an enum is replaced by its value, and a NumPy
+    scalar by its Python value. NaN, and NaT and NA of pandas, become None.
     """
     if isinstance(value, Enum):
         value = value.value

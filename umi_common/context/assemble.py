@@ -67,7 +67,7 @@ def assemble(
         them is cut.
 
     Raises:
-        BudgetError: If the budget cannot hold a part's frame and one character of any hit.
+        BudgetError: If the budget cannot hold one character of any hit and the text that the format adds around it.
         InputError: If a score is not finite.
         ConfigError: If `budget` or `policy` is of another type, `counter` is no token counter, or it does not
             return whole numbers.

@@ -56,10 +56,15 @@ class Packing:
         self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
         self._format = format_of(policy)
         self._shown: dict[str, str] = {}
+        """Id of the chosen chunk by `Piece.key`, without pieces that are copies."""
         self._spent = counter.count(self._format.text_around_parts())
+        """Estimated tokens of the whole text."""
         self._by_source: dict[SourceKey, list[Piece]] = {}
+        """The chosen pieces of each source."""
         self._spent_source: dict[SourceKey, int] = {}
+        """Estimated tokens of the text of each source."""
         self._cuts: dict[str, Piece] = {}
+        """Pieces cut to `_chunk_cap`, by the id of their chunk."""
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
         """Choose the candidates that fit, in the given order; returns the number of chosen ones.

@@ -76,7 +76,7 @@ class Junction:
 
     parts: tuple[Filter, ...]
     height: int = field(init=False, compare=False, repr=False)
-    """Levels of And, Or and Not, this one included."""
+    """Number of nested levels of And, Or and Not, this one included."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _checked_height(f"${type(self).__name__.lower()}", self.parts))
@@ -100,7 +100,7 @@ class Not:
 
     part: Filter
     height: int = field(init=False, compare=False, repr=False)
-    """Levels of And, Or and Not, this one included."""
+    """Number of nested levels of And, Or and Not, this one included."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _checked_height("$not", (self.part,)))

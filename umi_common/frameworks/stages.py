@@ -71,9 +71,9 @@ class NeighboursFields(BaseModel):
     """Fields and formula of `UmiNeighbours`."""
 
     previous: NotNegative = NeighboursConfig().previous
-    """Share of the score of the text before it that a text gains."""
+    """A text gains this share of the score of the text before it."""
     following: NotNegative = NeighboursConfig().following
-    """Share of the score of the text after it that a text gains."""
+    """A text gains this share of the score of the text after it."""
 
     def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
         """All texts, sorted by their raised scores. Texts of one source are adjacent if their positions differ by 1.
@@ -133,6 +133,7 @@ class MmrFields(BaseModel):
     """Number of the best texts from which MMR chooses; at least as many as it returns."""
 
     def chosen(self, scores: Floats, vectors: Vectors) -> Ranked:
-        """At most `top_n` texts, in the order of choice; their relevance is the score, scaled to 0..1."""
+        """At most `top_n` texts, in the order in which MMR chooses them; the relevance of a text is its score, scaled
+        to 0..1."""
         limit = len(scores) if self.top_n is None else self.top_n
         return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None

@@ -53,17 +53,17 @@ Ticket = Future[Admission]
 class CallQueue:
     """Admits calls of one service; the call that has waited longest is admitted first.
 
-    At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
-    rate that it accepts is estimated as the number of calls admitted in the second up to that call and not refused, at
-    least one. Further calls are admitted 1 / (0.95 rate) seconds apart. If the refused call was spaced already, the
-    rate falls by at most 30 percent.
+    At most `concurrency` calls run at a time. If the service refuses a call because it gets too many (`refused`), the
+    rate that it accepts, in calls per second, is estimated: the number of calls that were admitted in the second up to
+    that call and were not refused, at least 1. Further calls are admitted 1 / (0.95 * rate) seconds apart. If the
+    refused call was spaced already, the rate falls by at most 30 percent.
 
     The rate counts as measured if spaced calls succeeded before one was refused. From then on, each success shortens
     the interval by 0.2 percent. Before, each success shortens it by ten percent, because a service that refuses most
     calls of a burst may accept more of them when they are spaced.
 
     Args:
-        concurrency: Calls at a time, >= 1.
+        concurrency: Largest number of calls at a time, >= 1.
         clock: Returns monotonic seconds.
         timed: Whether calls are given up at their deadline. Then none is admitted with less time left than the last
             successful call took.

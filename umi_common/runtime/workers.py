@@ -182,7 +182,7 @@ class _Task:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     abandoned: bool = False
-    """The caller no longer awaits the future."""
+    """Whether the caller no longer awaits the future."""
     outcome: Finished | tuple[Call, ...] | BaseException | None = None
     """What the future gets: the body's result, calls that need no thread, or an error. None: the body still runs."""
 
