@@ -57,7 +57,7 @@ class AnalyzerConfig(Frozen):
 
 
 class LexicalConfig(Frozen):
-    """BM25: its variant and parameters. No change of them needs a reindex."""
+    """The variant and the parameters of BM25. Changing them needs no reindex."""
 
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
@@ -115,7 +115,7 @@ class EmbedderConfig(Frozen):
 
 
 class RoutingConfig(Frozen):
-    """When the LLM is asked for variations of the query."""
+    """The queries for which the LLM is asked for variations."""
 
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
     """heuristic: ask if the query has a trigger word such as "who" or "last". evidence: ask if a first search without
@@ -125,7 +125,7 @@ class RoutingConfig(Frozen):
 
 
 class RewriteConfig(Frozen):
-    """How the LLM is asked for variations of a query."""
+    """The calls that ask the LLM for variations of a query."""
 
     template: str = REWRITE_TEMPLATE
     """The prompt. Must hold {query}; may hold {history}; other braces are literal."""
@@ -224,11 +224,12 @@ class NeighboursConfig(Frozen):
 
 
 class FeedbackConfig(Frozen):
-    """A chunk gains if its vector resembles those of the best candidates (pseudo-relevance feedback)."""
+    """A chunk gains if its vector resembles the vectors of the best candidates (pseudo-relevance feedback)."""
 
     enabled: bool = True
     weight: float = Field(default=0.5, ge=0.0, le=0.5)
-    """Largest gain, as a share of the best score: that of a chunk whose own score is just above 0."""
+    """Largest gain, as a share of the best score. The higher a chunk's own score is, the less it can gain: a chunk with
+    a score just above 0 can gain all of this, the best chunk nothing."""
 
 
 class ReferencesConfig(Frozen):

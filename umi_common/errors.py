@@ -28,7 +28,7 @@
     │   ├── CopyDiffers                a migrated store differs from its source; names chunks
     │   └── ReindexRequired            another embedder, dimension or analyzer
     ├── EmbedderError                  the model failed; its own error is the cause
-    ├── IndexUnavailable               one index cannot answer; searches use the other
+    ├── IndexUnavailable               one index cannot answer; searches use the others
     ├── SearchUnavailable              no arm of the store can answer
     ├── SystemFailed                   a system under comparison; names system, dataset and query
     └── MissingExtra (also ImportError) names the pip line
@@ -48,7 +48,7 @@ class UmiError(Exception):
 
 
 class InputError(UmiError, ValueError):
-    """An argument is wrong; the message says what was expected and how to fix it."""
+    """An argument is wrong; the message says which value was expected and how to fix it."""
 
 
 class EmptyQuery(InputError):
@@ -125,7 +125,7 @@ class StoreMoved(StoreError):
 
 
 class StoreFull(StoreError):
-    """The disk or a file-size limit refused the write; what was stored before is intact."""
+    """The disk or a file-size limit refused the write; everything that was stored before is intact."""
 
 
 class NotAStore(StoreError):
@@ -141,7 +141,7 @@ class StoreUnavailable(StoreError):
 
 
 class PartlyWritten(StoreError):
-    """The server failed within a batch; the message says how much is stored. The same call again completes it."""
+    """The server failed within a batch; the message says how much is stored. Repeating the call completes the batch."""
 
 
 class CopyDiffers(StoreError):

@@ -75,7 +75,7 @@ class Links:
     target: Ints
     """(E,) rows; no pair of source and target occurs twice."""
     weight: Floats
-    """(E,) > 0; those of one source add up to at most 1."""
+    """(E,) > 0; the weights of the references from one source add up to at most 1."""
 
     def of_rows(self, which: Ints, count: int) -> Links:
         """The references whose two rows are both in `which`; row which[i] of the `count` rows becomes row i."""
@@ -285,7 +285,7 @@ class Pool:
         return replace(self, ids=all_ids, **wider).rows(np.array(order, dtype=np.int64))
 
     def _beside(self, which: Bools, around: int) -> Bools:
-        """(n,) whether a row is at most `around` positions from one of `which` in the same source."""
+        """(n,) whether a row is at most `around` positions from a row of `which`, a mask (n,), in the same source."""
         width = int(self.position.max(initial=0)) + 2 * around + 1
         code = self.source * width + self.position  # the codes of two sources differ by more than `around`
         positioned = (self.source != NO_SOURCE) & (self.position != NO_POSITION)

@@ -57,7 +57,7 @@ class Embedder(Protocol):
         """(n, dim) float32, row i for texts[i]; any length, normalised or not. Deterministic."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32, row i for texts[i]; in the same space as documents."""
+        """(n, dim) float32, row i for texts[i]; in the vector space of the documents."""
 
 
 @runtime_checkable
@@ -150,7 +150,7 @@ class RecallRequest:
         return age_in_hours(chunk.event_time, self.now)
 
     def decay_weights(self, age_hours: Floats) -> Floats | None:
-        """(n,) factors for chunks of these ages (n,); None: decay is off."""
+        """(n,) decay factors for chunks of these ages (n,), in hours; None: decay is off."""
         half_life = self.decay.half_life_hours
         if half_life is None:
             return None
@@ -166,8 +166,8 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options of `recall` that a store may lack. If it lacks "strategy", the search itself keeps only the candidates and
-scores of the arm that was asked for."""
+"""Options of `recall` that a store may lack. If a store lacks "strategy", the search itself keeps only the candidates
+and scores of the arm that the strategy names."""
 
 
 @lru_cache(maxsize=64)

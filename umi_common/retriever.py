@@ -194,7 +194,7 @@ class DualRetriever(Closing):
         Args:
             query: 1..10,000 UTF-8 bytes; may be "" if `query_vector` is given and the strategy is "vector".
             limit: Largest number of hits in the result, 1..100.
-            deep_search: Whether the LLM may be asked; `config.routing` decides when it is.
+            deep_search: Whether the LLM may be asked; `config.routing` decides for which queries it is.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
             now: The time for phrases such as "last week" and for the ages of chunks; None: the present.
@@ -304,7 +304,7 @@ class DualRetriever(Closing):
         return routing.needs_deep_search(query)
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:
-        """The query and the LLM's variations of it; the query alone if there is no LLM or it fails."""
+        """The query and the LLM's variations of it; the query alone if there is no LLM or the LLM fails."""
         rewriting = self._components.rewriting
         if rewriting is None:
             return [query]

@@ -182,7 +182,8 @@ class Tenants(Closing):
             yield slot.store
 
     def _close_unused(self) -> None:
-        """Close unused stores, the least recently used first, until `max_open` are open; after close(), all of them."""
+        """Close unused stores, the least recently used first, until `max_open` are open; after close(), all unused
+        ones."""
         with self._lock:
             unused = [(name, slot) for name, slot in self._slots.items() if not slot.users]
             most = 0 if self._closed else self._max_open

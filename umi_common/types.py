@@ -92,7 +92,7 @@ def microseconds(moment: datetime) -> int:
 
 
 def from_microseconds(since_1970: int) -> datetime:
-    """The UTC datetime that is so many microseconds after the start of 1970."""
+    """The UTC datetime that is `since_1970` microseconds after the start of 1970."""
     return EPOCH + since_1970 * MICROSECOND
 
 
@@ -326,7 +326,7 @@ class Degradation:
     reason: str
     """Why the part failed, in one line, without the text of the query."""
     consequence: str = ""
-    """What the search did without the part."""
+    """How the search continued without the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +383,8 @@ class SearchResult:
     """Best first; at most `limit`."""
     query: str
     query_variations: tuple[str, ...] = ()
-    """Texts that were searched beside the query: the questions of a longer query, then the LLM's variations of it."""
+    """Texts that were searched in addition to the query: the questions of a longer query, then the LLM's variations of
+    it."""
     deep_search_used: bool = False
     mode: str = "hybrid"
     """"hybrid", "text" (lexical arm alone) or "vector" (dense arm alone)."""

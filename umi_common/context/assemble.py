@@ -225,7 +225,7 @@ def _dropped(piece: Piece, refused: Mapping[str, Dropped], policy: AssemblyPolic
     if policy.kinds is not None and piece.kind not in policy.kinds:
         return Dropped(id, "kind")
     reason = refused.get(id)
-    # "same text" counts only if the piece with the same text is shown.
+    # "same text" is the reason only if the other piece with that text is shown.
     return reason if reason is not None and (reason.by is None or reason.by in shown) else Dropped(id, "total")
 
 

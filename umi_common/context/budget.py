@@ -84,7 +84,8 @@ class AssemblyPolicy:
         pack: Which chunks are tried first. "score": the best score. "density": the highest score per token.
         neighbours: 0..10. Number of chunks on each side of a hit that also become candidates, if the hit's score is in
             the upper half of the range of the scores.
-        kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
+        kinds: Only chunks of these kinds are used; None: all kinds. A chunk's kind is its metadata under `kind_key`,
+            else "text".
         header: Text before the parts (plain and templates).
         separator: Text between parts (plain and templates).
         citation: Template of a source's line at the end (plain and templates); "": no list.
@@ -151,7 +152,7 @@ class Span(NamedTuple):
     at: int
     """Index of the first character shown, in the part's text."""
     in_source: tuple[int, int] | None = None
-    """The same characters as [start, end) of the source; None if the chunk has no offset."""
+    """Indices [start, end) of these characters in the source; None if the chunk has no offset."""
 
 
 class Copy(NamedTuple):

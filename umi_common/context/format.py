@@ -61,7 +61,7 @@ def source_label(part: ContextPart) -> str:
 
 
 def cited_parts(part: ContextPart) -> list[ContextPart]:
-    """The part, and for each of its copies the same part with the copy's id, source, number and date."""
+    """The part, and for each of its copies the part with the id, source, number and date of the copy."""
     copies = (
         replace(part, ids=(copy.id,), source=copy.source, number=copy.number, date=copy.date) for copy in part.copies
     )

@@ -18,7 +18,7 @@ from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.types import Chunk
 
 PassageOf = Callable[[Chunk], Characters | None]
-"""Returns the characters of a chunk that answer the query best; None: no part of it stands out."""
+"""Returns the characters of a chunk that answer the query best; None: no part of the chunk stands out."""
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
 CHUNK_SHARE = 4
@@ -30,7 +30,7 @@ SAMPLE_TEXT = "x"
 """Stands for a part's text while the tokens that the format adds around a text are counted. A tokenizer counts the
 space before an empty text as a token; the space before a word belongs to the word's token."""
 SAMPLE_NUMBER = 99
-"""Stands for the number of a part's source in the same count."""
+"""Stands for the number of a part's source in the count with SAMPLE_TEXT."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ class Stretch:
         start = max(piece.start, piece.chunk_head if head else 0)
         end = start + len(shown) - head
         self.spans.append(Span(piece.chunk.id, start, end, at + head, in_source))
-        if len(shown) >= overlap:  # else the text contains the whole piece, and the tail stays the same
+        if len(shown) >= overlap:  # else the text contains the whole piece, and the tail does not change
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at
 
@@ -250,7 +250,7 @@ def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """Stretches in the order that `AssemblyPolicy.order` names.
 
     Args:
-        stretches: As `stitched` returns them; "source" keeps their order inside a source.
+        stretches: The result of `stitched`; "source" keeps its order inside a source.
         order: "source", "chronological", "score" or "edges-first".
     """
     if order == "chronological":

@@ -30,8 +30,8 @@ Characters = tuple[int, int]
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
     """The number of characters of a text to keep so that they have at most `limit` tokens; 0 if not even one fits.
 
-    The cut is after the last sentence that fits, if at least the share LEAST_KEPT of what fits remains; else after a
-    word, on the same condition; else after a character.
+    The cut is after the last sentence that fits, if it keeps at least the share LEAST_KEPT of the characters that fit;
+    else after the last such word; else after a character.
 
     Args:
         text: Of any length; only its beginning is measured, up to a few times `limit` tokens.

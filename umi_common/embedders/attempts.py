@@ -32,7 +32,7 @@ UNKNOWN_ATTEMPTS = 3
 TOO_MANY = 429
 """HTTP status of a rate limit."""
 TEMPORARY = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
-"""HTTP statuses after which the same call may succeed."""
+"""HTTP statuses of failures after which a repeated call may succeed."""
 WHATEVER_THE_TEXT = frozenset({401, 402, 403, 404})
 """HTTP statuses of calls that fail whatever the text is: they are about the key, the account or the model's name."""
 PERMANENT = (UmiError, TypeError, AttributeError, LookupError, NotImplementedError, ImportError, MemoryError)
@@ -152,7 +152,8 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def _seconds(stated: Any) -> float | None:
-    """The seconds that a number, a number as text, or an HTTP date stands for; None: it is none of these."""
+    """The seconds that `stated` means, which is a number, a number as text, or an HTTP date; None: it is none of
+    them."""
     try:
         return float(stated)
     except (TypeError, ValueError):
@@ -181,7 +182,7 @@ def _seconds_to_wait(error: Exception, failures: int) -> float | None:
 
 
 def _is_temporary(error: Exception) -> bool | None:
-    """Whether the same call may succeed later; None: the error does not show it."""
+    """Whether a repeated call may succeed later; None: the error does not show it."""
     if isinstance(error, (DeadlineExceeded, TooManyCalls)):
         return False
     for each in _causes(error):

@@ -90,8 +90,8 @@ class WordLlamaEmbedder(PackagedModel):
     in_place = True
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """As `embed_documents`, but several words all in capitals are embedded in lower case, because the model knows
-        few words in capitals."""
+        """The result of `embed_documents`, but a query of several words that are all in capitals is embedded in lower
+        case, because the model knows few words in capitals."""
         return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in texts])
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:

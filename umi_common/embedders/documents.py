@@ -65,7 +65,8 @@ def embed_batches(
     After a failure no further call begins; the running ones are waited for, and `on_batch` gets their results. After
     Ctrl-C the running calls are neither waited for nor retried.
 
-    If a call is retried for longer than a second, one warning is logged, and `on_trouble` is called with what failed.
+    If a call is retried for longer than a second, one warning is logged, and `on_trouble` is called with a text
+    that names the failure.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.

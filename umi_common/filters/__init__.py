@@ -6,7 +6,7 @@
     to_chroma(tree)             Chroma's where-clause, which passes at least the records that the filter passes
     scope(user="ann").narrow(where)     `where`, limited to the chunks of one user
 
-What a filter means (docs/filters.md has the table in full):
+The meaning of a filter (docs/filters.md has the full table):
 
     missing, None        treated alike: equal to None, unequal to every other value, neither larger nor smaller
     True and 1           different; 1 and 1.0 are equal, compared by exact value

@@ -136,7 +136,7 @@ def _number(value: Scalar) -> Scalar:
 
 
 def _exact(value: Scalar) -> bool:
-    """Whether Chroma compares this value as `matches` does."""
+    """Whether Chroma's comparisons with this value give the results of `matches`."""
     if isinstance(value, int):
         return abs(value) <= _EXACT_WHOLE_MAX
     return not isinstance(value, float)

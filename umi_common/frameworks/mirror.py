@@ -11,7 +11,7 @@ from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk
 
 PAGE = 5_000
-"""Number of chunks read from a store in one call."""
+"""Largest number of chunks that are read from a store in one call."""
 REPLACED = (
     "%d stored texts were removed, and none of them was given again: from_documents and from_nodes replace a source's "
     "texts, also those that were added later. To add to a source, use add_documents (LangChain) or UmiVectorStore.add "
@@ -31,7 +31,7 @@ def add_mirrored(
     """Add chunks, and remove the other stored chunks with the same origins.
 
     A new chunk with the text of a removed one takes over its vector and is not embedded. Calls in several threads run
-    one after another, so that each call replaces what the call before it has stored.
+    one after another, so that each call replaces the chunks that the call before it has stored.
 
     Args:
         store: A `HybridStore`.

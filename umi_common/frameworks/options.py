@@ -68,6 +68,7 @@ def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:
 
 
 def overrides(instance: object, base: type, *methods: str) -> bool:
-    """Whether the instance's class replaces one of these methods of `base`, so that calls must go through it."""
+    """Whether the instance's class replaces one of the methods `methods` of `base`, so that calls must not bypass
+    it."""
     own = type(instance)
     return any(getattr_static(own, name) is not getattr_static(base, name) for name in methods)

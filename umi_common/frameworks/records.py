@@ -76,7 +76,7 @@ def to_chunk(
     Args:
         text: Not blank.
         metadata: Values are converted as described at the top of this file.
-        id: None: a hash of text and metadata, so that the same record gets the same id in every run.
+        id: Id of the chunk; None: a hash of text and metadata, so that a record gets the same id in every run.
         keys: Keys of source, position and time in the metadata.
         source: The source if the metadata names none.
         position: The position if the metadata names none; dropped if the chunk has no source.

@@ -111,7 +111,8 @@ class NearDuplicatesFields(BaseModel):
             scores: (n,)
             texts: n texts.
             vectors: (n, dim) of length 1.
-            groups: n strings. Texts that are nearly the same are duplicates only in one group; equal texts always are.
+            groups: n strings. Texts that are nearly the same are duplicates only within one group; equal texts are
+                duplicates in any groups.
         """
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         kept = [

@@ -18,7 +18,7 @@ from umi_common.types import Chunk
 UNEMBEDDED_KEY = "unembedded"
 """Metadata key, True, of a message that has no vector yet."""
 PAGE = 1_000
-"""Number of chunks embedded in one call."""
+"""Largest number of chunks that are read and embedded in one call."""
 STORED_UNEMBEDDED = (
     "the embedder failed (%s), so messages of a chat are stored without vectors: found by their words alone, and "
     "embedded with later messages. Logged once."

@@ -22,7 +22,8 @@ from umi_common.runtime.guards import DeadlineExceeded
 WINDOW_SECONDS = 1.0
 """Seconds over which the calls that a service accepts are counted."""
 KEPT_SECONDS = 10.0
-"""Seconds for which admissions are kept, so that a refusal that arrives late still counts those around its call."""
+"""Seconds for which admissions are kept. A refusal may arrive so long after its call, and then still finds the
+admissions of the second before the call."""
 USED_SHARE = 0.95
 """After a refusal, calls are admitted at this share of the estimated rate, so that they stay below it."""
 FASTER = 0.998

@@ -162,8 +162,8 @@ def value_of(outcome: CallOutcome) -> Any:
 def merged_calls(
     calls: Sequence[Call],
 ) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
-    """The calls after those of one kind were merged into one, and a function from the outcomes of the merged calls to
-    the outcomes of `calls`.
+    """Merge the calls of each kind into one. Returns the merged calls, and a function from their outcomes to the
+    outcomes of `calls`.
 
     If a merged call raises, each call in it is made alone, so that one failure does not affect the others.
     """
@@ -207,7 +207,7 @@ def _merged(calls: Sequence[Call]) -> Call:
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     """Run several bodies in step; the results are in the order of the bodies.
 
-    Each step yields the calls of all bodies in one tuple, those of one kind merged. Between two bodies it yields an
+    Each step yields the calls of all bodies in one tuple, and merges calls of one kind. Between two bodies it yields an
     empty tuple, so that the event loop may run other tasks. An exception of one body ends all bodies.
     """
     results: dict[int, T] = {}

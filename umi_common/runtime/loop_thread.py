@@ -1,5 +1,5 @@
-"""An event loop in a thread. Synchronous code runs coroutines on it: those of umi, and those of models and clients that
-have only async functions."""
+"""An event loop in a thread, on which synchronous code runs coroutines of umi, and of models and clients that have only
+async functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LoopThread:
         """The result of `function(argument)`, awaited on the loop if it is awaitable.
 
         If `function` is None or raises NotImplementedError, `coroutine(argument)` is called instead, on the loop: the
-        sync methods of some frameworks' async classes raise that error. At most one of the two is None.
+        sync methods of some frameworks' async classes raise that error. At most one of the two functions is None.
         """
         if function is not None:
             try:

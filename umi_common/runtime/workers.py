@@ -37,8 +37,8 @@ from umi_common.runtime.forks import renew_in_child
 
 
 class Workers:
-    """The threads of a retriever and of its copies. They start when needed, and end when this object is closed or
-    garbage-collected, after the last of these retrievers.
+    """The threads of a retriever and of its copies. They start when needed. They end at `close`, or when the retriever
+    and all its copies were garbage-collected.
 
     A forked child starts its own threads and drops its parent's queue.
     """
@@ -184,7 +184,8 @@ class _Task:
     abandoned: bool = False
     """Whether the caller no longer awaits the future."""
     outcome: Finished | tuple[Call, ...] | BaseException | None = None
-    """What the future gets: the body's result, calls that need no thread, or an error. None: the body still runs."""
+    """The outcome for the future: the body's result, calls that need no thread, or an error. None: the body still
+    runs."""
 
     @property
     def batchable(self) -> bool:

@@ -1,6 +1,6 @@
 """Token counters: the caller's tokenizer, tiktoken where its cache has the file, else the embedded model's tokenizer.
 
-Counting never uses the network, unless asked to, and changes no environment variable.
+Counting uses the network only if `allow_download` is True, and changes no environment variable.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class Counter:
         return tokens
 
     def surely_exceeds(self, text: str, tokens: int) -> bool:
-        """A fast test: True only if `text` has more than `tokens` tokens; False may also mean that it is not known."""
+        """A fast test: True only if `text` has more than `tokens` tokens; False if it has not, or if that is
+        unknown."""
         return self._exceeds is not None and self._exceeds(text, tokens)
 
     def __repr__(self) -> str:
@@ -195,7 +196,7 @@ def _counting_function(spec: Any) -> Callable[[str], int]:
 
 
 def _counter_name(spec: Any) -> str:
-    """A short name for `ContextStats.counter`: the object's own, else that of its type or function."""
+    """A short name for `ContextStats.counter`: the name that the object states, else the name of its type."""
     for attribute in ("name", "name_or_path", "__qualname__"):
         name = getattr(spec, attribute, None)
         if isinstance(name, str) and name:
