@@ -250,7 +250,7 @@ class StoreInUse:
             raise
 
     async def __aexit__(self, *exc_info: object) -> None:
-        # Shielded: if the task is cancelled here, the store would count as used for ever.
+        # Without the shield, a task that is cancelled here would leave the store counted as used for ever.
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self.__exit__))
 
     def _release_unused(self, opening: asyncio.Future[HybridStore]) -> None:

@@ -69,8 +69,8 @@ def cited_parts(part: ContextPart) -> list[ContextPart]:
 
 
 class Plain(Format):
-    """The header, then the parts and the list of sources, each filled into a template. Nothing is escaped, so a hostile
-    text can imitate a citation."""
+    """The header unchanged, then the parts and the list of sources by templates. Nothing is escaped, so a hostile text
+    can imitate a citation."""
 
     def __init__(self, policy: AssemblyPolicy, template: str) -> None:
         self._policy = policy

@@ -26,8 +26,8 @@ ANSWER_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk that competes for the budget, and the characters of it that are shown: from `start` up to `end`, and
-    before them the table's head that its text repeats, if `with_head`."""
+    """A chunk that competes for the budget, and the part of its text that is shown: the characters from `start` up to
+    `end`; before them, if `with_head`, the table's head that the text repeats."""
 
     chunk: Chunk
     hit: Hit
@@ -46,7 +46,7 @@ class Piece:
     with_head: bool = False
     """Whether the repeated table head, which ends at or before `start`, is shown."""
     copy_of: str | None = None
-    """The id of the chosen piece with the same text. That piece is shown; of this one only the source is cited."""
+    """The id of the chosen piece with the same text. That piece is shown; of this piece only the source is cited."""
     question: str = ""
     """The text of the candidate just before this one in its source; "" if there is none, or if the text of this one is
     longer than ANSWER_MAX."""

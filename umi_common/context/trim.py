@@ -55,8 +55,8 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
 
     If the text up to the end of the passage takes at most a share 1 - LEAD of the tokens, the result begins with the
     text; the other tokens show what follows the passage, such as the body of a function below its name. Else the result
-    holds text before and after the passage. Of a passage that is too long itself, the result is the beginning. If not
-    even one character fits, the result is empty.
+    holds text before and after the passage. If the passage itself is too long, the result is the beginning of the
+    passage. If not even one character fits, the result is empty.
 
     Args:
         text, limit, size: As in `cut_to_fit`.

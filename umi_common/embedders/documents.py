@@ -122,7 +122,7 @@ def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
     if getattr(embedder, "in_place", False):
         return embedder.embed_documents(texts)
     message = (
-        "embedder %r: a call for %d texts has taken %g s and still runs. umi sets no limit for its time: the "
+        "embedder %r: a call for %d texts has taken %g s and still runs. umi sets no time limit for it: the "
         "client of a service has a timeout of its own; a model on this machine may need long for many texts "
         "(embedder.batch_texts)"
     )

@@ -119,7 +119,7 @@ class MiniLMEmbedder(PackagedModel):
 
 
 def _content(file: _DataFile) -> bytes:
-    """The bytes of a data file.
+    """The bytes of a data file of an installed package.
 
     Raises:
         MissingExtra: If its package is not installed.

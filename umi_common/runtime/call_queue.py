@@ -66,7 +66,7 @@ class CallQueue:
     Args:
         concurrency: Largest number of calls at a time, >= 1.
         clock: Returns monotonic seconds.
-        timed: Whether calls are given up at their deadline. Then none is admitted with less time left than the last
+        timed: Whether calls are given up at their deadline. Then no call is admitted with less time left than the last
             successful call took.
 
     Thread-safe, also between threads and event loops.

@@ -71,18 +71,18 @@ interpreter busy; if it started at once, the others, such as a request to an LLM
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How to make several calls of one kind as one call. They differ only in their items."""
+    """How to make several calls of one kind, which differ only in their items, as one call."""
 
     kind: Hashable
     """Equal for calls that can be made together; None: the call is merged from several already, and is made alone."""
     items: Sequence[Any]
     run: Callable[[Sequence[Any]], Any]
-    """From items to the result of one call for all of them."""
+    """Function from items to the result of one call for all these items."""
     part: Callable[[Any, slice], Any]
-    """From that result and a slice of the items to the result of a call for these items alone."""
+    """Function from the result of `run` and a slice of its items to the result of a call for the items in the slice."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
-    """Called on an event loop before `run`, and awaited: from items to the items for `run`, which then waits for no
-    service. None: `run` never waits for a service."""
+    """Coroutine function that an event loop awaits before `run`: from items to the items for `run`, which then waits
+    for no service. None: `run` never waits for a service."""
 
 
 @dataclass(frozen=True, slots=True)

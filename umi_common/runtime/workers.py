@@ -215,7 +215,7 @@ class _Task:
 
 
 def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
-    """End a pool's threads; does nothing in a forked child, where the pool's lock may be held for ever."""
+    """End a pool's threads. Does nothing in a forked child, where the pool's lock may never be released."""
     if os.getpid() == process:
         pool.shutdown(wait=False)
 
