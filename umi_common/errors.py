@@ -104,8 +104,7 @@ class StoreError(UmiError):
 
 
 class StoreLocked(StoreError):
-    """The store is in use: another process writes to it, or this process has it open in a way that excludes this
-    call."""
+    """The store is in use: another process writes to it, or this process has it open in a conflicting way."""
 
 
 class StoreClosed(StoreError):

@@ -46,8 +46,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of model and version. A store can only be opened with an embedder that has the name that the store
-        records."""
+        """Name of model and version. A store opens only with an embedder of the name that the store records."""
 
     @property
     def dim(self) -> int:
@@ -92,8 +91,7 @@ class Probe:
 
     text: str
     vector: Vectors | Exception | None = None
-    """(dim,); None: the store's embedder makes the vector; an exception: the store's `aembed` failed with this
-    error."""
+    """(dim,); None: the store's embedder makes the vector; an exception: the store's `aembed` failed with it."""
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
     typed: str | None = None

@@ -53,8 +53,7 @@ __all__ = ["DualRetriever", "Strategy", "Where"]
 STORE_STAGES = ("analyzer", "embedder")
 """Stages of `UmiConfig` that only the store uses; a retriever takes their settings from its store."""
 QUERIES_AT_ONCE = 64
-"""Largest number of queries of one `search_many` that run at the same time. Each needs about 250 KB of memory for its
-pool."""
+"""Largest number of queries of one `search_many` that run at the same time. Each needs a pool of about 250 KB."""
 
 
 class ContextOptions(SearchOptions, total=False):
@@ -299,8 +298,7 @@ class DualRetriever(Closing):
         return await adrive(body, self._workers, on_loop=options.get("on_stage") is not None)
 
     def needs_deep_search(self, query: str) -> bool:
-        """Whether the query has a trigger word such as "who" or "last"; in routing mode "heuristic", the LLM is then
-        asked."""
+        """Whether the query has a trigger word such as "who" or "last"; mode "heuristic" then asks the LLM."""
         return routing.needs_deep_search(query)
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:

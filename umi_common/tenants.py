@@ -182,8 +182,7 @@ class Tenants(Closing):
             yield slot.store
 
     def _close_unused(self) -> None:
-        """Close unused stores, the least recently used first, until `max_open` are open; after close(), all unused
-        ones."""
+        """Close unused stores, the least recently used first, until `max_open` are open; after close(), all unused."""
         with self._lock:
             unused = [(name, slot) for name, slot in self._slots.items() if not slot.users]
             most = 0 if self._closed else self._max_open
@@ -259,8 +258,7 @@ class StoreInUse:
 
 
 def _close(slot: _Slot) -> None:
-    """Close a slot's store. A failure is logged and not raised, because the call that closes it may be of another
-    tenant."""
+    """Close a slot's store. A failure is logged and not raised, because the call may be of another tenant."""
     store, slot.store = slot.store, None
     if store is None:
         return

@@ -367,8 +367,7 @@ class Trace:
         return iter(self.stages)
 
     def __getitem__(self, name: str) -> Stage:
-        """The stage of this name; if it ran twice, as in a deep search, the later run. Raises KeyError if it did not
-        run."""
+        """The stage of this name; if it ran twice, as in a deep search, its later run. KeyError if it did not run."""
         for stage in reversed(self.stages):
             if stage.name == name:
                 return stage
@@ -383,8 +382,7 @@ class SearchResult:
     """Best first; at most `limit`."""
     query: str
     query_variations: tuple[str, ...] = ()
-    """Texts that were searched in addition to the query: the questions of a longer query, then the LLM's variations of
-    it."""
+    """Texts that were searched in addition to the query: questions of a longer query, then variations by the LLM."""
     deep_search_used: bool = False
     mode: str = "hybrid"
     """"hybrid", "text" (lexical arm alone) or "vector" (dense arm alone)."""

@@ -1,5 +1,4 @@
-"""Learned sparse encoders (SPLADE and others): from texts to weighted terms, and the file that caches the
-weights."""
+"""Learned sparse encoders (SPLADE and others): texts to weighted terms, and a file that caches the weights."""
 
 from __future__ import annotations
 
@@ -46,12 +45,11 @@ class SparseEncoder:
         """sentence-transformers' method from a tensor to lists of (token, weight)."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[SparseVector]:
-        """One vector per text, in the order of the texts. Raises EmbedderError if the model returns anything else."""
+        """One vector per text, in their order. Raises EmbedderError if the model returns anything else."""
         return self._encoded(self._documents, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> list[SparseVector]:
-        """One vector per query, in the order of the queries. Raises EmbedderError if the model returns anything
-        else."""
+        """One vector per query, in their order. Raises EmbedderError if the model returns anything else."""
         return self._encoded(self._queries, texts)
 
     def _encoded(self, encode: Callable[..., Iterable[Any]], texts: Sequence[str]) -> list[SparseVector]:

@@ -1,5 +1,4 @@
-"""Admit calls of a service: a limited number at a time and, after the service refused a call, at the rate it
-accepts."""
+"""Admit calls of a service: a limited number at a time and, after a refusal, at the rate that it accepts."""
 
 from __future__ import annotations
 
