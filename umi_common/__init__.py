@@ -2,7 +2,7 @@
 
     from umi_common import Chunk, DualRetriever, HybridStore, TokenBudget
 
-The names below load on first use, so that importing umi costs next to nothing.
+Each name below is imported when it is first used, so that `import umi_common` itself is fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Read settings from a TOML file and the environment. A file of its own: pydantic-settings is slow to import."""
+"""Read settings from a TOML file and the environment.
+
+A file of its own, imported only when settings are read, because pydantic-settings is slow to import.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ else:
 
 
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
-    """The file's tables, with single fields replaced by variables `UMI_<STAGE>__<FIELD>`; the caller checks the values.
+    """The tables of the file; variables `UMI_<STAGE>__<FIELD>` replace single fields. The values are not checked here.
 
     Raises:
         ConfigError: If the file cannot be read or parsed, a variable names no stage or has one underscore in place of
@@ -42,7 +45,7 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
             raise ConfigError(f"{name} is no setting: there is no stage {found[1].lower()}; {advice}")
     values = _read_toml(Path(path)) if path is not None else {}
     source = EnvSettingsSource(
-        model,  # type: ignore[arg-type]  # it reads only the fields, which every model has
+        model,  # type: ignore[arg-type]  # the source reads only the fields, which every model has
         env_prefix=ENVIRONMENT_PREFIX,
         env_nested_delimiter="__",
         case_sensitive=False,
@@ -62,7 +65,7 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
 
 
 class WatchedFile:
-    """A settings file, read again when it changed.
+    """Detects that a settings file has changed.
 
     Args:
         path: TOML; it need not exist.
@@ -76,7 +79,7 @@ class WatchedFile:
         self._checked_at = time.monotonic()
 
     def changed(self) -> bool:
-        """Whether the file has changed since the last check; False if that was less than `seconds` ago.
+        """Whether the file has changed since the last check; False if the last check was less than `seconds` ago.
 
         A file that was deleted counts as unchanged; once it exists again, it counts as changed.
         """
@@ -101,7 +104,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         # utf-8-sig: Windows editors write a byte-order mark.
         tables: dict[str, Any] = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
         return tables
-    except (OSError, RuntimeError) as error:  # RuntimeError: "~name" of a user that there is not
+    except (OSError, RuntimeError) as error:  # RuntimeError: "~name" where no user has this name
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"cannot read the settings file {path}: {reason}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

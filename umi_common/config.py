@@ -31,7 +31,7 @@ Query: {query}
 
 Return as JSON array of strings. Example: ["variation 1", "variation 2", "variation 3"]
 Only return the JSON array, nothing else."""
-"""The default prompt. umi's requirements prescribe it word for word."""
+"""The default prompt. The requirements of umi prescribe its exact words."""
 
 
 class Frozen(BaseModel):
@@ -57,31 +57,32 @@ class AnalyzerConfig(Frozen):
 
 
 class LexicalConfig(Frozen):
-    """BM25: its variant and parameters. No change of them needs a reindex."""
+    """The variant and the parameters of BM25. Changing them needs no reindex."""
 
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
-    """Saturation: the larger it is, the more the second and later occurrences of a term in a chunk add."""
+    """Term saturation: the larger k1 is, the more the second and later occurrences of a term in a chunk add."""
     b: Share = 0.75
-    """How much a chunk's length lowers its score: 0 not at all, 1 in full."""
+    """How much the length of a chunk lowers its score: with 0 not at all, with 1 fully."""
     delta: float = Field(default=0.5, ge=0.0, le=10.0)
     """For "l" and "plus" only: added to the term frequency part. rank_bm25 uses 0.5 for L and 1.0 for Plus."""
     epsilon: Share = 0.25
     """For "okapi" only: a negative idf is replaced by this share of the mean idf."""
     function_word_weight: Share = 0.5
-    """Weight of a query's function words ("what", "is", "the"); every other word has weight 1. At 1 all are equal."""
+    """Weight of a query's function words ("what", "is", "the"); every other word has weight 1. With 1, all words
+    have the same weight."""
 
 
 class RecallConfig(Frozen):
     """How many candidates a search ranks, and how long it waits for the embedder."""
 
     depth: int = Field(default=200, ge=10, le=10_000)
-    """Candidates that each arm returns for the query and for each of its variations."""
+    """Largest number of candidates that each arm returns for the query, and for each of its variations."""
     around: int = Field(default=1, ge=0, le=10)
-    """Chunks on each side of a candidate, in its source, that are added to the pool."""
+    """Number of chunks on each side of a candidate, in its source, that are added to the pool."""
     embedder_timeout_seconds: Positive = 5.0
-    """Seconds that a search waits for the embedder; then the lexical arm answers alone. Most services reply within one
-    second; a model that loads at its first call may take a few seconds."""
+    """Longest time, in seconds, that a search waits for the embedder; then the lexical arm answers alone. Most services
+    reply within one second; a model that loads at its first call may take a few seconds."""
 
 
 class EmbedderConfig(Frozen):
@@ -91,8 +92,8 @@ class EmbedderConfig(Frozen):
     """"minilm", "fastembed:MODEL" or "sentence-transformers:MODEL", read when a store is opened without an embedder.
     None: the model that made the store if that is "minilm", else the embedded model."""
     concurrency: int = Field(default=64, ge=1, le=1_000)
-    """Largest number of calls for queries at the same time, for a model that embeds one query per call; half as many
-    for a model that embeds several per call."""
+    """Largest number of calls for queries at the same time, for a model that embeds one query per call. For a model
+    that embeds several queries per call, the limit is half of this."""
     batch_texts: int = Field(default=256, ge=1, le=100_000)
     """Largest number of documents in one call."""
     batch_bytes: OneOrMore = 300_000
@@ -105,44 +106,45 @@ class EmbedderConfig(Frozen):
     """Seconds from the first call for a batch of documents to the last retry after rate limits, timeouts and failures
     of the service. Queries are retried within `recall.embedder_timeout_seconds`."""
     cached_queries: Count = 4_096
-    """Query vectors kept in memory; the least recently used is dropped first. 0: none."""
+    """Largest number of query vectors cached in memory; the least recently used is dropped first. 0: none."""
     cached_documents: Count = 200_000
-    """Vectors of documents kept in the store's directory, so that an `add` that failed, or the same text under another
-    id, costs no second call; the oldest is dropped first. An `add` of fewer than 16 texts keeps none. A store
-    in memory, and a model without a name, keep at most 20,000 in memory. 0: none."""
+    """Largest number of document vectors cached in the store's directory; the oldest is dropped first. With the cache,
+    an `add` that is repeated after a failure, and a text that is added again under another id, need no second call of
+    the model. An `add` of fewer than 16 texts caches none. For a store in memory, or a model without a name, at most
+    20,000 vectors are cached in memory. 0: none."""
 
 
 class RoutingConfig(Frozen):
-    """When the LLM is asked for variations of the query."""
+    """The queries for which the LLM is asked for variations."""
 
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
-    """heuristic: if the query has a trigger word such as "who" or "last". evidence: if a first search without the LLM
-    finds weak evidence. always, never: for every query, for none."""
+    """heuristic: ask if the query has a trigger word such as "who" or "last". evidence: ask if a first search without
+    the LLM finds weak evidence. always: ask for every query. never: never ask."""
     weakness: Share = 0.64
     """Mode evidence asks the LLM if the weakness of the evidence, from 0 (strong) to 1 (weak), is at least this."""
 
 
 class RewriteConfig(Frozen):
-    """How the LLM is asked for variations of a query."""
+    """The calls that ask the LLM for variations of a query."""
 
     template: str = REWRITE_TEMPLATE
     """The prompt. Must hold {query}; may hold {history}; other braces are literal."""
     variations_max: int = Field(default=3, ge=1, le=10)
     """Largest number of variations of a query that are used."""
     variation_bytes_max: int = Field(default=1_000, ge=10, le=10_000)
-    """UTF-8 bytes of the longest variation that is used."""
+    """Largest size, in UTF-8 bytes, of a variation that is used."""
     timeout_seconds: Positive = 4.0
-    """Seconds that a search waits for the LLM, retries included; then it uses the query alone."""
+    """Longest time, in seconds, that a search waits for the LLM, retries included; then it uses the query alone."""
     retries: int = Field(default=0, ge=0, le=3)
-    """Further calls after one that failed or had no usable reply."""
+    """Largest number of further calls after a call that failed or had no usable reply."""
     keep_replies: bool = False
-    """Also write the LLM's replies to a file in the store's directory, for later processes."""
+    """Also write the LLM's replies to a file in the store's directory, so that later processes can use them."""
     cache_size: Count = 1_024
-    """Replies kept in memory; the least recently used is dropped first. 0: no cache."""
+    """Largest number of replies cached in memory; the least recently used is dropped first. 0: no cache."""
     breaker_failures: OneOrMore = 5
-    """Failures in a row after which the LLM is not called for `breaker_seconds`."""
+    """Number of failures in a row after which the LLM is not called for `breaker_seconds`."""
     breaker_seconds: Positive = 30.0
-    """Seconds without a call to the LLM after `breaker_failures`; then one call tests whether it works again."""
+    """Seconds without a call of the LLM after `breaker_failures`; then one call tests whether the LLM works again."""
 
     @field_validator("template")
     @classmethod
@@ -157,28 +159,29 @@ class WhenConfig(Frozen):
 
     enabled: bool = True
     mode: Literal["lift", "filter"] = "lift"
-    """lift: chunks in the period, by event_time or by a date in their text, score higher; no chunk is left out.
-    filter: where the query limits records to the period ("messages from March 2023"), chunks whose event_time is
-    outside it, and chunks without one, are left out; for all other phrases as lift."""
+    """lift: chunks of the period, by event_time or by a date in their text, score higher; no chunk is left out.
+    filter: if the query limits records to the period ("messages from March 2023"), chunks whose event_time is outside
+    the period, and chunks without event_time, are left out; for all other phrases the same as lift."""
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
-    """The score of a chunk in the period is multiplied by 1 + this; by 1 + 5 times this where the query limits records
-    to the period ("what did I say yesterday"). If the query asks about a past day, week or month ("three days ago"),
-    the period's best chunk further gains this times the largest score of all, others of the period less."""
+    """The score of a chunk in the period is multiplied by 1 + boost, or by 1 + 5 * boost if the query limits records to
+    the period ("what did I say yesterday"). If the query asks about a past day, week or month ("three days ago"), the
+    best chunk of the period also gains boost times the largest score of all chunks; other chunks of the period gain
+    less."""
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
-    """Used instead of `boost` if the phrase names a year, and so can mean one period only."""
+    """Used instead of `boost` if the phrase names a year, because it can then mean only one period."""
     order_boost: float = Field(default=0.5, ge=0.0, le=5.0)
-    """If the query asks for the latest or the first ("current", "newest", "originally"), the score of the latest or
-    first of nearly equal chunks is multiplied by 1 + this, that of a text which states a change by 1 + 3 times this;
-    0: off."""
+    """If the query asks for the latest or the first version ("current", "newest", "originally"), the score of the
+    latest or first of nearly equal chunks is multiplied by 1 + order_boost, and the score of a text that states a
+    change by 1 + 3 * order_boost. 0: off."""
 
 
 class FusionConfig(Frozen):
     """How the scores of both arms for all query variations become one score."""
 
     method: Literal["convex", "rrf"] = "convex"
-    """convex: weighted mean of the arms' scores. rrf: weighted reciprocal ranks, whatever the scores."""
+    """convex: weighted mean of the arms' scores. rrf: sum of weighted reciprocal ranks; the scores do not count."""
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
-    """How convex brings scores to one scale if not `adaptive`: see `umi_common.ranking.evidence`."""
+    """How convex brings the arms' scores to one scale if `adaptive` is False; see `umi_common.ranking.evidence`."""
     lexical_weight: NotNegative = 0.45
     """Weight of the lexical arm. Only the ratio of the two weights matters, except beside extra arms and in rrf."""
     dense_weight: NotNegative = 0.55
@@ -190,18 +193,19 @@ class FusionConfig(Frozen):
     variation_weight: NotNegative = 1.0
     """Weight of each variation that the LLM wrote and of each question of a longer query; the query itself has 1."""
     number_pair_weight: NotNegative = 0.3
-    """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as in the
-    query, such as "revision 7"; 0: off."""
+    """Largest gain of a chunk, as a share of its score, if it holds a number of the query beside the same word as in
+    the query, such as "revision 7"; 0: off."""
     lookup_weight: NotNegative = 1.0
-    """Largest gain, as a share of its score, of a chunk that holds the number or code of a query of few words, such as
-    "error 502", a phrase in quotation marks, a query of at most eight words as a whole, or all words of a query of
-    keywords; 0: off. Not used in rrf."""
+    """Largest gain of a chunk, as a share of its score, if it holds one of these: the number or code of a query of few
+    words, such as "error 502"; a phrase that the query has in quotation marks; the whole query, if it has at most eight
+    words; all words of a query that consists of keywords. 0: off. Not used in rrf."""
     word_run_weight: NotNegative = 0.5
-    """Largest gain, as a share of its score, of a chunk that holds the query's words in the query's order, such as a
-    quotation or an error message; a part of them gains less; 0: off. Not used in rrf."""
+    """Largest gain of a chunk, as a share of its score, if it holds the query's words in the query's order, such as a
+    quotation or an error message. A chunk with a part of the words gains less. 0: off. Not used in rrf."""
     alike: bool = True
-    """Among chunks that are nearly alike, such as rows of a table, put that one first which holds more of the query's
-    words, or holds them in the query's order. Also put what the query excludes ("but not on AWS") behind the rest."""
+    """Among chunks that are nearly alike, such as rows of a table, put the chunk first that holds more of the query's
+    words, or holds them in the query's order. Also put chunks with words that the query excludes ("but not on AWS")
+    behind all others."""
 
 
 class NeighboursConfig(Frozen):
@@ -213,22 +217,24 @@ class NeighboursConfig(Frozen):
     following: NotNegative = 0.3
     """Factor on the gain from the chunk after."""
     source: NotNegative = 0.5
-    """Factor on the gain from the whole source, by how well it matches the query."""
+    """Factor on the gain from the whole source; the better the source matches the query, the larger the gain."""
     adaptive: bool = True
-    """Reduce the gains, down to 0, if adjacent chunks, or chunks of one source, are hardly more alike than others."""
+    """Reduce the gains, down to 0, if adjacent chunks, or chunks of one source, are hardly more alike than other
+    chunks."""
 
 
 class FeedbackConfig(Frozen):
-    """A chunk gains if its vector resembles those of the best candidates (pseudo-relevance feedback)."""
+    """A chunk gains if its vector resembles the vectors of the best candidates (pseudo-relevance feedback)."""
 
     enabled: bool = True
     weight: float = Field(default=0.5, ge=0.0, le=0.5)
-    """Largest gain, as a share of the best score: that of a chunk whose own score is just above 0."""
+    """Largest gain, as a share of the best score. The higher a chunk's own score is, the less it can gain: a chunk with
+    a score just above 0 can gain all of this, the best chunk nothing."""
 
 
 class ReferencesConfig(Frozen):
-    """A chunk gains if the query names it, or if a good candidate refers to it and it holds terms of the query that the
-    candidate lacks."""
+    """A chunk gains if the query names it, or if a good candidate refers to it and the chunk holds terms of the query
+    that the candidate lacks."""
 
     enabled: bool = True
     share: Share = 0.7
@@ -239,25 +245,26 @@ class DecayConfig(Frozen):
     """Exponential decay: floor + (1 - floor) * 2 ** (-age / half_life)."""
 
     half_life_hours: Positive | None = None
-    """Age at which the factor has fallen halfway to `floor`; None: no decay."""
+    """Age, in hours, at which the factor has fallen halfway to `floor`; None: no decay."""
     floor: Share = 0.5
-    """Smallest factor."""
+    """Smallest factor, 0..1."""
 
 
 class LateInteractionConfig(Frozen):
-    """The best candidates gain by how well their tokens match the query's, by token vectors of the embedded model.
+    """The best candidates gain by how well their tokens match the query's tokens, compared by the token vectors of the
+    embedded model.
 
-    A built-in reranker: it needs no other model and no service.
+    A built-in reranker, which needs no other model and no service.
     """
 
     enabled: bool = True
     pool: int = Field(default=50, ge=1, le=1_000)
-    """Best candidates that are compared."""
+    """Number of best candidates that are compared."""
     weight: NotNegative = 0.16
-    """A short candidate whose match is z standard deviations above the mean gains weight * z^2, as a share of its
-    score."""
+    """A short candidate whose match is z standard deviations above the mean of the compared candidates gains
+    weight * z^2, as a share of its score."""
     adaptive: bool = True
-    """Reduce the gain if adjacent chunks are hardly more alike than others, down to 0 if chunks have no position."""
+    """Reduce the gain if adjacent chunks are hardly more alike than other chunks; to 0 if chunks have no position."""
 
 
 class DuplicatesConfig(Frozen):
@@ -281,9 +288,9 @@ class MmrConfig(Frozen):
 
     enabled: bool = False
     trade_off: Share = 0.7
-    """lambda: 1 is relevance alone, 0 is diversity alone."""
+    """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: OneOrMore = 50
-    """Best candidates that it chooses from."""
+    """Number of best candidates from which MMR chooses."""
 
 
 class RelevanceConfig(Frozen):
@@ -292,30 +299,30 @@ class RelevanceConfig(Frozen):
     minimum: Share | None = None
     """Hits of a lower relevance are left out; None: no hit is left out."""
     answerable: Share = 0.1
-    """`SearchResult.answerable` is True if the relevance of the first hit is at least this. With 0.1 that holds for
-    94 % of the questions about the corpus, and for 5 % of those about other subjects."""
+    """`SearchResult.answerable` is True if the relevance of the first hit is at least this. Measured with
+    0.1: True for 94 % of the questions about the corpus, and for 5 % of the questions about other subjects."""
 
 
 class RerankConfig(Frozen):
     """The reranker, if the retriever has one."""
 
     pool: int = Field(default=50, ge=1, le=1_000)
-    """Best candidates that it scores."""
+    """Number of best candidates that it scores."""
     timeout_seconds: Positive = 10.0
-    """Seconds that a search waits for the reranker; then the order before it stays."""
+    """Longest time, in seconds, that a search waits for the reranker; then the order is left as it was before."""
 
 
 class ExtraArmsConfig(Frozen):
     """The extra arms, if the retriever has any."""
 
     depth: int = Field(default=50, ge=1, le=1_000)
-    """Candidates that each arm returns."""
+    """Largest number of candidates that each arm returns."""
     timeout_seconds: Positive = 4.0
-    """Seconds that a search waits for an arm; then it continues without the arm."""
+    """Longest time, in seconds, that a search waits for an arm; then it continues without the arm."""
 
 
 FORMATS = ("plain", "xml", "json")
-"""Names of the formats of a context; any other format is a template for one part of it."""
+"""Names of the formats of a context; any other format is a template for one part of the context."""
 PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
 """Names that the template of a part may hold in braces, as in "{text}"; other braces are literal."""
 PLACEHOLDERS_OF_SOURCE = PLACEHOLDERS - {"text", "score", "kind"}
@@ -336,19 +343,20 @@ def check_format(owner: str, format: str, header: str, citation: str) -> None:
 
 
 class AssemblyConfig(Frozen):
-    """The `TokenBudget` and `AssemblyPolicy` of calls that give none; the two describe the fields."""
+    """The `TokenBudget` and `AssemblyPolicy` of calls that give none; those two classes describe the fields."""
 
     max_total: OneOrMore = 4_096
     """Largest number of tokens of the whole text."""
     per_source_max: OneOrMore | None = None
     """Largest number of tokens of one source; None: only the whole text has a limit."""
     per_chunk_max: OneOrMore | None = None
-    """Largest number of tokens of one chunk; None: a quarter of the whole, but at least 1,024; more if any are left."""
+    """Largest number of tokens of one chunk; None: a quarter of `max_total`, but at least 1,024; more if tokens are
+    left."""
     order: Literal["score", "source", "chronological", "edges-first"] = "score"
     format: str = "plain"
     pack: Literal["score", "density"] = "score"
     neighbours: int = Field(default=0, ge=0, le=10)
-    """Chunks on each side of a hit of high score that are also candidates for the context."""
+    """Number of chunks on each side of a hit of high score that are also candidates for the context."""
     header: str = ""
     separator: str = "\n\n"
     citation: str = "[{number}] {source} {date}"
@@ -385,12 +393,12 @@ class UmiConfig(Frozen):
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:
-        """Defaults, replaced by the values of a TOML file, replaced by `UMI_<STAGE>__<FIELD>` in the environment.
+        """The defaults; values of a TOML file replace them, and variables `UMI_<STAGE>__<FIELD>` replace both.
 
         Raises:
             ConfigError: If the file is missing or is not TOML, or a name or a value is wrong.
         """
-        from umi_common._settings import read_settings  # pydantic-settings costs import time
+        from umi_common._settings import read_settings  # here, because pydantic-settings is slow to import
 
         return cls(**read_settings(cls, path))
 
@@ -411,7 +419,8 @@ class UmiConfig(Frozen):
         return type(self)(**{name: values[name] for name in values if name in self.model_fields_set | changes.keys()})
 
     def checked_live_change(self, new: UmiConfig) -> UmiConfig:
-        """`new`, to replace these settings of an open store; with their analyzer, if `new` sets none.
+        """`new`, checked as a replacement for these settings of an open store. If `new` sets no analyzer, it gets the
+        present one.
 
         Raises:
             ConfigError: If `new` is no `UmiConfig`.
@@ -435,7 +444,7 @@ def check_settings(config: object) -> None:
 
 
 def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
-    """The message of a ConfigError for an unknown name, else for the first fault.
+    """The message of a ConfigError: about an unknown name if there is one, else about the first fault.
 
     Example: "FusionConfig.rrf_k: Input should be greater than 0; got -1".
     """

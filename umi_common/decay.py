@@ -1,8 +1,9 @@
-"""Exponential decay: a factor on scores by age. Stores use it to choose their top k; it is also a stage of ranking.
+"""Exponential decay: a factor on scores that falls with age. Stores choose their best chunks by decayed scores; decay
+is also a stage of ranking.
+
+    factor = floor + (1 - floor) * exp(-rate * age)
 
 Pure functions.
-
-factor = floor + (1 - floor) * exp(-rate * age)
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from umi_common.errors import ConfigError
 from umi_common.pool import Floats, Pool
 
 EXPONENT_MAX = 600.0
-"""A larger rate * age counts as this, 866 half-lives: exp(-745) is 0 in float64, and a chunk of score 0 is no hit."""
+"""Largest rate * age, 866 half-lives; a larger one counts as this. Without the limit, exp(-rate * age) would become 0
+in float64 from about 745, and a chunk of score 0 is no hit."""
 
 
 def rate_of(half_life_hours: float) -> float:
@@ -34,12 +36,12 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
     """floor + (1 - floor) * exp(-min(rate * age, EXPONENT_MAX)).
 
     Args:
-        age_hours: (n,); the future (negative) counts as age 0; NaN (no time known) has factor 1.
+        age_hours: (n,) ages in hours. A negative age (a time in the future) counts as 0; NaN (no time) has factor 1.
         rate: Per hour, >= 0; 0: all factors are 1.
         floor: Smallest factor, 0..1.
 
     Returns:
-        (n,) factors in [floor, 1]; 1 at age 0 and without a time. Never rising with age.
+        (n,) factors in [floor, 1]; 1 at age 0 and without a time. The factor never rises with age.
 
     Raises:
         ConfigError: If the rate is negative or not finite, or the floor outside 0..1.

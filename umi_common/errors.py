@@ -13,7 +13,7 @@
     │   ├── ConfigError                names the field
     │   ├── FileUnreadable             a file to be indexed; names it
     │   ├── DatasetError               an evaluation file; names file and line
-    │   └── BudgetError                a context cannot hold even a header
+    │   └── BudgetError                a token budget is too small for any context
     ├── StoreError                     a store's directory, file, lock or server
     │   ├── StoreLocked                another writer holds it
     │   ├── StoreClosed
@@ -28,12 +28,13 @@
     │   ├── CopyDiffers                a migrated store differs from its source; names chunks
     │   └── ReindexRequired            another embedder, dimension or analyzer
     ├── EmbedderError                  the model failed; its own error is the cause
-    ├── IndexUnavailable               one index cannot answer; searches use the other
+    ├── IndexUnavailable               one index cannot answer; searches use the others
     ├── SearchUnavailable              no arm of the store can answer
     ├── SystemFailed                   a system under comparison; names system, dataset and query
     └── MissingExtra (also ImportError) names the pip line
 
-A backend's error is the `__cause__` of one of these; it never reaches the caller by itself.
+The error of a backend, such as a database or a model, never reaches the caller by itself: it is the `__cause__` of one
+of these errors.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class UmiError(Exception):
 
 
 class InputError(UmiError, ValueError):
-    """An argument is wrong; the message says what was expected and how to fix it."""
+    """An argument is wrong; the message says which value was expected and how to fix it."""
 
 
 class EmptyQuery(InputError):
@@ -59,15 +60,15 @@ class QueryTooLong(InputError):
 
 
 class InvalidLimit(InputError):
-    """`limit` is outside 1..100, or another number of chunks is not a whole number or too small."""
+    """`limit` is outside 1..100, or another argument that is a number of chunks is too small or not a whole number."""
 
 
 class InvalidTimeRange(InputError):
-    """A naive datetime, or an end before its start."""
+    """A datetime has no time zone, or a time range does not end after its start."""
 
 
 class InvalidChunk(InputError):
-    """A chunk that cannot be stored; names it and the field."""
+    """A chunk cannot be stored; the message names the chunk and the field."""
 
 
 class DuplicateId(InputError):
@@ -75,27 +76,27 @@ class DuplicateId(InputError):
 
 
 class InvalidVector(InputError):
-    """Vectors of the wrong shape, type or dimension, or with NaN or infinity."""
+    """Vectors have a wrong shape, type or dimension, or hold NaN or infinity."""
 
 
 class FilterError(InputError):
-    """A metadata filter with an unknown operator or a wrong value; names the operator or key."""
+    """A metadata filter has an unknown operator or a wrong value; the message names the operator or key."""
 
 
 class ConfigError(InputError):
-    """A setting out of range, unknown, or in conflict with another."""
+    """A setting is unknown, out of range, or in conflict with another setting."""
 
 
 class DatasetError(InputError):
-    """An evaluation file is missing or malformed; names the file, the line and what was expected."""
+    """An evaluation file is missing or malformed; the message names the file, the line and the expected content."""
 
 
 class FileUnreadable(InputError):
-    """A file to be indexed cannot be read; names the file, the line or page, and the fix."""
+    """A file to be indexed cannot be read; the message names the file, the line or page, and the fix."""
 
 
 class BudgetError(InputError):
-    """A token budget that cannot hold even a header."""
+    """The token budget is too small to show one character of any hit, or its reserves leave no token."""
 
 
 class StoreError(UmiError):
@@ -103,7 +104,7 @@ class StoreError(UmiError):
 
 
 class StoreLocked(StoreError):
-    """Another process writes to this directory, or this process with another embedder or config."""
+    """The store is in use: another process writes to it, or this process has it open in a conflicting way."""
 
 
 class StoreClosed(StoreError):
@@ -111,7 +112,7 @@ class StoreClosed(StoreError):
 
 
 class StoreForked(StoreError):
-    """The store was opened before a fork and used in the child."""
+    """The store was opened before a fork and is used in the child process."""
 
 
 class StoreReadOnly(StoreError):
@@ -123,7 +124,7 @@ class StoreMoved(StoreError):
 
 
 class StoreFull(StoreError):
-    """The disk or a file-size limit refused the write; what was stored before is intact."""
+    """The disk or a file-size limit refused the write; everything that was stored before is intact."""
 
 
 class NotAStore(StoreError):
@@ -135,11 +136,11 @@ class LedgerDamaged(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The server behind the store did not answer, refused, or is too old; its own error is the cause."""
+    """The server behind the store did not answer, refused the call, or is too old; its own error is the cause."""
 
 
 class PartlyWritten(StoreError):
-    """The server failed within a batch; the message says how much is stored. The same call again completes it."""
+    """The server failed within a batch; the message says how much is stored. Repeating the call completes the batch."""
 
 
 class CopyDiffers(StoreError):
@@ -147,7 +148,7 @@ class CopyDiffers(StoreError):
 
 
 class ReindexRequired(StoreError):
-    """The store was made with another embedder, dimension or analyzer; names the call that rebuilds it."""
+    """The store was made with another embedder, dimension or analyzer; the message names the call that rebuilds it."""
 
 
 class EmbedderError(UmiError):
@@ -155,7 +156,7 @@ class EmbedderError(UmiError):
 
 
 class IndexUnavailable(UmiError):
-    """One index cannot answer."""
+    """One index cannot answer; searches continue with the others."""
 
 
 class SearchUnavailable(UmiError):
@@ -167,7 +168,7 @@ class SystemFailed(UmiError):
 
 
 class MissingExtra(UmiError, ImportError):
-    """An optional package is not installed; names the pip line."""
+    """An optional package is not installed; the message has the pip line."""
 
     def __init__(self, package: str, extra: str | None = None) -> None:
         what = package if extra is None else f"'umi-retrieval[{extra}]'"

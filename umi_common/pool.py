@@ -25,22 +25,25 @@ Scores = TypeVar("Scores", bound=npt.NDArray[np.floating[Any]])
 NO_SOURCE = -1
 NO_POSITION = -1
 NOT_RANKED = 0
-"""In a rank array: the arm scored the row, but the row is not in the arm's list."""
+"""Value in an array of ranks: the arm may have scored the row, but the arm's list does not hold it."""
 FIRST_RANK = 1
 
 RARE = 2
-"""A term that at most so many chunks hold is rare, if these are at most 1 in `RARE_SHARE` chunks."""
+"""Largest number of chunks that hold a rare term. In a store of fewer than RARE * RARE_SHARE chunks the limit is lower:
+see `RARE_SHARE`."""
 RARE_SHARE = 100
-"""In a store of a few chunks any word is held by one or two."""
+"""A term is rare only if at most 1 in this many chunks holds it: in a store of a few chunks, only one or two chunks
+hold most of the words, rare or not."""
 CHUNKS_WITH_TIME = "chunks_with_time"
-"""Key of `Pool.facts`, with the value 0: a time range passes no chunk, because none of the store has a time."""
+"""Key of `Pool.facts`. Its value is 0 if a time range passes no chunk because no chunk of the store has a time; else
+the key is missing."""
 ROUNDING = 1e-7
 """A vector whose length differs from 1 by at most this counts as a unit vector: rounding its coordinates to float32
 changes the length by up to 6e-8."""
 
 
 def rare_frequency(chunks: int) -> int:
-    """The largest number of chunks that hold a rare term, of so many in the store; 0: no term is rare."""
+    """The largest number of chunks that may hold a rare term, in a store of `chunks` chunks; 0: no term is rare."""
     return min(RARE, chunks // RARE_SHARE)
 
 
@@ -72,7 +75,7 @@ class Links:
     target: Ints
     """(E,) rows; no pair of source and target occurs twice."""
     weight: Floats
-    """(E,) > 0; those of one source add up to at most 1."""
+    """(E,) > 0; the weights of the references from one source add up to at most 1."""
 
     def of_rows(self, which: Ints, count: int) -> Links:
         """The references whose two rows are both in `which`; row which[i] of the `count` rows becomes row i."""
@@ -96,10 +99,10 @@ class Pool:
     lexical_rank: Ints
     """(V, n) rank from FIRST_RANK in the lexical arm's own list; NOT_RANKED outside it."""
     dense_rank: Ints
-    """(V, n) the same for the dense arm."""
+    """(V, n) rank from FIRST_RANK in the dense arm's own list; NOT_RANKED outside it."""
     lexical_bound: Floats
-    """(V,) the largest BM25 that a chunk could reach: the sum, over the query's terms, of the most that each adds to a
-    chunk; 0: the corpus holds none of the terms."""
+    """(V,) the largest BM25 that a chunk could reach: the sum, over the query's terms, of the largest score that the
+    term adds to any chunk; 0: the corpus holds none of the terms."""
     coverage: Floats
     """(V,) idf-weighted share of the query's terms that the corpus holds, 0..1."""
     source_lexical: Floats
@@ -109,15 +112,16 @@ class Pool:
     other_language: Bools
     """(V, n) whether the row is known to be in another language than the query, so that a low BM25 says little."""
     rare: Bools
-    """(V, n) whether the row holds a rare term of the query, other than a function word, as typed: see `RARE`."""
+    """(V, n) whether the row holds, as the query spells it, a rare term of the query that is no function word; see
+    `RARE`."""
     source: Ints
     """(n,) a number for each source; NO_SOURCE for a chunk without one."""
     position: Ints
     """(n,) order in the source: adjacent chunks differ by exactly 1; NO_POSITION for a chunk without one."""
     length: Ints
-    """(n,) terms in the chunk."""
+    """(n,) number of terms in the chunk."""
     age_hours: Floats
-    """(n,) at `now`; negative in the future; NaN without a time."""
+    """(n,) age in hours at `now` of the recall; negative in the future; NaN without a time."""
     vectors: Vectors
     """(n, dim) L2-normalised; a row of zeros for a chunk without a vector."""
     query_vectors: Vectors
@@ -127,8 +131,8 @@ class Pool:
     named: Floats
     """(n,) 0..1, how certain it is that the query, or one of its questions, names the chunk by its heading."""
     mentioning: Floats
-    """(n,) 0..1, for a chunk whose text holds the name of a chunk in `named`, and more of the query's terms than that
-    one: the value of that one in `named`."""
+    """(n,) 0..1. If the text of row i holds the name of a chunk in `named`, and more of the query's terms than that
+    chunk, the value of that chunk in `named`; else 0."""
     unscored: Bools
     """(n,) whether the store did not score the row: only extra arms found it."""
     background: Background | None = None
@@ -139,11 +143,11 @@ class Pool:
     """By the name of an extra arm, its (n,) scores for the original query: above 0; 0 for chunks that it did not
     find."""
     links: Links | None = None
-    """References of the best candidates for the query, or for its questions; None: there are none, or the store does
-    not look for them."""
+    """References of the best candidates for the query, or for its questions; None: there are no references, or the
+    store does not look for them."""
     query_weight: float = 1.0
-    """Weight of the query in fusion, where each variation has `FusionConfig.variation_weight`; below 1: the
-    query is a text with questions, which are among its variations."""
+    """Weight of the original query in fusion; each variation has the weight `FusionConfig.variation_weight`. Below 1 if
+    the query is a text that holds questions; the questions are then among its variations."""
     calibration: Mapping[str, float] = field(default_factory=dict)
     """Numbers about the corpus by name, computed from its vectors without labels; empty: none yet. `shares_of` in
     `ranking.neighbours` explains them."""
@@ -168,12 +172,12 @@ class Pool:
 
         Args:
             ids: n distinct ids in any order; the arrays of rows are in the same order.
-            lexical: (V, n) BM25; None: no lexical arm. One arm at least is given.
+            lexical: (V, n) BM25; None: no lexical arm. At least one of `lexical` and `dense` is given.
             dense: (V, n) cosines; None: no dense arm.
             vectors: (n, dim) unit rows; None: not known, (n, 0).
             query_vectors: (V, dim) unit rows; None: not known, (V, 0).
-            weights: (n,) >= 0, such as decay factors. Scores above 0 are multiplied by them to make the ranks; None: 1.
-            depth: Rows that an arm ranks for each variation; None: all.
+            weights: (n,) >= 0, such as decay factors, by which scores above 0 are multiplied before ranking; None: 1.
+            depth: Largest number of rows that an arm ranks for each variation; None: all.
             others: Further fields of a pool. If they are left out, `lexical_rank` ranks the rows with a BM25 above 0,
                 `dense_rank` the rows with a vector if the query has one, `lexical_bound` is the largest BM25, and
                 `coverage` is 1 for a query that some row matches.
@@ -200,7 +204,8 @@ class Pool:
         return replace(pool, **ranks) if ranks else pool
 
     def _has_cosine(self) -> Bools:
-        """(V, n) whether query and row both have a vector; a side whose vectors are not known counts as having them."""
+        """(V, n) whether query and row both have a vector. If `query_vectors` or `vectors` is not known, all its rows
+        count as having one."""
         query, row = (
             np.any(each, axis=1) if each.shape[1] else np.ones(len(each), dtype=np.bool_)
             for each in (self.query_vectors, self.vectors)
@@ -226,7 +231,8 @@ class Pool:
         return int(self.lexical.shape[0])
 
     def only(self, strategy: str) -> Pool:
-        """The pool of one arm alone: its rows, which have a BM25 above 0 or a cosine, without the other arm's scores.
+        """The pool of one arm alone: the rows with a BM25 above 0, or those with a cosine, without the other arm's
+        scores.
 
         Args:
             strategy: "text" keeps the lexical arm, "vector" the dense arm.
@@ -240,16 +246,16 @@ class Pool:
                 f'strategy "{strategy}" needs the {arm} arm, which did not answer; see the store\'s status'
             )
         keep = np.any(self.lexical > 0 if strategy == "text" else self._has_cosine(), axis=0)
-        of_words = ("lexical", "lexical_rank", "source_lexical", "rare")
-        others = ("dense", "dense_rank") if strategy == "text" else of_words
-        unknown: dict[str, Any] = {name: np.full_like(getattr(self, name), POOL_ARRAYS[name][1]) for name in others}
+        lexical_fields = ("lexical", "lexical_rank", "source_lexical", "rare")
+        cleared = ("dense", "dense_rank") if strategy == "text" else lexical_fields
+        unknown: dict[str, Any] = {name: np.full_like(getattr(self, name), POOL_ARRAYS[name][1]) for name in cleared}
         return replace(self, mode=strategy, **unknown).rows(np.flatnonzero(keep))
 
     def of_variations(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
         """The pool that a recall of some of the variations alone would have returned.
 
         Args:
-            best: Chunks up to this rank in an arm add their neighbours.
+            best: Chunks with at most this rank in an arm add their neighbours to the pool.
             around: Neighbours on each side of such a chunk, in its source.
             ids: Chunks that stay in the pool even if no arm found them.
         """
@@ -279,16 +285,16 @@ class Pool:
         return replace(self, ids=all_ids, **wider).rows(np.array(order, dtype=np.int64))
 
     def _beside(self, which: Bools, around: int) -> Bools:
-        """(n,) whether a row is at most `around` positions from one of `which` in the same source."""
+        """(n,) whether a row is at most `around` positions from a row of `which`, a mask (n,), in the same source."""
         width = int(self.position.max(initial=0)) + 2 * around + 1
-        code = self.source * width + self.position  # codes of two sources are too far apart to be near each other
+        code = self.source * width + self.position  # the codes of two sources differ by more than `around`
         positioned = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
         near = code[which & positioned][:, np.newaxis] + np.arange(-around, around + 1)
         beside: Bools = positioned & np.isin(code, near)
         return beside
 
     def rows(self, which: Ints) -> Pool:
-        """The pool of these rows alone; `which` is in the order of their ids."""
+        """The pool of the rows with the indices `which`, whose order must put the ids in rising order."""
         per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in PER_ROW}
         per_variation: dict[str, Any] = {
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
@@ -320,8 +326,10 @@ POOL_ARRAYS: Mapping[str, tuple[str, Any]] = {
     "mentioning": ("n", 0.0),
     "unscored": ("n", False),
 }
-"""Every array: its shape, where "Vn" is (V, n), "n0" is (n, 0) or (n, dim) and "V0" the same for V; and the value that
-`Pool.of` fills it with if it is left out, None: computed from others."""
+"""By the name of each array of a pool, its shape, and the value that fills the array if `Pool.of` is called without it.
+
+Shapes: "V" is (V,), "n" (n,), "Vn" (V, n), "n0" (n, dim) and "V0" (V, dim), with dim = 0 if the array is left out. A
+value of None: `Pool.of` computes the array from others."""
 PER_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes.startswith("n"))
 PER_VARIATION = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes in ("V", "V0"))
 PER_VARIATION_AND_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes == "Vn")
@@ -336,15 +344,16 @@ def source_codes(sources: Iterable[str | None]) -> Ints:
 def unit_vectors(vectors: Vectors) -> Vectors:
     """New float32 rows, scaled to length 1. Rows of zeros, and unit vectors (see ROUNDING), keep their numbers."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may change theirs later
+    rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may change `vectors` later
     other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # unit vectors stay equal bit by bit
-    if len(other):  # divided as float64: a length may exceed float32 although no coordinate does
+    if len(other):  # in float64: a length may be too large for float32 although each coordinate fits
         rows[other] = vectors[other] / norms[other, np.newaxis]
     return rows
 
 
 def weighted(scores: Scores, weights: Floats | None) -> Scores:
-    """Scores above 0 times the weights of their rows. Others stay: a weight below 1 would raise a score below 0."""
+    """Scores above 0 times the weights of their rows. Other scores stay: a weight below 1 would raise a score below
+    0."""
     if weights is None:
         return scores
     changed: Scores = np.where(scores > 0, scores * weights, scores)  # type: ignore[assignment]
@@ -357,7 +366,7 @@ def ranked(scores: Floats, found: Bools, depth: int | None = None) -> Ints:
     Args:
         scores: (V, n)
         found: (V, n)
-        depth: Rows ranked for each variation; None: all.
+        depth: Largest number of rows that are ranked for each variation; None: all.
     """
     ranks = np.full(scores.shape, NOT_RANKED, dtype=np.int64)
     for rank, score, hit in zip(ranks, scores, found, strict=True):

@@ -1,6 +1,7 @@
 """Protocols of the parts that a caller can replace: store, embedder, rewriter, reranker, token counter.
 
-Each states order, range, empty results and errors; `tests/contracts` runs one suite over every implementation.
+Each protocol states order, range, empty results and errors. `tests/contracts` runs one test suite over every
+implementation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ OnStage = Callable[[str], Callable[[Stage], None]]
 """Called with a stage's name when it begins; returns a function that is called with the stage when it ends. Both run on
 the thread or event loop of the search, which waits for them; an exception that they raise ends the search."""
 Strategy = Literal["hybrid", "text", "vector"]
-"""Which arms search: both of the store and extra arms ("hybrid"), or one arm of the store alone."""
+"""The arms that search: both arms of the store and the extra arms ("hybrid"), or one arm of the store alone: the
+lexical arm ("text") or the dense arm ("vector")."""
 
 
 @runtime_checkable
@@ -44,17 +46,17 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of model and version; a store can only be opened with the embedder of the same name."""
+        """Name of model and version. A store opens only with an embedder of the name that the store records."""
 
     @property
     def dim(self) -> int:
-        """Numbers in a vector."""
+        """Number of coordinates of a vector."""
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, row i for texts[i]; any length, normalised or not. Deterministic."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32, row i for texts[i]; in the same space as documents."""
+        """(n, dim) float32, row i for texts[i]; in the vector space of the documents."""
 
 
 @runtime_checkable
@@ -72,7 +74,7 @@ class Reranker(Protocol):
     def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """One finite score per text, larger is better, aligned with texts; -inf drops a text.
 
-        If one is dropped, the result holds only texts that were scored here and kept.
+        If any text is dropped, the hits of the search are only texts that the reranker scored and did not drop.
         """
 
 
@@ -80,7 +82,7 @@ class TokenCounter(Protocol):
     """Counts the tokens of a text as some model's tokenizer does."""
 
     def count(self, text: str) -> int:
-        """>= 0; 0 for the empty text."""
+        """The number of tokens, >= 0; 0 for the empty text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +91,15 @@ class Probe:
 
     text: str
     vector: Vectors | Exception | None = None
-    """(dim,); None: the store's embedder makes it; an exception: the store's `aembed` failed with it."""
+    """(dim,); None: the store's embedder makes the vector; an exception: the store's `aembed` failed with it."""
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
     typed: str | None = None
     """The query as the user typed it, if `text` is the query without some of its words. A model that is not part of umi
-    embeds it in place of `text`, because such a model may cache its vectors by the query. None: `text`."""
+    embeds `typed` in place of `text`, because such a model may cache its vectors by the query. None: it is `text`."""
     references: bool = False
-    """Look for the chunks that this text and its best candidates name or refer to (`Pool.named`, `Pool.links`); they
-    join the pool. A store may ignore it."""
+    """Whether to add to the pool the chunks that this text and its best candidates name or refer to (`Pool.named`,
+    `Pool.links`). A store may ignore it."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
@@ -127,7 +129,11 @@ class RecallRequest:
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
 
     def run(self, store: Store) -> Pool:
-        """The pool of `store.recall`, called without those of LATER_OPTIONS that it lacks. Raises as `Store.recall`."""
+        """The pool of `store.recall`. Options in LATER_OPTIONS that this store's `recall` lacks are not passed.
+
+        Raises:
+            SearchUnavailable: As `Store.recall`.
+        """
         recall = store.recall
         unknown = _unknown_options(getattr(recall, "__func__", recall))
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
@@ -142,29 +148,29 @@ class RecallRequest:
         return age_in_hours(chunk.event_time, self.now)
 
     def decay_weights(self, age_hours: Floats) -> Floats | None:
-        """(n,) factors for chunks of these ages (n,); None: decay is off."""
+        """(n,) decay factors for chunks of these ages (n,), in hours; None: decay is off."""
         half_life = self.decay.half_life_hours
         if half_life is None:
             return None
         return decay_factors(age_hours, rate=rate_of(half_life), floor=self.decay.floor)
 
     def probe_ids(self) -> list[str]:
-        """The ids of chunks that the pool must hold: those of all probes."""
+        """The ids of chunks that the pool must hold: the `ids` of all probes."""
         return [id for probe in self.probes for id in probe.ids]
 
     def referring(self) -> list[int]:
-        """Indices of the probes whose references are sought."""
+        """Indices of the probes for which references are looked for."""
         return [at for at, probe in enumerate(self.probes) if probe.references]
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options of `recall` that a store may lack. If it lacks "strategy", the search itself keeps only the candidates and
-scores of the arm that was asked for."""
+"""Options of `recall` that a store may lack. If a store lacks "strategy", the search itself keeps only the candidates
+and scores of the arm that the strategy names."""
 
 
 @lru_cache(maxsize=64)
 def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
-    """Those of LATER_OPTIONS that this `recall` lacks."""
+    """The options in LATER_OPTIONS that this `recall` lacks."""
     try:
         parameters = signature(recall).parameters.values()
     except (TypeError, ValueError):  # for example a function written in C
@@ -175,7 +181,8 @@ def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
 
 
 NEIGHBOURS_OF = 4
-"""The best `depth // NEIGHBOURS_OF` chunks of each arm and probe add their neighbours to the pool."""
+"""Only the best `depth // NEIGHBOURS_OF` chunks of each arm and probe add their neighbours to the pool, which limits
+its size."""
 
 
 class Store(Protocol):
@@ -212,28 +219,32 @@ class Store(Protocol):
     ) -> Pool:
         """Candidates of both arms for all probes in one call.
 
-        The pool holds, for each probe and arm, at least the best `depth` chunks that pass `where` and `window`
-        (fewer when fewer pass; chunks with a BM25 of 0 are not lexical hits), under decayed scores where decay is on,
-        the chunks up to `around` beside the best of them (`depth // NEIGHBOURS_OF` of each probe and arm), and the
-        probes' own `ids` that pass. Every row has a score from both arms.
+        The pool holds only chunks that pass `where` and `window`:
+
+        - for each probe and arm, at least the best `depth` chunks, or all if fewer pass. If decay is on, the best are
+          those with the largest decayed scores. A chunk with a BM25 of 0 is no lexical hit.
+        - the chunks at most `around` positions from the best `depth // NEIGHBOURS_OF` chunks of each probe and arm
+        - the chunks with the `ids` of the probes
+
+        Every row has a score from both arms.
 
         Args:
             strategy: "text": nothing is embedded and only the lexical arm runs; the pool's mode is "text". "vector":
                 only the dense arm runs; its mode is "vector".
-            embedder_timeout_seconds: After so many seconds of embedding the lexical arm answers alone, and
-                `pool.degraded` says so; None: the store's setting.
+            embedder_timeout_seconds: Longest time for embedding, in seconds; then the lexical arm answers alone, and
+                `pool.degraded` says so. None: the store's setting.
 
         Raises:
             SearchUnavailable: If no requested arm can answer; if one of two cannot, `pool.degraded` names it.
         """
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """The chunks, aligned with ids; None where the store has no such chunk."""
+        """The chunks, aligned with ids; None for an id that the store does not have."""
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Filter | None = None) -> dict[str, list[Chunk]]:
         """For each id, the chunks at most `reach` positions from it in its source, in order, itself included.
 
-        Only chunks that pass `where`, because a source may also hold chunks that the caller must not see.
+        Only chunks that pass `where` are returned: a source may also hold chunks that the caller must not see.
         """
 
     def scan(self, *, where: Filter | None = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
@@ -255,7 +266,8 @@ class Store(Protocol):
         """
 
     def add(self, chunks: Sequence[Chunk], *, vectors: Vectors | None = None, show_progress: bool = False) -> object:
-        """Insert chunks, or replace those with the same id: all or none, durably. A store may return a report.
+        """Insert chunks, and replace stored chunks with the same ids: all or none, durably. A store may return a
+        report.
 
         Args:
             vectors: (n, dim), one row per chunk, scaled to length 1; a row of zeros means no vector. None: texts are
@@ -263,7 +275,7 @@ class Store(Protocol):
         """
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> int:
-        """Remove chunks by id, by filter, or by both; returns how many."""
+        """Remove chunks by id, by filter, or by both; returns the number of removed chunks."""
 
     def __len__(self) -> int: ...
 

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
 STORE_STAGES = ("analyzer", "embedder")
-"""Stages of `UmiConfig` that only the store uses; a retriever takes them from its store."""
+"""Stages of `UmiConfig` that only the store uses; a retriever takes their settings from its store."""
 QUERIES_AT_ONCE = 64
-"""Queries of one `search_many` that run at the same time. Each has a pool of about 250 KB in memory."""
+"""Largest number of queries of one `search_many` that run at the same time. Each needs a pool of about 250 KB."""
 
 
 class ContextOptions(SearchOptions, total=False):
@@ -122,8 +122,8 @@ class DualRetriever(Closing):
         """Change the settings of searches that start from now on, and return them; running searches keep theirs.
 
         Args:
-            config: All settings; None: the current ones.
-            **changes: Stages or single fields to change in these: `reconfigure(fusion={"method": "rrf"})`.
+            config: All settings; None: the current settings.
+            **changes: Stages or single fields to change in `config`: `reconfigure(fusion={"method": "rrf"})`.
 
         Raises:
             ReindexRequired: If a change needs a new index. Nothing is changed then.
@@ -144,9 +144,9 @@ class DualRetriever(Closing):
         return new
 
     def with_config(self, **changes: Any) -> Self:
-        """A retriever with other settings and the same store, models, LLM cache and threads.
+        """A copy of this retriever with other settings and the same store, models, LLM cache and threads.
 
-        Args and raises as `reconfigure`; this retriever does not change.
+        Arguments and errors are those of `reconfigure`. This retriever does not change.
         """
         self._current_components()
         other = copy.copy(self)
@@ -157,14 +157,16 @@ class DualRetriever(Closing):
     def watch(self, path: str | Path, *, seconds: float = 1.0) -> UmiConfig:
         """Use the settings of a TOML file, and read it again whenever it changes; returns the settings.
 
-        Each search first checks whether the file has changed, at most once in `seconds`; there is no thread. If the new
-        file is wrong, or needs another index, the logger `umi` logs a WARNING and the previous settings stay.
+        No thread watches the file: each search first checks whether the file has changed, unless the last check was
+            less
+        than `seconds` ago. If the new file is wrong, or needs another index, the logger `umi` logs a WARNING and the
+        previous settings stay.
         Environment variables override the file, as in `UmiConfig.load`. Copies by `with_config` do not watch.
 
         Raises:
             ConfigError, ReindexRequired: If the file is missing, wrong or needs another index when `watch` is called.
         """
-        from umi_common._settings import WatchedFile  # pydantic-settings costs import time
+        from umi_common._settings import WatchedFile  # here, because pydantic-settings is slow to import
 
         watched = WatchedFile(path, seconds)
         config = self.reconfigure(UmiConfig.load(path))
@@ -191,16 +193,17 @@ class DualRetriever(Closing):
         Args:
             query: 1..10,000 UTF-8 bytes; may be "" if `query_vector` is given and the strategy is "vector".
             limit: Largest number of hits in the result, 1..100.
-            deep_search: Whether the LLM may be asked; `config.routing` decides when it is.
+            deep_search: Whether the LLM may be asked; `config.routing` decides for which queries it is.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
-            now: The time that "last week" and ages refer to; None: the present.
+            now: The time for phrases such as "last week" and for the ages of chunks; None: the present.
             history: Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions.
             strategy: All arms ("hybrid"), or one of the store's arms alone ("text", "vector").
             query_vector: (dim,) the query's embedding; None: the store's embedder makes it.
             min_relevance: 0..1; hits of a lower relevance are left out and listed in `suppressed`. None: the setting
                 `relevance.minimum`.
-            on_stage: Called when each stage begins and ends; for tracers.
+            on_stage: Called when a stage begins; the function that it returns is called when the stage ends. For
+                tracers.
 
         Raises:
             EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, FilterError: If an argument is wrong.
@@ -223,7 +226,7 @@ class DualRetriever(Closing):
         return drive(body, self._workers)
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
-        """`search` for an event loop, which it does not block; same arguments, result and errors.
+        """`search` for an event loop, without blocking the loop; same arguments, result and errors.
 
         Searches that are queued at the same time share an embedding call.
         """
@@ -240,12 +243,12 @@ class DualRetriever(Closing):
 
         Args:
             queries: Any number. All are checked before the first search; LLM calls run at the same time.
-            on_stages: `on_stage` for each query; None: nothing is called.
+            on_stages: One `on_stage` per query, or None for a query; None: nothing is called.
             **options: As in `search`, the same for all queries; `query_vector` is not allowed.
 
         Raises:
             InputError: As `search`.
-            SearchUnavailable: If no arm of the store can answer for one of them.
+            SearchUnavailable: If no arm of the store can answer one of the queries.
         """
         return drive(self._many(queries, on_stages, options), self._workers)
 
@@ -273,15 +276,18 @@ class DualRetriever(Closing):
 
         Args:
             query: 1..10,000 UTF-8 bytes.
-            budget: Tokens in all, per source and per chunk; a number: in all; None: the settings `assembly`.
+            budget: Largest numbers of tokens in all, per source and per chunk; a plain number limits the total. None:
+                the settings `assembly`.
             policy: Order, format, neighbours; None: the settings `assembly`.
             counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of
                 `counter_for`.
-            limit: Hits that the context is made from, 1..100. If these need fewer tokens, the budget is not used up.
+            limit: Largest number of hits from which the context is made, 1..100. If these hits need fewer tokens than
+                the budget, the rest of the budget is not used.
             **options: As in `search`.
 
         Raises:
-            BudgetError: If the budget is too small for a header. Otherwise as `search`.
+            BudgetError: If the budget is too small to show one character of any hit.
+            UmiError: As `search`.
         """
         body = self._context(query, budget=budget, policy=policy, counter=counter, limit=limit, **options)
         return drive(body, self._workers)
@@ -292,11 +298,11 @@ class DualRetriever(Closing):
         return await adrive(body, self._workers, on_loop=options.get("on_stage") is not None)
 
     def needs_deep_search(self, query: str) -> bool:
-        """Whether a trigger word such as "who" or "last" occurs in the query, by which mode "heuristic" routes."""
+        """Whether the query has a trigger word such as "who" or "last"; mode "heuristic" then asks the LLM."""
         return routing.needs_deep_search(query)
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:
-        """The query and the LLM's variations of it; the query alone if there is no LLM or it fails."""
+        """The query and the LLM's variations of it; the query alone if there is no LLM or the LLM fails."""
         rewriting = self._components.rewriting
         if rewriting is None:
             return [query]
@@ -314,7 +320,7 @@ class DualRetriever(Closing):
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return copy.copy(self)  # store, models and threads are shared, as by with_config: all are thread-safe
+        return copy.copy(self)  # as in with_config, store, models and threads are shared, which are thread-safe
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.store, config=self.config, **self._parts), ()
@@ -335,7 +341,7 @@ class DualRetriever(Closing):
         return Components(self.store, config, rewriting, reranking, self._arms, self._counter)
 
     def _current_components(self) -> Components:
-        """The components for a search that starts now, after reading the watched file again if it changed."""
+        """The components for a search that starts now. If the watched file has changed, it is read again first."""
         watched = self._watched
         if watched is not None and watched.changed():
             try:
@@ -388,21 +394,21 @@ class DualRetriever(Closing):
 
 
 def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
-    """The settings, with the store's own in the stages `STORE_STAGES`.
+    """`config`, with the stages `STORE_STAGES` replaced by those of the store's own settings, if it has any.
 
     Args:
-        store: May have settings of its own, `store.config`.
+        store: Its own settings are `store.config`.
         stated: Names of the stages that the caller set.
 
     Raises:
-        ReindexRequired, ConfigError: If the caller set one of these stages to something else than the store's.
+        ReindexRequired, ConfigError: If the caller set one of these stages, and its settings differ from the store's.
     """
     known = getattr(store, "config", None)
     if not isinstance(known, UmiConfig):
         return config
     if "analyzer" in stated:
         known.checked_live_change(config)
-    wanted = config.embedder.model_copy(update={"model": known.embedder.model})  # `model` matters at the opening only
+    wanted = config.embedder.model_copy(update={"model": known.embedder.model})  # only opening reads it
     if "embedder" in stated and wanted != known.embedder:
         raise ConfigError(
             "embedder: these settings belong to the store; open the store with them, or call "

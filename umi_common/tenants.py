@@ -1,4 +1,4 @@
-"""One store per tenant, each in its own directory and opened when it is used.
+"""One store per tenant, each in a directory of its own, opened at its first use.
 
 In one store for all, a filter hides the chunks of other tenants, but BM25's statistics still include them
 (docs/tenants.md). With one store per tenant, no result depends on another tenant's chunks.
@@ -35,21 +35,22 @@ __all__ = ["StoreInUse", "Tenants"]
 log = logging.getLogger("umi")
 
 MAX_OPEN = 64
-"""Stores that stay open while unused, by default. Each takes 7 file descriptors; processes often may have 1,024."""
+"""Default number of stores that stay open while they are unused. Each takes 7 file descriptors; a process is often
+limited to 1,024."""
 REMOVED = "removed-"
-"""Prefix of a directory that is being deleted; never a tenant's."""
+"""Prefix of a directory that is being deleted; no tenant's directory begins with it."""
 PREFIX = "t-"
 """Prefix of every tenant's directory: without it, a tenant "con" or "nul" would get a name that Windows reserves."""
 UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
-"""Bytes that are written unchanged in a directory's name; every other byte as "=" and two hexadecimal digits. Upper
-case is not among them, because "A" and "a" are the same name on some file systems."""
+"""Bytes that are written unchanged in a directory's name; any other byte is written as "=" and two hexadecimal digits.
+Upper-case letters are written so, too, because "A" and "a" are the same name on some file systems."""
 NAME_CHARACTERS_MAX = 200
-"""Longest name of a directory; file systems allow 255 bytes."""
+"""Longest name of a tenant's directory, in characters, which are ASCII; file systems allow 255 bytes."""
 
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A tenant's store and the number of its users."""
+    """A tenant's store, and the number of calls that use it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while the store is opened, closed or deleted."""
@@ -71,8 +72,8 @@ class Tenants(Closing):
         root: A directory; made with the first store.
         embedder: As in `HybridStore.open`; shared by all stores.
         config: Settings of all stores; None: the defaults.
-        max_open: Unused stores that stay open, >= 0.
-        read_only: Open every store with `HybridStore.open(read_only=True)`, beside the process that writes.
+        max_open: Largest number of open stores, >= 0, above which unused ones are closed.
+        read_only: Open every store with `HybridStore.open(read_only=True)`, while another process may write to it.
 
     Raises:
         InputError: If `max_open` is not a whole number of 0 or more.
@@ -103,15 +104,16 @@ class Tenants(Closing):
         """By directory name, least recently used first."""
 
     def store(self, tenant: str) -> StoreInUse:
-        """A tenant's store for a `with` or `async with` block, created if there is none.
+        """A tenant's store for a `with` or `async with` block; it is created if the tenant has none.
 
-        `async with` opens it in a thread. The store stays open during the block. Do not close it, and do not use it
-        after the block.
+        `async with` opens the store in a thread. The store stays open during the block. Do not close the store, and do
+        not use it after the block.
 
         Raises:
             InputError: If `tenant` is no string, is empty or is too long for a directory's name.
             StoreClosed, StoreForked: On entering the block, after `close()` or in a forked child.
-            StoreError: On entering the block, as `HybridStore.open`, e.g. StoreLocked if another process has it.
+            StoreError: On entering the block, as `HybridStore.open`, e.g. StoreLocked if another process
+                writes to the store.
         """
         return StoreInUse(self, directory_name(tenant))
 
@@ -120,7 +122,7 @@ class Tenants(Closing):
         return (self._root / directory_name(tenant) / FILE).is_file()
 
     def names(self) -> list[str]:
-        """Tenants that have a store, in order; nothing is opened."""
+        """The tenants that have a store, sorted; nothing is opened."""
         try:
             found = [path.name for path in self._root.iterdir() if (path / FILE).is_file()]
         except FileNotFoundError:
@@ -130,10 +132,10 @@ class Tenants(Closing):
         return sorted(tenant for name in found if (tenant := tenant_of(name)) is not None)
 
     def remove(self, tenant: str) -> bool:
-        """Delete a tenant's store and its directory. Returns whether there was one.
+        """Delete a tenant's store and its directory. Returns whether the tenant had one.
 
         Raises:
-            StoreLocked: If it is in use here, or open in another process.
+            StoreLocked: If the store is in use in this process, or open for writing in another process.
             StoreReadOnly: If the stores are opened with read_only=True.
             StoreError: If the disk refuses; call `remove` again, for any tenant, to delete the rest.
         """
@@ -147,14 +149,14 @@ class Tenants(Closing):
             return self._delete(self._root / name)
 
     def close(self) -> None:
-        """Close all unused stores now, and each of the others after its last use."""
+        """Close all unused stores now, and each store in use after its last use."""
         with self._lock:
             self._closed = True
         self._close_unused()
 
     @contextmanager
     def _slot(self, name: str) -> Iterator[_Slot]:
-        """The slot of a directory, counted as used during the block."""
+        """The slot of a tenant's directory; it counts as used during the block."""
         if os.getpid() != self._pid:  # before the lock, which a thread of the parent may have held at the fork
             raise StoreForked("these stores were opened before a fork; make a new Tenants in this process")
         with self._lock:
@@ -180,12 +182,12 @@ class Tenants(Closing):
             yield slot.store
 
     def _close_unused(self) -> None:
-        """Close unused stores beyond `max_open`; after close(), all unused ones."""
+        """Close unused stores, the least recently used first, until `max_open` are open; after close(), all unused."""
         with self._lock:
             unused = [(name, slot) for name, slot in self._slots.items() if not slot.users]
             most = 0 if self._closed else self._max_open
-            beyond = unused[: max(0, len(self._slots) - most)] + [each for each in unused if each[1].store is None]
-        for name, slot in beyond:
+            to_close = unused[: max(0, len(self._slots) - most)] + [each for each in unused if each[1].store is None]
+        for name, slot in to_close:
             if not slot.lock.acquire(blocking=False):
                 continue  # another thread is opening or closing it
             try:
@@ -200,7 +202,8 @@ class Tenants(Closing):
                 slot.lock.release()
 
     def _delete(self, directory: Path) -> bool:
-        """Rename the directory, then delete it: an interrupted deletion leaves no part of a store under the name."""
+        """Rename the directory, then delete it, so that an interrupted deletion leaves no part of a store under its old
+        name. Returns whether the directory existed."""
         existed = directory.is_dir()
         try:
             if existed:
@@ -221,12 +224,12 @@ class Tenants(Closing):
 
 
 class StoreInUse:
-    """Made by `Tenants.store`; a tenant's store is open during each `with` or `async with` block."""
+    """A tenant's store, which is open during each `with` or `async with` block; made by `Tenants.store`."""
 
     def __init__(self, tenants: Tenants, name: str) -> None:
         self._open = partial(tenants._open_store, name)
         self._uses: list[AbstractContextManager[HybridStore]] = []
-        """One for each block that has begun and not ended."""
+        """The use of the store by each block that has begun and not ended."""
 
     def __enter__(self) -> HybridStore:
         use = self._open()
@@ -246,7 +249,7 @@ class StoreInUse:
             raise
 
     async def __aexit__(self, *exc_info: object) -> None:
-        # Shielded: after a cancelled task, the store must not count as used for ever.
+        # Without the shield, a task that is cancelled here would leave the store counted as used for ever.
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self.__exit__))
 
     def _release_unused(self, opening: asyncio.Future[HybridStore]) -> None:
@@ -255,13 +258,13 @@ class StoreInUse:
 
 
 def _close(slot: _Slot) -> None:
-    """Close a slot's store. A failure is logged, not raised: it may happen in another tenant's call."""
+    """Close a slot's store. A failure is logged and not raised, because the call may be of another tenant."""
     store, slot.store = slot.store, None
     if store is None:
         return
     try:
         store.close()
-    except Exception as error:  # noqa: BLE001 whatever the disk does; acknowledged writes are stored
+    except Exception as error:  # noqa: BLE001 any failure of the disk; acknowledged writes are stored
         log.warning(
             "closing an idle store failed with %s; acknowledged writes are stored, its next opening may take longer",
             type(error).__name__,
@@ -272,7 +275,7 @@ def directory_name(tenant: str) -> str:
     """Name of a tenant's directory, in lower-case ASCII; different tenants have different names.
 
     Raises:
-        InputError: If the tenant cannot have one.
+        InputError: If `tenant` is no string, is empty, is no valid Unicode, or needs too long a name.
     """
     if not isinstance(tenant, str) or not tenant:
         raise InputError(f"tenant is {tenant!r:.80}; expected a non-empty string")
@@ -290,7 +293,7 @@ def directory_name(tenant: str) -> str:
 
 
 def tenant_of(name: str) -> str | None:
-    """The tenant whose directory has this name; None: it is not a name from `directory_name`."""
+    """The tenant whose directory has this name; None: `directory_name` returns this name for no tenant."""
     if not name.startswith(PREFIX):
         return None
     try:

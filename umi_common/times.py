@@ -13,7 +13,8 @@ from umi_common.errors import InvalidChunk
 from umi_common.types import as_utc
 
 EPOCH_SECONDS = range(10**8, 10**10)
-"""Numbers that are read as seconds since 1970: from 1973 to 2286. Smaller ones may be offsets into a recording."""
+"""Numbers that are read as seconds since 1970: times from 1973 to 2286. A smaller number may be an offset into a
+recording."""
 EPOCH_UNITS = (1, 10**3, 10**6, 10**9)
 """Units per second in which a number may count time: seconds, milli-, micro- and nanoseconds."""
 CHARACTERS_MAX = 100
@@ -27,9 +28,9 @@ MONTHS = {
     **{"jan": 1, "feb": 2, "mar": 3, "mär": 3, "apr": 4, "may": 5, "mai": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9},
     **{"oct": 10, "okt": 10, "nov": 11, "dec": 12, "dez": 12},
 }
-"""The first three letters of a month in English or German."""
+"""Number of a month by its first three letters in English or German."""
 PLAIN_LETTERS = {"ſ": "s", "ı": "i", "İ": "i", "\N{KELVIN SIGN}": "k"}
-"""Letters that equal these ones where a pattern ignores case."""
+"""Letters that a pattern that ignores case takes for a plain letter, and that plain letter."""
 _NAME = rf"(?P<name>{'|'.join(MONTHS)})[a-zä]*\.?"
 _DATES = [
     re.compile(rf"(?:(?:mon?|tue?|di|wed|mi|thu|do|fri?|sat?|sun?|so)[a-z]*[.,]{{0,2}} +)?{written}", re.IGNORECASE)
@@ -44,7 +45,7 @@ _DATES = [
         rf"{_NAME} +(?P<day>\d\d?)(?:st|nd|rd|th)?,? +(?P<year>\d{{4}})(?!\d)",
     )
 ]
-"""Dates, with or without the weekday before them."""
+"""Patterns of dates, with or without a weekday before the date."""
 _YEAR_LAST = re.compile(r"([a-z]{3} +\d\d?) +([\d:]+)((?: +[\w+-]+)?) +(\d{4})", re.IGNORECASE)
 """Times as C, Git and Unix write them: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"."""
 _CLOCK_AND_ZONE = re.compile(
@@ -66,7 +67,7 @@ def read_time(value: object, what: str = "time") -> datetime | None:
     as its first day.
 
     Raises:
-        InvalidChunk: If `value` is a datetime without a zone; begins with `what`.
+        InvalidChunk: If `value` is a datetime without a zone; the message begins with `what`.
     """
     if isinstance(value, datetime):
         return as_utc(value, what, InvalidChunk)
@@ -78,14 +79,15 @@ def read_time(value: object, what: str = "time") -> datetime | None:
         if isinstance(value, (int, float, Decimal, np.integer, np.floating)):
             return _epoch_time(float(value))
     except (ValueError, LookupError, OverflowError, OSError):
-        return None  # as 31 February, an unknown zone, a moment before the year 1
+        return None  # such as 31 February, an unknown zone, or a moment before the year 1
     return None
 
 
 def with_plain_letters(text: str) -> str:
-    """The text with "ſ", "ı", "İ" and the kelvin sign as s, i and k, as many characters as before.
+    """The text with s, i, i and k in place of "ſ", "ı", "İ" and the kelvin sign; its length does not change.
 
-    A pattern that ignores case takes them for these letters; the words that it finds are then looked up in a table.
+    A pattern that ignores case takes these for the plain letters. The words that the pattern finds are looked up in a
+    table, which holds only plain letters.
     """
     for letter, plain in PLAIN_LETTERS.items():
         text = text.replace(letter, plain)
@@ -100,8 +102,8 @@ def _epoch_time(number: float) -> datetime | None:
 
 
 def _text_time(text: str) -> datetime | None:
-    """The moment of a text; None: it has no known form. Raises ValueError, LookupError, OverflowError or OSError if its
-    date or its zone does not exist."""
+    """The moment that a text states; None: the text has no known form. Raises ValueError, LookupError, OverflowError or
+    OSError if its date or its zone does not exist."""
     if len(text) > CHARACTERS_MAX:
         return None
     if re.fullmatch(r"\d{9,13}(\.\d+)?|\d{15,}", text):  # 14 digits: 20261118101500
@@ -117,8 +119,8 @@ def _text_time(text: str) -> datetime | None:
 
 
 def _day(written: dict[str, str | None]) -> date:
-    """The date of a match of `_DATES`; of a month or a week the first day. Raises ValueError if there is no such date,
-    or if day and month could be swapped."""
+    """The date of a match of `_DATES`; for a month or a week its first day. Raises ValueError if there is no such date,
+    or if it is unclear which number is the day and which the month."""
     given = {name: int(value) for name, value in written.items() if value and value.isdigit()}
     if "week" in given:
         return date.fromisocalendar(given["year"], given["week"], given.get("weekday", 1))

@@ -36,7 +36,7 @@ def _refuse_change(*_: object, **__: object) -> NoReturn:
 
 
 class ReadOnlyDict(dict[str, Value]):
-    """A dict that cannot be changed. It can be copied, pickled and written as JSON, unlike a mappingproxy."""
+    """A dict that cannot be changed. Unlike a `mappingproxy`, it can be copied, pickled and written as JSON."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = cast(Any, _refuse_change)
@@ -73,7 +73,7 @@ def utf8_text(text: str) -> str:
 
 
 def inode_of(path: Path) -> tuple[int, int] | None:
-    """Device and inode; None: there is no such file."""
+    """Device and inode of a file or directory; None: there is none at this path."""
     try:
         stat = path.stat()
     except OSError:
@@ -87,17 +87,17 @@ def utc_now() -> datetime:
 
 
 def microseconds(moment: datetime) -> int:
-    """An aware moment as microseconds since 1970, exact."""
+    """The exact number of microseconds from 1970 to an aware datetime."""
     return (moment - EPOCH) // MICROSECOND
 
 
 def from_microseconds(since_1970: int) -> datetime:
-    """The moment in UTC of a number of microseconds since 1970."""
+    """The UTC datetime that is `since_1970` microseconds after the start of 1970."""
     return EPOCH + since_1970 * MICROSECOND
 
 
 def age_in_hours(moment: datetime | None, now: datetime) -> float:
-    """Hours from a moment to `now`; negative in the future, NaN without a moment."""
+    """Hours from `moment` to `now`; negative if `moment` is in the future, NaN if it is None."""
     return math.nan if moment is None else (now - moment).total_seconds() / 3600
 
 
@@ -110,14 +110,14 @@ class Chunk:
         text: The text that a search returns and a context contains. Not blank.
         search_text: The text that is searched, for example `text` with a title and keywords: both arms index it, and
             the embedder embeds it. Not blank; None: `text`.
-        metadata: String keys; values str, int, float, bool, None, or a flat list of these. Other values are converted
-            as `plain_value` says; a key whose value is NaN is left out.
+        metadata: A dict with string keys; its values are str, int, float, bool, None, or a flat list of these.
+            `plain_value` converts other values; a key whose value is NaN is left out.
         source: Name of the file, session or page that the text was cut from.
         position: Order in `source`, a whole number between -2^62 and 2^62; adjacent chunks differ by 1.
         event_time: Time of the event that the text describes; an aware datetime, kept as UTC.
 
     Raises:
-        InvalidChunk: Names the chunk, the field and what was expected.
+        InvalidChunk: If a field has a wrong value; the message names the chunk, the field and the expected value.
     """
 
     id: str
@@ -163,10 +163,11 @@ class Chunk:
 
 
 def _plain_text(chunk_id: object, value: object, name: str) -> str:
-    """`value` as a str that UTF-8 can encode, of the class `str` itself; of a string enum its value.
+    """`value` as a plain `str`; for a string enum, the value of the enum.
 
     Raises:
-        InvalidChunk: If it is no such text; names the chunk and `name`, the field.
+        InvalidChunk: If `value` is no string, or UTF-8 cannot encode it. The message names the chunk and the field
+            `name`.
     """
     if not isinstance(value, str):
         raise InvalidChunk(f"chunk {chunk_id!r}: {name} is {type(value).__name__}; expected str")
@@ -231,9 +232,9 @@ PLAIN = frozenset({str, int, float, bool, type(None)})
 def plain_value(value: object) -> object:
     """`value` as a str, int, float, bool or None, if that loses nothing; else `value` itself.
 
-    Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str; UUID and path a
-    str; date, datetime and time an ISO 8601 str; an enum its value; a NumPy scalar the Python value; NaN, and NaT and
-    NA of pandas, None.
+    A Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str. A UUID or path
+    becomes a str; a date, datetime or time becomes an ISO 8601 str; an enum is replaced by its value, and a NumPy
+    scalar by its Python value. NaN, and NaT and NA of pandas, become None.
     """
     if isinstance(value, Enum):
         value = value.value
@@ -281,11 +282,11 @@ class Signal:
     arm: str
     """"lexical", "dense", or the name of an extra arm."""
     variation: int
-    """0 is the original query; i is query_variations[i - 1]."""
+    """0: the original query; i > 0: `query_variations[i - 1]` of the result."""
     rank: int | None
     """From 1 in the arm's own list; None: the arm scored the chunk, but its list does not hold it."""
     score: float
-    """Raw: BM25 for lexical, cosine for dense; for an extra arm the score that it gave."""
+    """The arm's own score: BM25 for lexical, cosine for dense, for an extra arm the score that it gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,20 +295,20 @@ class Hit:
 
     chunk: Chunk
     score: float
-    """Final score, falling along the result. Scores compare within one result only."""
+    """Final score; it falls along the result. Scores can be compared only within one result."""
     rank: int
-    """From 1."""
+    """Position in the result, from 1."""
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
     """Score after each stage that ran, in order: fused, feedback, neighbours, references, when, decay, number_pairs,
     late_interaction, lookup, word_runs, alike, excluded, time_order, event, rerank. Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
-    """Rank among the candidates after the same stages, from 1."""
+    """By the names in `stages`, the rank among the candidates after that stage, from 1."""
     duplicates: tuple[str, ...] = ()
     """Ids of the chunks that repeat this one and were left out, best first; empty unless `config.duplicates` is on."""
     relevance: float | None = None
-    """Estimated probability that the chunk answers the query, 0..1, falling along the result; comparable over queries,
-    stores and embedders. None: not known."""
+    """Estimated probability that the chunk answers the query, 0..1, falling along the result. It can be compared over
+    queries, stores and embedders. None: not known."""
     named: bool = False
     """Whether the query names the chunk by its heading."""
     through: str | None = None
@@ -316,16 +317,16 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """A part that failed, and what the search did instead."""
+    """A part of a search that failed, and the consequence for the result."""
 
     part: str
     """"embedder", "lexical", "references", "rewriter", "reranker" or "late_interaction"; "when" or "period": the period
     that the query names; "neighbours": the chunks beside a hit, in a context; "arms": the store's scores of chunks that
     only extra arms found; the store's engine, such as "chroma"; or an extra arm's name."""
     reason: str
-    """One line, no query text."""
+    """Why the part failed, in one line, without the text of the query."""
     consequence: str = ""
-    """What the search did instead."""
+    """How the search continued without the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +335,8 @@ class Suppressed:
 
     id: str
     reason: str
-    """"same text", "near-duplicate", "mmr", "reranker" (it dropped the chunk), or "relevance" (it is too low)."""
+    """"same text", "near-duplicate", "mmr", "reranker" (the reranker dropped the chunk), or "relevance" (the chunk's
+    relevance is too low)."""
     by: str | None = None
     """The id of the hit that replaced it, if any."""
     score: float | None = None
@@ -348,7 +350,7 @@ class Stage:
     name: str
     milliseconds: float
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The stage's decisions and their numbers by name; plain values, no query text."""
+    """The stage's decisions and their numbers by name; plain values, without the text of the query."""
     offset: float = 0.0
     """Milliseconds from the start of the call to the start of the stage."""
 
@@ -365,7 +367,7 @@ class Trace:
         return iter(self.stages)
 
     def __getitem__(self, name: str) -> Stage:
-        """The stage of this name; if it ran twice, as in a deep search, the later run. Raises KeyError if none ran."""
+        """The stage of this name; if it ran twice, as in a deep search, its later run. KeyError if it did not run."""
         for stage in reversed(self.stages):
             if stage.name == name:
                 return stage
@@ -374,13 +376,13 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits of one search, and how they were found. Iterates and indexes as its hits."""
+    """The hits of one search, and how they were found. Iteration, `len` and indexing are those of `hits`."""
 
     hits: tuple[Hit, ...]
     """Best first; at most `limit`."""
     query: str
     query_variations: tuple[str, ...] = ()
-    """Texts that were searched beside the query: the questions of a longer query, then the LLM's variations of it."""
+    """Texts that were searched in addition to the query: questions of a longer query, then variations by the LLM."""
     deep_search_used: bool = False
     mode: str = "hybrid"
     """"hybrid", "text" (lexical arm alone) or "vector" (dense arm alone)."""
@@ -388,12 +390,13 @@ class SearchResult:
     suppressed: tuple[Suppressed, ...] = ()
     trace: Trace = field(default_factory=Trace)
     answerable: bool | None = None
-    """Whether the best relevance is at least `config.relevance.answerable`; False without hits. None: not known."""
+    """Whether the relevance of the first hit is at least `config.relevance.answerable`; False without hits. None: the
+    relevance is not known."""
     terms_of: Callable[[str], Sequence[str]] | None = field(default=None, repr=False, compare=False)
     """The store's function from a text to its terms, used to mark the query's words in hits."""
 
     def __repr__(self) -> str:
-        return f"SearchResult({self.mode}, {self.ids})"  # with the texts it would fill the screen
+        return f"SearchResult({self.mode}, {self.ids})"  # without the texts, which would fill the screen
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -411,7 +414,7 @@ class SearchResult:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row per hit. Needs pandas, which the notebooks extra installs."""
-        from umi_common import explain  # at the top the import would be circular
+        from umi_common import explain  # at the top of the file, the import would be circular
 
         return explain.to_frame(self)
 

@@ -7,7 +7,7 @@ In: hits, a budget, a policy, a token counter. Out: an `AssembledContext`.
     pieces     hits and their neighbours as candidates with a value
     pack       chooses pieces greedily by estimated tokens
     stitch     joins chosen pieces of one source, puts the parts in order, and adds the sources of equal texts
-    trim       where to cut a text that is too long: after its beginning, or around a passage
+    trim       cuts a text that is too long to its beginning, or to the text around a passage
     format     parts to text: plain, XML, JSON, the caller's template
     tokens/    how many tokens a text has
 """

@@ -1,8 +1,13 @@
-"""Pack hits into a context within its budget: deterministic, no I/O, and never over a cap by the given counter.
+"""Pack hits into a context that stays within a token budget. Deterministic, no I/O.
 
-Greedy packing works with estimates. The best hit is chosen first, cut if it does not fit, unless the policy packs by
-density. Then the finished text is counted, and pieces are removed, the last chosen first, until it is within every cap.
-One piece is cut to fit into the tokens that are left. If tokens are still left, cut pieces are made longer.
+A cap is a limit of the `TokenBudget`: tokens of the whole text, of one source or of one chunk. The finished text is
+within every cap, as counted by the given token counter. The steps:
+
+1. Choose pieces greedily by estimated tokens. Unless the policy packs by density, the best hit is chosen first, and is
+   cut if it does not fit.
+2. Count the finished text, and remove pieces, the last chosen first, until the text is within every cap.
+3. Cut one piece that did not fit to the tokens that are left.
+4. If tokens are still left, make cut pieces longer.
 """
 
 from __future__ import annotations
@@ -28,9 +33,10 @@ from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
 
 TRIM_MIN = 24
-"""Tokens. If fewer are left, no piece is cut to fit: what is shown of a chunk would be too short to help."""
+"""Smallest number of free tokens that steps 3 and 4 fill; a shorter excerpt of a chunk would not help a reader."""
 ROUNDS = 3
-"""How often packing continues after the finished text turned out to have fewer tokens than estimated."""
+"""Largest number of times that packing continues because the finished text has fewer tokens than estimated. Each time
+the text is counted again, which is slow."""
 
 
 def assemble(
@@ -42,23 +48,26 @@ def assemble(
     around: Mapping[str, Sequence[Chunk]] | None = None,
     passage_of: PassageOf | None = None,
 ) -> AssembledContext:
-    """The best of the hits that fit the budget, as one text with its sources.
+    """The best hits that fit the budget, as one text with its sources.
 
     Args:
-        hits: In any order; sorted by score falling, then rank rising, then id rising.
-        budget: Caps in tokens: the whole text, the text of one source, the text of one chunk; a number is the first.
+        hits: In any order; they are sorted by falling score, then rising rank, then rising id.
+        budget: Largest numbers of tokens of the whole text, of one source and of one chunk; a plain number limits the
+            whole text.
         policy: Order, format, neighbours; None: `AssemblyPolicy()`.
-        counter: Any token counter that `counter_for` takes; None: its default.
-        around: For the id of a hit, consecutive chunks of its source, the hit among them. At most `policy.neighbours`
-            of them on each side become candidates, too.
-        passage_of: A chunk that is too long is cut around this passage of it; `search.passages.assemble_for` gives the
-            one that answers a query. None: to its beginning.
+        counter: Any token counter that `counter_for` takes; None: the default of `counter_for`.
+        around: By the id of a hit, consecutive chunks of the hit's source, the hit included. At most
+            `policy.neighbours` chunks on each side of the hit also become candidates.
+        passage_of: Returns the passage of a chunk around which the chunk is cut if it is too long.
+            `search.passages.assemble_for` passes a function that finds the answer to a query. None: a chunk that is too
+            long is cut to its beginning.
 
     Returns:
-        At least one part if there is a hit of a wanted kind; cut short if need be.
+        The context. It has at least one part if any hit is of a kind in `policy.kinds`; if no such hit fits, one of
+        them is cut.
 
     Raises:
-        BudgetError: If the budget cannot hold a part's frame and one character of any hit.
+        BudgetError: If the budget cannot hold one character of any hit and the text that the format adds around it.
         InputError: If a score is not finite.
         ConfigError: If `budget` or `policy` is of another type, `counter` is no token counter, or it does not
             return whole numbers.
@@ -88,10 +97,12 @@ def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
 
 
 def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -> Rendered:
-    """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room.
+    """Choose pieces of the kinds with reserved tokens, then `best`, then all others, then one cut piece.
+
+    Then count the finished text. While it has fewer tokens than estimated, choose further pieces, at most ROUNDS times.
 
     Args:
-        best: Chosen before all others but those of reserved kinds, cut to the room if need be; None: no piece is
+        best: The piece to choose right after those of reserved kinds, cut if it does not fit; None: no piece is
             preferred.
     """
     for kind, share in packing.budget.kinds.items():
@@ -111,7 +122,7 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -
 
 
 def _alone(packing: Packing, best: Piece) -> tuple[Packing, Rendered] | None:
-    """The best piece in an empty packing; None if it cannot be shown."""
+    """The empty packing and the text of the best piece alone; None: the budget holds no character of the piece."""
     try:
         return packing, _forced(packing, [best])
     except BudgetError:
@@ -123,7 +134,10 @@ def _shows(rendered: Rendered, piece: Piece) -> bool:
 
 
 def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:
-    """The chosen pieces and the best hit without room, cut to the room left; None if that is too short or too long."""
+    """The text of the chosen pieces and of the best hit that did not fit, cut to the tokens that are left.
+
+    None: no hit was refused for lack of tokens, fewer than TRIM_MIN tokens are left, or the text exceeds a cap.
+    """
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
         if piece.neighbour_of is not None or refused is None or refused.reason not in ("total", "source"):
@@ -136,7 +150,7 @@ def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | N
 
 
 def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
-    """The text with its cut pieces, the best first, made as long as the tokens that are left allow."""
+    """The text after its cut pieces, the best first, were extended by the tokens that are left."""
     for piece in sorted((each for each in rendered.pieces if each.trimmed), key=lambda each: each.preference):
         for room in _shrinking(packing.budget.available - rendered.tokens):
             if room < TRIM_MIN:
@@ -151,7 +165,11 @@ def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
 
 
 def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
-    """The best hit of which at least one character fits, alone, cut to what fits."""
+    """The text of one hit alone: the best hit of which at least one character fits, cut to the tokens available.
+
+    Raises:
+        BudgetError: If no character of any hit fits.
+    """
     budget = packing.budget
     for piece in candidates:
         for room in _shrinking(packing.room(piece)):
@@ -173,13 +191,14 @@ def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
 
 
 def _shrinking(room: int) -> Iterator[int]:
+    """`room`, then three quarters of the number before, rounded down, until 1."""
     while room >= 1:
         yield room
         room = room * 3 // 4
 
 
 def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) -> ContextStats:
-    """The statistics of an assembly; `offered` are the hits of every kind, best first."""
+    """The statistics of an assembly; `offered` holds the hits of all kinds, best first."""
     shown = [piece for piece in rendered.pieces if piece.copy_of is None]
     ids = {piece.chunk.id for piece in shown}
     copies = [piece for piece in rendered.pieces if piece.copy_of is not None]
@@ -206,7 +225,7 @@ def _dropped(piece: Piece, refused: Mapping[str, Dropped], policy: AssemblyPolic
     if policy.kinds is not None and piece.kind not in policy.kinds:
         return Dropped(id, "kind")
     reason = refused.get(id)
-    # "same text" counts only if the piece with the same text is shown.
+    # "same text" is the reason only if the other piece with that text is shown.
     return reason if reason is not None and (reason.by is None or reason.by in shown) else Dropped(id, "total")
 
 

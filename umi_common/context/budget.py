@@ -11,7 +11,7 @@ from umi_common.errors import BudgetError, ConfigError
 from umi_common.types import Degradation, ReadOnlyDict
 
 SourceKey = str | tuple[str]
-"""A source, or the id of a chunk without a source as a tuple of one."""
+"""Key of a source: its name; for a chunk without a source, a tuple that holds only the chunk's id."""
 
 ASSEMBLY = AssemblyConfig()
 NEIGHBOURS_MAX = 10
@@ -24,15 +24,15 @@ class TokenBudget:
 
     Args:
         max_total: The whole text (parts, separators, header, citations) and the `reserves` that are kept free.
-        per_source_max: All text of one source, counted part by part; None: as much as the whole.
+        per_source_max: All text of one source, counted part by part; None: only `max_total` limits it.
         per_chunk_max: The text of one chunk; a longer one is cut down to it. None: a quarter of the whole, but at
             least 1,024, and more if tokens are left.
-        reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
+        reserves: Tokens of `max_total` that are kept free for other texts, by name: {"system": 500, "answer": 1000}.
         kinds: Tokens kept for the chunks of a kind: {"code": 800}. If these need fewer, all kinds share the rest.
 
     Raises:
         ConfigError: If a number is not whole, or too small.
-        BudgetError: If the reserves leave nothing.
+        BudgetError: If the reserves leave no token for the context.
     """
 
     max_total: int = ASSEMBLY.max_total
@@ -76,15 +76,16 @@ class AssemblyPolicy:
     """How the parts of a context are chosen, joined, ordered and written.
 
     Args:
-        order: "score": best first. "source": sources by their best part, inside a source in reading order.
+        order: "score": best first. "source": the source with the best part first, inside a source in reading order.
             "chronological": by event_time, undated last. "edges-first": the best at both ends, the weakest in the
             middle, to which LLMs pay the least attention in long prompts.
         format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
             objects. Any text that holds {text} is a template for one part (placeholders: `config.PLACEHOLDERS`).
-        pack: Which chunks are tried first. "score": the best score. "density": the most score per token.
-        neighbours: Number of chunks on each side of a hit that become candidates, too, if its score is in the upper
-            half of the range, 0..10.
-        kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
+        pack: Which chunks are tried first. "score": the best score. "density": the highest score per token.
+        neighbours: 0..10. Number of chunks on each side of a hit that also become candidates, if the hit's score is in
+            the upper half of the range of the scores.
+        kinds: Only chunks of these kinds are used; None: all kinds. A chunk's kind is its metadata under `kind_key`,
+            else "text".
         header: Text before the parts (plain and templates).
         separator: Text between parts (plain and templates).
         citation: Template of a source's line at the end (plain and templates); "": no list.
@@ -94,7 +95,7 @@ class AssemblyPolicy:
         offset_keys: Metadata keys of a chunk's character offset in its source; the first one present counts.
 
     Raises:
-        ConfigError: If a field is wrong; names it.
+        ConfigError: If a field has a wrong value; the message names the field.
     """
 
     order: Literal["score", "source", "chronological", "edges-first"] = ASSEMBLY.order
@@ -122,7 +123,7 @@ class AssemblyPolicy:
         for name in ("kinds", "offset_keys"):
             names = getattr(self, name)
             if isinstance(names, str):
-                raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of them: ({names!r},)")
+                raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of strings: ({names!r},)")
             if isinstance(names, Iterable):
                 object.__setattr__(self, name, tuple(names))
             elif names is not None or name == "offset_keys":
@@ -130,15 +131,16 @@ class AssemblyPolicy:
 
 
 def without_layout(policy: AssemblyPolicy) -> AssemblyPolicy:
-    """The policy with texts alone, a blank line between two: for a framework that lays out the prompt itself."""
+    """The policy, changed to write only the texts, with blank lines between them: for a framework that writes the rest
+    of the prompt itself."""
     return replace(policy, format="{text}", header="", citation="", separator="\n\n")
 
 
 class Span(NamedTuple):
     """The characters of a chunk that a part shows: `part.text[at : at + end - start] == chunk.text[start:end]`.
 
-    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners, or a
-    table's head, which the chunks of its later rows repeat.
+    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners, or the
+    head of a table, repeated before a chunk of the table's later rows.
     """
 
     id: str
@@ -150,7 +152,7 @@ class Span(NamedTuple):
     at: int
     """Index of the first character shown, in the part's text."""
     in_source: tuple[int, int] | None = None
-    """The same characters as [start, end) of the source; None if the chunk has no offset."""
+    """Indices [start, end) of these characters in the source; None if the chunk has no offset."""
 
 
 class Copy(NamedTuple):
@@ -159,9 +161,9 @@ class Copy(NamedTuple):
     id: str
     source: str | None
     number: int
-    """The number of its source in citations, from 1."""
+    """The number of the chunk's source in citations, from 1."""
     date: str
-    """The day of the chunk; "" without a time."""
+    """The day of the chunk; "" if it has no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ class ContextPart:
     number: int = 0
     """The number of its source in citations, from 1."""
     date: str = ""
-    """The day, or the first and last day, of its chunks; "" where they have no time."""
+    """The day, or the first and last day, of its chunks; "" if they have no time."""
     trimmed: bool = False
     """Whether one of its chunks is shown in part."""
     copies: tuple[Copy, ...] = ()
@@ -242,7 +244,7 @@ class AssembledContext:
     """In the order in which they are shown."""
     stats: ContextStats = field(repr=False)
     degraded: tuple[Degradation, ...] = ()
-    """Parts that failed in the search, as in `SearchResult.degraded`; () where no search was made."""
+    """Parts that failed in the search, as in `SearchResult.degraded`; () if the context was made without a search."""
 
     def __str__(self) -> str:
         return self.text
@@ -267,10 +269,11 @@ class AssembledContext:
 def asked_assembly(
     settings: AssemblyConfig, budget: TokenBudget | int | None, policy: AssemblyPolicy | None
 ) -> tuple[TokenBudget, AssemblyPolicy]:
-    """The budget and the policy of a call, each from the settings where it is None; a number is their `max_total`.
+    """The budget and the policy of a call; if one is None, it is made from the settings. A budget that is a number
+    replaces `max_total` of the settings.
 
     Raises:
-        ConfigError: If one is of another type.
+        ConfigError: If the budget or the policy is of another type.
     """
     if not isinstance(budget, TokenBudget | int | None):
         raise ConfigError(f"budget is {type(budget).__name__}; expected a number of tokens or a TokenBudget")

@@ -34,11 +34,15 @@ class Format:
         return text
 
     def text_around_parts(self) -> str:
-        """Roughly the text around the parts; its tokens are an estimate."""
+        """Roughly the text around all parts, from which its number of tokens is estimated."""
         return f"{self.opening}\n{self.closing}"
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        """Roughly the text that one part adds; its tokens are an estimate. `first`: it is the first of its source."""
+        """Roughly the text that one part adds, from which its number of tokens is estimated.
+
+        Args:
+            first: Whether it is the first part of its source, which may add a line to the list of sources.
+        """
         return self.written(part) + self.between
 
 
@@ -57,7 +61,7 @@ def source_label(part: ContextPart) -> str:
 
 
 def cited_parts(part: ContextPart) -> list[ContextPart]:
-    """The part, and for each of its copies the same part with the copy's id, source, number and date."""
+    """The part, and for each of its copies the part with the id, source, number and date of the copy."""
     copies = (
         replace(part, ids=(copy.id,), source=copy.source, number=copy.number, date=copy.date) for copy in part.copies
     )
@@ -65,8 +69,8 @@ def cited_parts(part: ContextPart) -> list[ContextPart]:
 
 
 class Plain(Format):
-    """The header as it is, then parts and the list of sources from templates. Nothing is escaped, so a hostile text can
-    imitate a citation."""
+    """The header unchanged, then the parts and the list of sources by templates. Nothing is escaped, so a hostile text
+    can imitate a citation."""
 
     def __init__(self, policy: AssemblyPolicy, template: str) -> None:
         self._policy = policy
@@ -74,7 +78,8 @@ class Plain(Format):
 
     def written(self, part: ContextPart) -> str:
         cited = cited_parts(part)
-        # If the part joins several chunks, the date of a copy is that of one of them only, and is left out.
+        # A copy has the date of one chunk. If the part joins several chunks, that date is left out: it would seem to be
+        # the date of all of them.
         days = day_range(each.date for each in cited) if len(part.ids) == 1 else part.date
         return _fill_template(self._template, part, cited, days)
 
@@ -160,7 +165,8 @@ def day_range(dates: Iterable[str]) -> str:
 
 
 def _fill_template(template: str, part: ContextPart, group: Sequence[ContextPart], days: str) -> str:
-    """The template with the part's values, and the days; numbers, sources and ids are those of the group."""
+    """The template, filled with the text, kind and score of `part`, with the numbers, sources and ids of all parts in
+    `group`, and with `days` as the date."""
     values = {
         "number": ", ".join(dict.fromkeys(str(cited.number) for cited in group)),
         "text": part.text,

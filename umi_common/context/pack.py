@@ -18,24 +18,24 @@ from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.types import Chunk
 
 PassageOf = Callable[[Chunk], Characters | None]
-"""Returns the characters of a chunk that answer the query best; None: no part of it stands out."""
+"""Returns the characters of a chunk that answer the query best; None: no part of the chunk stands out."""
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
 CHUNK_SHARE = 4
-"""Where `per_chunk_max` is None, a chunk is first cut to the budget divided by this, so that several long chunks
-are shown in part, and not one of them alone."""
+"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_SHARE of the budget, so that the context shows parts of
+several long chunks instead of a single chunk."""
 CHUNK_LEAST = 1_024
-"""Smallest limit of this first cut, in tokens, whatever the budget."""
+"""Tokens. The limit that CHUNK_SHARE sets for a chunk is at least this, however small the budget."""
 SAMPLE_TEXT = "x"
-"""A part's text while the tokens around it are counted. Without a text, a tokenizer would count the space before it as
-a token; with one, the space belongs to the word's token."""
+"""Stands for a part's text while the tokens that the format adds around a text are counted. A tokenizer counts the
+space before an empty text as a token; the space before a word belongs to the word's token."""
 SAMPLE_NUMBER = 99
-"""A part's number while the tokens around its text are counted."""
+"""Stands for the number of a part's source in the count with SAMPLE_TEXT."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A finished text and its tokens."""
+    """A finished text, the pieces and parts that it shows, and its number of tokens."""
 
     pieces: tuple[Piece, ...] = ()
     parts: tuple[ContextPart, ...] = ()
@@ -44,7 +44,7 @@ class Rendered:
 
 
 class Packing:
-    """The pieces chosen so far, and the tokens that they use of each cap, as estimated."""
+    """The pieces chosen so far, and an estimate of the tokens that they use under each cap."""
 
     def __init__(
         self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter, passage_of: PassageOf | None = None
@@ -56,17 +56,23 @@ class Packing:
         self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
         self._format = format_of(policy)
         self._shown: dict[str, str] = {}
+        """Id of the chosen chunk by `Piece.key`, without pieces that are copies."""
         self._spent = counter.count(self._format.text_around_parts())
+        """Estimated tokens of the whole text."""
         self._by_source: dict[SourceKey, list[Piece]] = {}
+        """The chosen pieces of each source."""
         self._spent_source: dict[SourceKey, int] = {}
+        """Estimated tokens of the text of each source."""
         self._cuts: dict[str, Piece] = {}
+        """Pieces cut to `_chunk_cap`, by the id of their chunk."""
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
-        """Choose the candidates that fit, in their order; returns how many.
+        """Choose the candidates that fit, in the given order; returns the number of chosen ones.
 
         Args:
             candidates: A neighbour is skipped unless its hit was chosen before.
-            share: Largest number of tokens that all of them may add; None: as many as the budget allows.
+            share: Largest number of tokens that the chosen candidates may add together; None: as many as the budget
+                allows.
         """
         before = len(self.chosen)
         limit = self.budget.available if share is None else min(self.budget.available, self._spent + share)
@@ -90,7 +96,8 @@ class Packing:
         return Packing(self.budget, self.policy, self.counter, self._passage_of)
 
     def adopt(self, rendered: Rendered) -> bool:
-        """Replace the chosen pieces and their tokens by those of a finished text; returns whether all stayed."""
+        """Replace the chosen pieces and their tokens by those of a finished text; returns whether the text
+        shows all pieces that were chosen."""
         shown = {piece.chunk.id for piece in rendered.pieces}
         missing = [piece for piece in self.chosen if piece.chunk.id not in shown]
         for piece in missing:
@@ -136,9 +143,11 @@ class Packing:
         return min(total, self._source_room(piece), self._chunk_cap)
 
     def cut(self, piece: Piece, tokens: int) -> Piece:
-        """The piece cut to at most so many tokens: to its beginning, or to what is around the passage that answers.
+        """The piece cut to at most `tokens` tokens: to the text around the passage of its chunk that `passage_of`
+        returns, or, without such a passage, to the beginning of the chunk.
 
-        Rows of a table stay below its head, which their chunk repeats, if this takes at most half of the tokens.
+        If the chunk's text begins with the repeated head of a table, rows are shown with this head before them, unless
+        the head takes more than half of the tokens.
         """
         text, size = piece.chunk.text, self.counter.measure
         passage = None if self._passage_of is None else self._passage_of(piece.chunk)
@@ -155,17 +164,17 @@ class Packing:
         return below if start < end and size(below.text) <= tokens else piece.cut(start + len(head), end + len(head))
 
     def shown_by(self, piece: Piece) -> str | None:
-        """The id of the chosen piece with the same text; None if there is none."""
+        """The id of another chosen piece with the same text; None if there is none."""
         same = self._shown.get(piece.key)
         return None if same == piece.chunk.id else same
 
     def _try(self, piece: Piece, limit: int) -> bool:
-        """Choose the piece, or record why not; returns whether it was chosen. Tokens are counted last: it is slow."""
+        """Choose the piece, or record why not; returns whether it was chosen. Tokens are counted last: that is slow."""
         id, cap = piece.chunk.id, self._chunk_cap
         total, source = limit - self._spent, self._source_room(piece)
         room, same = min(total, source), self.shown_by(piece)
         if same is not None:
-            known = piece.source in self._by_source  # if so, only the id is added to the list of sources
+            known = piece.source in self._by_source  # then the list of sources has its line, which only gets this id
             tokens = self.counter.count(self._format.as_shown(id)) if known else self._frame(piece, first=True)
             if tokens > total or piece.neighbour_of is not None:
                 return self._refuse(id, SAME_TEXT, same)
@@ -188,7 +197,7 @@ class Packing:
         return False
 
     def _choose(self, piece: Piece, tokens: int, tokens_of_text: int) -> bool:
-        """Choose a piece that adds these tokens to the whole text and to the text of its source."""
+        """Choose a piece that adds `tokens` to the whole text and `tokens_of_text` to the text of its source."""
         self._spent += tokens
         self._spent_source[piece.source] = self._spent_source.get(piece.source, 0) + tokens_of_text
         self.take(piece)
@@ -207,8 +216,11 @@ class Packing:
         return self._cuts[piece.chunk.id]
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
-        """The characters of a piece that the chosen pieces of its source do not show, after the joiner if the piece
-        follows one of these; and whether it is joined to one."""
+        """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.
+
+        The text is the part of the piece that the chosen pieces do not show; it begins with the joiner if the piece
+        follows one of them.
+        """
         text, joined = piece.text, False
         for other in of_source:
             if not near(other, piece):
@@ -223,7 +235,11 @@ class Packing:
         return text, joined
 
     def _frame(self, piece: Piece, *, first: bool) -> int:
-        """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""
+        """Tokens that the format adds around the text of a piece that becomes a part of its own.
+
+        Args:
+            first: Whether the part is the first one of its source, which may add a line to the list of sources.
+        """
         sample = Stretch(piece)
         sample.text = SAMPLE_TEXT
         part = part_from(sample, self.counter, {piece.source: SAMPLE_NUMBER})

@@ -12,22 +12,22 @@ from umi_common.errors import InputError
 from umi_common.types import Chunk, Hit
 
 NEIGHBOUR_SHARE = 0.5
-"""A neighbour's value is this share of its hit's, and this share again for every further step."""
+"""A chunk beside a hit has the hit's value times this factor; each further step from the hit multiplies it again."""
 HEAD_KEY = "table_head"
-"""Metadata key of a chunk from amid a table: the number of characters at the start of its text that repeat the table's
-head. The chunk's offset is that of the character after them."""
+"""Metadata key of a chunk that begins inside a table: the number of characters at the start of its text that repeat the
+table's head. The chunk's offset is that of the character after the repeated head."""
 LINE_KEY = "begins_line"
-"""Metadata key, True, of a chunk that begins a line: one newline, and no blank line, is before it in its source."""
+"""Metadata key; its value is True if exactly one newline, and no blank line, is before the chunk in its source."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
 ANSWER_MAX = 100
-"""Characters. A text of at most this length, such as "No.", may say something only after the text before it."""
+"""Characters. A text of at most this length, such as "No.", may have a meaning only after the text before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk that competes for the budget, and the characters of it that are shown: from `start` up to `end`, and
-    before them the table's head that its text repeats, if `with_head`."""
+    """A chunk that competes for the budget, and the part of its text that is shown: the characters from `start` up to
+    `end`; before them, if `with_head`, the table's head that the text repeats."""
 
     chunk: Chunk
     hit: Hit
@@ -40,19 +40,20 @@ class Piece:
     chunk_offset: int | None
     """Index of the chunk's first character in its source, after a repeated table head; None: not known."""
     start: int = 0
-    """The first character shown."""
+    """Index of the first character shown."""
     end: int = -1
-    """One past the last character shown; -1: all of it."""
+    """Index after the last character shown; -1: the chunk is shown up to its end."""
     with_head: bool = False
     """Whether the repeated table head, which ends at or before `start`, is shown."""
     copy_of: str | None = None
-    """The id of the chosen piece with the same text. That piece is shown; of this one only the source is cited."""
+    """The id of the chosen piece with the same text. That piece is shown; of this piece only the source is cited."""
     question: str = ""
-    """The text before it in its source, where this text is short and both are candidates."""
+    """The text of the candidate just before this one in its source; "" if there is none, or if the text of this one is
+    longer than ANSWER_MAX."""
 
     @property
     def neighbour_of(self) -> str | None:
-        """The id of the hit beside which it stands in its source; None: it is a hit itself."""
+        """The id of the hit near which the piece stands in its source; None: the piece is a hit itself."""
         return None if self.hit.chunk.id == self.chunk.id else self.hit.chunk.id
 
     @property
@@ -78,7 +79,7 @@ class Piece:
 
     @property
     def begins_line(self) -> bool:
-        """Whether one newline is before the text in its source, as far as known."""
+        """Whether the text is known to follow exactly one newline in its source."""
         return not self.start and self.chunk.metadata.get(LINE_KEY) is True
 
     @property
@@ -93,7 +94,8 @@ class Piece:
 
     @property
     def key(self) -> str:
-        """Equal for equal texts, and for short ones after equal texts: white space and Unicode form aside."""
+        """A key that is equal for pieces of equal text and equal `question`; differences in white space and Unicode
+        form do not count."""
         return "\n".join(
             " ".join(unicodedata.normalize("NFC", text).split()) for text in (self.question, self.chunk.text)
         )
@@ -110,8 +112,8 @@ class Piece:
 
 
 def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
-    """One piece per chunk, by falling score, then rising rank, then rising id. If two hits have one id, the better
-    counts.
+    """One piece per chunk, by falling score, then rising rank, then rising id. Of two hits with the same id, the
+    better one is used.
 
     Raises:
         InputError: If a score is NaN or infinite.
@@ -135,7 +137,7 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
 def with_neighbours(
     pieces: Sequence[Piece], around: Mapping[str, Sequence[Chunk]], policy: AssemblyPolicy
 ) -> list[Piece]:
-    """The pieces, and the neighbours of those with a value of at least STRONG, best value first.
+    """The pieces, and the neighbours of strong hits, whose value is at least STRONG; sorted by falling value.
 
     value(neighbour) = max over strong hits h of value(h) * NEIGHBOUR_SHARE ** steps from h
     """
@@ -156,8 +158,8 @@ def with_neighbours(
 
 
 def with_questions(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces, short ones with the text of the piece at the position before theirs, so that "No." after one question
-    is no repeat of "No." after another."""
+    """The pieces. A short one gets as `question` the text of the piece at the position before it in its source, so that
+    "No." after one question is no duplicate of "No." after another."""
     texts = {(piece.source, piece.chunk.position): piece.chunk.text for piece in pieces}
 
     def with_question(piece: Piece) -> Piece:

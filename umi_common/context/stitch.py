@@ -1,8 +1,9 @@
 """Make the parts of a context: join pieces of one source that follow each other, and order the joined texts.
 
-Text that two chunks share is shown once. Chunks are joined by their character offsets in the source if they have them
-and texts and positions agree with them: the offsets of a PDF's chunks may count within their page. Otherwise chunks at
-consecutive positions are joined, and shared text is found by comparing the end of one chunk with the start of the next.
+Text that two chunks share is shown once. Two chunks are joined by their character offsets in the source if both have
+offsets, and texts and positions agree with these. Offsets do not always count from the start of the source: those of a
+PDF's chunks may count from the start of a page. Otherwise chunks at consecutive positions are joined, and shared text
+is found by comparing the end of one chunk with the start of the next.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from umi_common.context.tokens.counter import Counter
 from umi_common.types import Hit
 
 OVERLAP_MIN = 20
-"""Characters. Shorter equal text at the end of a chunk and the start of the next counts as coincidence."""
+"""Characters. If the end of a chunk equals the start of the next in fewer characters, it counts as a coincidence."""
 OVERLAP_MAX = 4_000
-"""Characters. Longer shared text is not searched for, which limits the time on texts that repeat themselves."""
+"""Characters. Longer shared text is not searched for; this limits the time for texts that repeat one passage often."""
 GAP_MAX = 2
-"""Characters. Chunks with a larger gap between them are not joined; most splitters strip no more white space."""
+"""Characters. Chunks with a larger gap between them are not joined. A gap of at most this size is usually white space
+that the splitter stripped."""
 UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
 """Sort key of a stretch without event_time: later than every time."""
 
@@ -34,7 +36,7 @@ class Seam:
     later_start: int
     """Index of the later piece's first character in the earlier piece's text with `joiner` appended."""
     joiner: str = ""
-    """Text between the two; "" where they overlap or touch."""
+    """Text between the two pieces; "" if they overlap or touch."""
 
 
 def near(one: Piece, other: Piece) -> bool:
@@ -73,7 +75,11 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
 
 
 def _count_from_one_start(first: Piece, second: Piece) -> bool:
-    """Whether the offsets of two pieces may count from the same start: in one text, positions rise no faster."""
+    """Whether the offsets of two pieces may count from the same start.
+
+    If they do, offsets and positions rise together, and positions rise by at most 1 per character. Two pieces with
+    equal offsets may be one position apart.
+    """
     if first.chunk.position is None or second.chunk.position is None:
         return True
     characters, steps = (second.offset or 0) - (first.offset or 0), second.chunk.position - first.chunk.position
@@ -81,7 +87,8 @@ def _count_from_one_start(first: Piece, second: Piece) -> bool:
 
 
 def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
-    """Join pieces into stretches. Sources are in the order of their first piece; inside one, as `in_source_order`."""
+    """Join pieces into stretches: source by source, in the order of the sources' first pieces; the stretches of one
+    source are in the order of `in_source_order`."""
     by_source: dict[SourceKey, list[Piece]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece)
@@ -98,7 +105,7 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
 def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
     """Pieces of one source, sorted by position; by offset if some have no position, but all have an offset.
 
-    Of pieces at one place the longest is first, so that a chunk precedes the chunks that it contains.
+    Of pieces with equal position and offset the longest is first, so that a chunk precedes the chunks that it contains.
     """
     by_offset = all(p.offset is not None for p in pieces) and any(p.chunk.position is None for p in pieces)
 
@@ -113,10 +120,10 @@ class Stretch:
     """Pieces of one source, joined into one text.
 
     Args:
-        first: Its first piece; `add` adds others in the order of the source.
+        first: The first piece; `add` adds further pieces, in the order of the source.
 
-    `spans` has one for each of `pieces`: the characters of `text` that are the piece's. `tail` is the piece that ends
-    where the text ends, and `tail_at` the index in the text at which it begins.
+    `spans` holds one `Span` for each of `pieces`: where `text` shows the piece. `tail` is the piece that ends where the
+    text ends, and `tail_at` is the index in the text at which that piece begins.
     """
 
     def __init__(self, first: Piece) -> None:
@@ -136,10 +143,11 @@ class Stretch:
 
     @property
     def best(self) -> Piece:
-        """Its hit of the best rank; its best neighbour of a hit if it has no hit."""
+        """The first hit in the order of preference; if no piece is a hit, the first neighbour of a hit."""
         return min(self.pieces, key=lambda piece: (piece.neighbour_of is not None, piece.preference))
 
     def _put(self, piece: Piece, at: int) -> None:
+        """Add a piece that begins at index `at` of the text, and append its characters that the text lacks."""
         shown = piece.text
         overlap = len(self.text) - at
         head = piece.head
@@ -148,7 +156,7 @@ class Stretch:
         start = max(piece.start, piece.chunk_head if head else 0)
         end = start + len(shown) - head
         self.spans.append(Span(piece.chunk.id, start, end, at + head, in_source))
-        if len(shown) >= overlap:  # else the text contains the piece, and the tail stays the tail
+        if len(shown) >= overlap:  # else the text contains the whole piece, and the tail does not change
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at
 
@@ -159,7 +167,7 @@ def _agree(tail: str, text: str) -> bool:
 
 
 def _overlap(first: str, second: str) -> int:
-    """Length of the longest suffix of `first` that is a prefix of `second`; 0 below OVERLAP_MIN."""
+    """Length of the longest suffix of `first` that is a prefix of `second`; 0 if it is shorter than OVERLAP_MIN."""
     if len(second) < OVERLAP_MIN:
         return 0
     start = second[:OVERLAP_MIN]
@@ -201,7 +209,7 @@ def part_from(
 
     Args:
         numbers: Number of each source in citations.
-        copies: Pieces that are not shown, because the stretch has the same text.
+        copies: Pieces that are not shown, because a piece of the stretch has the same text.
     """
     best = stretch.best
     arms = _arms(best.hit)
@@ -242,7 +250,7 @@ def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """Stretches in the order that `AssemblyPolicy.order` names.
 
     Args:
-        stretches: As `stitched` returns them; "source" keeps their order inside a source.
+        stretches: The result of `stitched`; "source" keeps its order inside a source.
         order: "source", "chronological", "score" or "edges-first".
     """
     if order == "chronological":
@@ -264,5 +272,5 @@ def _time_and_source(stretch: Stretch) -> tuple[datetime, str]:
 
 
 def _days(pieces: Sequence[Piece]) -> str:
-    """The first and the last day of the pieces, as `day_range`."""
+    """The first and the last day of the pieces, as `day_range` writes them."""
     return day_range(p.chunk.event_time.date().isoformat() for p in pieces if p.chunk.event_time is not None)

@@ -8,16 +8,18 @@ import unicodedata
 from collections.abc import Callable
 
 SENTENCE_END = re.compile(r"[.!?…](?<!\s\d\.)(?<!\s\d\d\.)[\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
-"""Not after "7." or "19.", which number a list or, in German, a day."""
+"""The end of a sentence or of a line. A full stop after one or two digits does not count: "7." or "19." numbers an item
+of a list or, in German, a day."""
 WHITE_SPACE = re.compile(r"\s+")
 PRECISION = 200
-"""A cut text may be shorter than the longest that fits by 1 / PRECISION of its length."""
+"""A cut text may be shorter than the longest one that fits, by at most 1 / PRECISION of its length. A coarser search
+needs fewer counts of tokens."""
 LEAST_KEPT = 0.5
 """A cut after a sentence or a word must keep at least this share of the characters that fit."""
 LEAD = 1 / 3
-"""Share of the characters shown beside a passage that are before it; more if too few follow it."""
+"""Of the characters shown around a passage, the share that is before it; larger if the text ends soon after it."""
 CHARACTERS_PER_TOKEN = 4
-"""First guess of the length of a token."""
+"""First guess of the length of a token, in characters."""
 ZERO_WIDTH_JOINER = "\u200d"
 FLAG_HALVES = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 """The regional indicators; two of them are a flag."""
@@ -28,13 +30,14 @@ Characters = tuple[int, int]
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
     """The number of characters of a text to keep so that they have at most `limit` tokens; 0 if not even one fits.
 
-    The cut is after the last sentence that fits, if at least the share LEAST_KEPT of what fits remains; else after a
-    word, on the same condition; else after a character.
+    The cut is after the last sentence that fits, if it keeps at least the share LEAST_KEPT of the characters that fit;
+    else after the last such word; else after a character.
 
     Args:
         text: Of any length; only its beginning is measured, up to a few times `limit` tokens.
         limit: Largest number of tokens.
-        size: Counts the tokens of a text. If a longer text may have fewer tokens, the result fits but may be short.
+        size: Counts the tokens of a text. If a longer text can have fewer tokens than a shorter one, the result still
+            fits, but a longer cut might fit, too.
     """
     if limit < 1:
         return 0
@@ -48,11 +51,12 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
 
 
 def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Characters) -> Characters:
-    """The characters [start, end) of a text to show so that they have at most `limit` tokens, a passage among them.
+    """The characters [start, end) of a text to show around a passage, at most `limit` tokens.
 
-    They are the beginning of the text if this holds the passage and leaves a share LEAD of the tokens for what follows
-    it, such as the body of a function below its name; else text before and after the passage. Of a passage that is too
-    long itself they are the beginning. They are none if not even one character fits.
+    If the text up to the end of the passage takes at most a share 1 - LEAD of the tokens, the result begins with the
+    text; the other tokens show what follows the passage, such as the body of a function below its name. Else the result
+    holds text before and after the passage. If the passage itself is too long, the result is the beginning of the
+    passage. If not even one character fits, the result is empty.
 
     Args:
         text, limit, size: As in `cut_to_fit`.
@@ -89,10 +93,11 @@ def _readable_start(text: str, least: int, most: int) -> int:
 
 
 def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """The largest n for which `text[:n]` fits, up to 1 / PRECISION of it.
+    """The largest n for which `text[:n]` has at most `limit` tokens; the result may be smaller by 1 / PRECISION of it.
 
-    It lies between a length that fits and one that does not: every second guess is their middle, the others are where
-    the limit would be if tokens grew evenly between the two. Counting tokens is slow, so few guesses are made.
+    The search narrows an interval between a length that fits and one that does not. Every second guess is the middle of
+    the interval. The others assume that the tokens grow evenly between its ends: counting tokens is slow, and such
+    guesses need fewer counts.
     """
     fits, tokens = 0, 0
     over = min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
@@ -100,11 +105,11 @@ def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
         if over == len(text):
             return over
         fits, tokens, over = over, tokens_over, min(len(text), over * 2)
-    even = True
+    interpolate = True
     while over - fits > 1 + fits // PRECISION:
-        share = (limit - tokens) / (tokens_over - tokens) if even and tokens_over > tokens else 0.5
+        share = (limit - tokens) / (tokens_over - tokens) if interpolate and tokens_over > tokens else 0.5
         end = min(max(fits + 1, fits + int(share * (over - fits))), over - 1)
-        found, even = size(text[:end]), not even
+        found, interpolate = size(text[:end]), not interpolate
         if found <= limit:
             fits, tokens = end, found
         else:

@@ -1,6 +1,6 @@
 """Embedding models behind one protocol (`protocols.Embedder`).
 
-In: texts. Out: vectors, one row a text.
+In: texts. Out: vectors, one row per text.
 
 default        the embedded model; base class of models whose files are in an installed package
 minilm         the sentence encoder of the extra `minilm`

@@ -20,7 +20,7 @@ from umi_common.runtime.loop_thread import LoopThread
 
 Embed = Callable[[list[str]], Any]
 AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
-"""Functions from texts to a matrix of numbers, one row a text."""
+"""Functions from texts to a matrix of numbers, one row per text."""
 
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 
@@ -31,7 +31,8 @@ PACKAGED: dict[str, Callable[[], Embedder]] = {
     MINILM: minilm_embedder,
     MINILM_NAME: minilm_embedder,
 }
-"""Models that need no download, by short name and by the name that a store records. One of each per process."""
+"""Functions that return the models that need no download, by short name and by the name that a store records. Each
+model is made once per process."""
 
 FRAMEWORK_METHODS = (
     ("embed_documents", "embed_query"),
@@ -52,7 +53,7 @@ class CallableEmbedder:
         documents: From texts to vectors. None: `adocuments` is called, on an event loop in a thread of its own.
         queries: From queries to vectors; None: `aqueries`, else `documents`.
         name: Name of the model, which a store records.
-        dim: Dimension; None: found by embedding one short text.
+        dim: Dimension of the vectors; None: it is found by embedding one short text.
         one_by_one: Whether a call embeds one query, so that n queries are n calls.
         adocuments: A coroutine function in place of `documents`.
         aqueries: A coroutine function in place of `queries`, awaited on event loops. If `queries` and
@@ -123,7 +124,8 @@ def _as_matrix(vectors: Any, name: str) -> Vectors:
 
 
 class AbsentEmbedder:
-    """Name and dimension of a model that is not loaded, to open a store that is only copied, checked or counted."""
+    """Name and dimension of a model that is not loaded: enough to open a store that is only copied, checked or
+    counted."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name = name
@@ -152,8 +154,8 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     may have only async functions.
 
     Raises:
-        ConfigError: If it is none of these.
-        MissingExtra: If the package of a named model is not installed; names the pip line.
+        ConfigError: If `model` is none of these.
+        MissingExtra: If the package of a named model is not installed; the message has the pip line.
     """
     if model is None:
         model = (None if config is None else config.embedder.model) or "default"
@@ -182,7 +184,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
 
 @lru_cache(maxsize=8)
 def _model_of_name(name: str) -> Embedder:
-    """A model of PACKAGED; or the model "LIBRARY:MODEL", which the library loads and may download."""
+    """The model of this name in PACKAGED; for "LIBRARY:MODEL", the model that the library loads, and may download."""
     if name in PACKAGED:
         return PACKAGED[name]()
     library, _, model = name.partition(":")
@@ -198,14 +200,14 @@ def _model_of_name(name: str) -> Embedder:
 
 
 LIBRARIES = {"fastembed": "TextEmbedding", "sentence-transformers": "SentenceTransformer"}
-"""By library, the name of its class of models, which is called with the name of a model."""
+"""By library, the name of its class of models. The class is called with the name of a model."""
 LIBRARY_METHODS = (("encode_document", "encode_query"), ("encode", "encode"), ("embed", "query_embed"))
-"""Names of the methods for documents and for queries: of sentence-transformers since version 5 (they put the model's
-own instruction before the text) and before, as of model2vec; of fastembed."""
+"""Names of the methods for documents and for queries. First: sentence-transformers since version 5, whose methods put
+the model's own instruction before the text. Second: older versions of it, and model2vec. Third: fastembed."""
 
 
 def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedder | None:
-    """An embedder that calls a model with LIBRARY_METHODS; None: it has no such methods."""
+    """An embedder that calls the methods of `model` that LIBRARY_METHODS names; None: it has no such pair."""
     for names in LIBRARY_METHODS:
         documents, queries = (getattr(model, method, None) for method in names)
         if documents is None or queries is None:
@@ -217,7 +219,7 @@ def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedde
 
 
 def _as_list(embed: Callable[[list[str]], Any]) -> Embed:
-    """`embed`, but with a list in place of the iterator that fastembed's methods return."""
+    """`embed`, changed to return a list if it returns an iterator, as fastembed's methods do."""
 
     def embedded(texts: list[str]) -> Any:
         vectors = embed(texts)
@@ -284,9 +286,9 @@ def _async_method(model: Any, name: str) -> Any:
 
 
 def _unwrapped(model: Any) -> list[Any]:
-    """The model, the one that it wraps, and so on inwards."""
+    """The model, the model that it wraps, the model that this one wraps, and so on."""
     models = [model]
-    while len(models) < 10:  # a limit, in case two wrap each other
+    while len(models) < 10:  # a limit, in case two models wrap each other
         inner = next((found for name in WRAPPED if (found := getattr(models[-1], name, None)) is not None), None)
         if inner is None:
             break

@@ -2,7 +2,7 @@
 
     admission by the queue -> the call -> on failure a wait -> admission ...
 
-One generator for sync and async code; `runtime.calls` runs it.
+`attempts` is a generator, which the drivers of `runtime.calls` run for sync and for async code.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.guards import DeadlineExceeded, TooManyCalls
 
 FIRST_WAIT_SECONDS = 0.1
-"""Longest wait before the second attempt; it doubles after each further failure. The wait is a random part of it, at
-least half."""
+"""Longest wait before the second attempt. The limit doubles after each further failure; the wait itself is a random
+number between half of the limit and the limit."""
 LONGEST_WAIT_SECONDS = 8.0
 """Longest wait before any attempt, unless the service asked for a longer one."""
 UNKNOWN_ATTEMPTS = 3
@@ -32,17 +32,17 @@ UNKNOWN_ATTEMPTS = 3
 TOO_MANY = 429
 """HTTP status of a rate limit."""
 TEMPORARY = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
-"""HTTP statuses after which the same call may succeed."""
+"""HTTP statuses of failures after which a repeated call may succeed."""
 WHATEVER_THE_TEXT = frozenset({401, 402, 403, 404})
 """HTTP statuses of calls that fail whatever the text is: they are about the key, the account or the model's name."""
 PERMANENT = (UmiError, TypeError, AttributeError, LookupError, NotImplementedError, ImportError, MemoryError)
-"""Errors that the same call raises again."""
+"""Types of errors that the same call would raise again."""
 RATE_LIMIT_WORDS = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl|\b429\b", re.IGNORECASE)
 TEMPORARY_TYPES = re.compile(r"timeout|connect|unavailable|overload|internalserver", re.IGNORECASE)
 """Searched in the name of an error's type only: its message may hold the text that was embedded."""
 
 OnRetry = Callable[[Exception, float], None]
-"""Called with an attempt's error and the seconds from the start of the first attempt to that of the next."""
+"""Called with an attempt's error and the seconds from the start of the first attempt to the start of the next."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Attempts:
     calling: bool = False
     """Whether a call of the model is running, or was when the attempts were given up."""
     called_at: float = 0.0
-    """When the last call began, on the clock."""
+    """Time on the clock, in seconds, at which the last call began."""
     last: Exception | None = None
     """The error of the last attempt."""
 
@@ -82,7 +82,7 @@ def attempts(
     """
     arrival = clock()
     while True:
-        with queue.ticket(arrival) as ticket:  # the body's, so that a cancellation between the calls ends it
+        with queue.ticket(arrival) as ticket:  # a cancellation between two calls ends the ticket, too
             (admission,) = yield (queue.admission(ticket, deadline),)
             if isinstance(admission, CallFailure):
                 raise state.last or admission.error
@@ -101,7 +101,7 @@ def attempts(
         if on_retry is not None:
             on_retry(outcome.error, clock() - arrival + seconds)
         if is_rate_limit(outcome.error):
-            queue.refused(ticket, seconds)  # it then delays the attempt
+            queue.refused(ticket, seconds)  # the queue then delays the next attempt
         elif seconds:
             yield (_pause(seconds),)
 
@@ -127,8 +127,11 @@ def is_rate_limit(error: BaseException) -> bool:
 
 
 def may_be_of_a_text(error: Exception) -> bool:
-    """Whether the failure of a call for several texts may be due to one of them: it is neither temporary nor about the
-    time limit, the caller's key, the model's name or its code."""
+    """Whether the failure of a call for several texts may be due to one of the texts.
+
+    False for a temporary error, and for one that is about the time limit, the caller's key, the model's name, or a bug
+    or missing import in the model's code.
+    """
     whatever_the_text = any(_status(each) in WHATEVER_THE_TEXT for each in _causes(error))
     never = isinstance(error, (DeadlineExceeded, TooManyCalls, AttributeError, ImportError, MemoryError))
     return not (whatever_the_text or never or is_rate_limit(error) or _is_temporary(error))
@@ -149,7 +152,8 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def _seconds(stated: Any) -> float | None:
-    """The seconds that a number, a number as text, or an HTTP date stands for; None: it is none of these."""
+    """The seconds that `stated` means, which is a number, a number as text, or an HTTP date; None: it is none of
+    them."""
     try:
         return float(stated)
     except (TypeError, ValueError):
@@ -178,7 +182,7 @@ def _seconds_to_wait(error: Exception, failures: int) -> float | None:
 
 
 def _is_temporary(error: Exception) -> bool | None:
-    """Whether the same call may succeed later; None: the error does not show it."""
+    """Whether a repeated call may succeed later; None: the error does not show it."""
     if isinstance(error, (DeadlineExceeded, TooManyCalls)):
         return False
     for each in _causes(error):

@@ -30,11 +30,11 @@ VECTORS = "embeddings.db"
 REPLIES = "rewrites.db"
 """Name of the file of the LLM's replies, in a store's directory."""
 KEY_BYTES = 20
-"""Length of a key: the hash of model and text."""
+"""Length in bytes of a key, which is a hash of the model's name and the text."""
 KEYS_AT_ONCE = 500
 """Number of keys in one SQL statement; every SQLite accepts 999 parameters."""
 WAIT_SECONDS = 1.0
-"""Longest wait for another thread's write, in seconds; then nothing is read or cached by this call."""
+"""Longest wait, in seconds, until another writer is done; then the call gives up, and reads or caches nothing."""
 MEMORY_MAX = 20_000
 """Largest number of vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
 
@@ -66,7 +66,8 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values, none of them None. Of a view of an array add a copy: a view keeps the whole array in memory."""
+        """Add values; None is not allowed. In place of a view of an array add a copy: a view keeps the whole array in
+        memory."""
         values = self._values
         with self._lock:
             for key, value in new.items():
@@ -168,8 +169,10 @@ class FileCache(Generic[Value]):
         ).digest()
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Run `work` in a transaction of a new connection. If another writer holds the file, nothing is done; other
-        errors of SQLite are logged."""
+        """Run `work` in a transaction of a new connection.
+
+        If another writer holds the file for longer than WAIT_SECONDS, nothing is done. All other errors are logged.
+        """
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:
@@ -206,9 +209,9 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
     """The cache of the vectors of a store's documents: in a file, or in memory if `directory` or `model` is None.
 
     Args:
-        directory: Of the store; None: the store is in memory.
+        directory: The store's directory; None: the store is in memory.
         model: From `adapters.identity_of`; None: the model has no name that identifies it.
-        size: Largest number of vectors; in memory at most MEMORY_MAX.
+        size: Largest number of vectors; a cache in memory holds at most MEMORY_MAX.
     """
     if directory is None or model is None:
         return LruCache(min(size, MEMORY_MAX))

@@ -1,6 +1,7 @@
 """The default embedder: wordllama's static model of 256 dimensions, which umi calls the embedded model.
 
-The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded for the first text.
+The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded when the first text is
+embedded.
 `PackagedModel` is the base class of all models whose files are in an installed package.
 """
 
@@ -27,10 +28,10 @@ DEFAULT_NAME = "wordllama/l2_supercat_256"
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 TEXT_CHARACTERS_MAX = 100_000
-"""Number of characters of one text that are tokenized: later ones hardly change the embedded model's mean, and MiniLM
-reads fewer."""
+"""Largest number of characters of one text that are tokenized. Later ones hardly change the embedded model's vector, a
+mean over all tokens, and MiniLM reads fewer characters anyway."""
 BATCH = 1_024
-"""Number of texts tokenized in one call. More need more memory and are no faster."""
+"""Largest number of texts that are tokenized in one call. Larger batches need more memory and are no faster."""
 
 
 class PackagedModel(ABC):
@@ -60,7 +61,7 @@ class PackagedModel(ABC):
         """(n, dim) float32, unit rows or zero rows."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """As `embed_documents`: the model does not distinguish queries."""
+        """The result of `embed_documents`: the model treats queries like documents."""
         return self.embed_documents(texts)
 
     @abstractmethod
@@ -80,8 +81,8 @@ class PackagedModel(ABC):
 class WordLlamaEmbedder(PackagedModel):
     """Mean of static token vectors, L2-normalised; thousands of short texts per second on one core.
 
-    A row depends, to the last bit, on its own text alone and not on the batch. A text without a known token gets a row
-    of zeros. Thread-safe.
+    The vector of a text is the same, to the last bit, in every batch. A text without a known token gets a row of zeros.
+    Thread-safe.
     """
 
     name = DEFAULT_NAME
@@ -89,8 +90,8 @@ class WordLlamaEmbedder(PackagedModel):
     in_place = True
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """As `embed_documents`, but several words all in capitals are embedded in lower case, because the model knows
-        few words in capitals."""
+        """The result of `embed_documents`, but a query of several words that are all in capitals is embedded in lower
+        case, because the model knows few words in capitals."""
         return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in texts])
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -98,7 +99,8 @@ class WordLlamaEmbedder(PackagedModel):
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
-            # In file names of macOS and texts of PDFs, é may be two characters, whose tokens differ from those of é.
+            # In file names of macOS and texts of PDFs, é may be two characters: e and an accent, which have other
+            # tokens.
             clipped = [normalize("NFC", utf8_text(text[:TEXT_CHARACTERS_MAX])) for text in texts[start : start + BATCH]]
             for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
                 if encoding.ids:
@@ -106,10 +108,10 @@ class WordLlamaEmbedder(PackagedModel):
         return unit_rows(vectors)
 
     def token_vectors(self) -> Vectors:
-        """(32,000, 256) the vector of each token, by its number.
+        """(32,000, 256) float32: row i is the vector of the token with number i.
 
         Raises:
-            EmbedderError: If they cannot be read.
+            EmbedderError: If the weights cannot be read.
         """
         weights: Vectors = self._loaded()[0]
         return weights
@@ -130,7 +132,7 @@ def embedded_tokenizer() -> Any:
     """The embedded model's tokenizer, a `tokenizers.Tokenizer` that neither pads nor truncates; one per process.
 
     Raises:
-        EmbedderError: If it is not installed or cannot be read.
+        EmbedderError: If the package with the tokenizer is not installed, or its file cannot be read.
     """
     path = _file(TOKENIZER)
     try:
@@ -157,7 +159,7 @@ def _unreadable(error: Exception) -> EmbedderError:
 
 
 def unit_rows(vectors: Any) -> Vectors:
-    """(n, dim) float32, every row scaled to length 1. NaN and infinity count as 0; a row of zeros stays one.
+    """(n, dim) float32, every row scaled to length 1. NaN and infinity count as 0; a row of zeros stays zero.
 
     `pool.unit_vectors` expects finite numbers and leaves unit vectors unchanged to the bit.
     """

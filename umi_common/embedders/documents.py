@@ -20,7 +20,7 @@ from umi_common.runtime.losses import warn_once
 from umi_common.runtime.workers import Workers
 
 PROCESSOR_SHARE_MAX = 0.5
-"""A model counts as a service if the calling thread computes for less than this share of a call: it mostly waits."""
+"""A model counts as a service if the calling thread computes for less than this share of the time of a call."""
 SECONDS_MIN = 0.005
 """Shortest call, in seconds, for which threads are used: starting them takes longer than a shorter call."""
 REPORT_AFTER_SECONDS = 1.0
@@ -31,13 +31,13 @@ SLOW_SECONDS = 5.0
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
-"""Called in the caller's thread with a batch and what the model returned for it, after each call of the model."""
+"""Called in the caller's thread with a batch and the model's result for it, after each call of the model."""
 
 
 def batches_of(texts: Sequence[str], indices: Sequence[int], config: EmbedderConfig) -> list[list[int]]:
-    """Split `indices`, of texts, into batches, in order.
+    """Split `indices`, which are indices of `texts`, into batches; their order stays.
 
-    A batch has at most `batch_texts` texts and `batch_bytes` bytes. A text that is longer is a batch of its own.
+    A batch has at most `batch_texts` texts and `batch_bytes` UTF-8 bytes. A text of more bytes is a batch of its own.
     """
     batches: list[list[int]] = []
     room = 0
@@ -65,7 +65,8 @@ def embed_batches(
     After a failure no further call begins; the running ones are waited for, and `on_batch` gets their results. After
     Ctrl-C the running calls are neither waited for nor retried.
 
-    If a call is retried for longer than a second, one warning is logged, and `on_trouble` is called with what failed.
+    If a call is retried for longer than a second, one warning is logged, and `on_trouble` is called with a text
+    that names the failure.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
@@ -74,7 +75,7 @@ def embed_batches(
     queue = CallQueue(config.document_calls, time.monotonic)
     workers = Workers()
     ended = Event()
-    warning_left = iter([True])  # next() takes it once, also if several threads fail at the same time
+    warning_left = iter([True])  # only one next() gets True, even if several threads fail at once
 
     def report(error: Exception, seconds: float) -> None:
         if ended.is_set():
@@ -116,13 +117,14 @@ def embed_batches(
 def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
     """The model's vectors of the texts, unchecked. If the call takes longer than `SLOW_SECONDS`, a warning is logged.
 
-    A process logs one such warning for each name of a model, and none for a model that is `in_place`.
+    A process logs one such warning per name of a model, and none for a model that is `in_place`.
     """
     if getattr(embedder, "in_place", False):
         return embedder.embed_documents(texts)
     message = (
-        "embedder %r: a call for %d texts has taken %g s and still runs. umi sets it no time limit: a service ends it "
-        "by the timeout of its own client; a model on this machine may need long for many texts (embedder.batch_texts)"
+        "embedder %r: a call for %d texts has taken %g s and still runs. umi sets no time limit for it: the "
+        "client of a service has a timeout of its own; a model on this machine may need long for many texts "
+        "(embedder.batch_texts)"
     )
     values = message, embedder.name, len(texts), SLOW_SECONDS
     timer = Timer(SLOW_SECONDS, warn_once, ("embedder", f"slow: {embedder.name}", *values))
@@ -146,7 +148,7 @@ def _in_threads(
     embed: Callable[[Sequence[int]], Any], left: Iterator[Sequence[int]], calls_max: int, on_batch: OnBatch
 ) -> None:
     """Embed the batches that are left, `calls_max` at a time; see `embed_batches`."""
-    threads = ThreadLimiter(calls_max)  # a process that ends does not wait for its threads
+    threads = ThreadLimiter(calls_max)  # its threads are daemons: the process can end while they run
     running: dict[Future[Any], Sequence[int]] = {}
     failures: list[Exception] = []
 

@@ -1,7 +1,8 @@
 """The sentence encoder of the extra `minilm`: all-MiniLM-L6-v2, run by onnxruntime.
 
 Its weights, as 8-bit integers, and its tokenizer are data files of two packages of that extra. Only these two files
-are read, and nothing is downloaded. The cosine of a vector with that of the 32-bit weights is at least .998.
+are read, and nothing is downloaded. The cosine between a text's vector and its vector by the original 32-bit
+weights is at least 0.998.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ MINILM = "minilm"
 """Short name of the embedder, and name of the extra."""
 MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
 TOKENS_MAX = 256
-"""Number of tokens at the beginning of a text that are read: the limit that the model's authors set."""
+"""Largest number of tokens of a text, from its beginning, that the model reads; the model's authors set this limit."""
 RUN_TOKENS = 256
-"""Largest number of tokens of a batch, padding included. With 1,024, a token takes a tenth longer."""
+"""Largest number of tokens of a batch, padding included. With 1,024, the time per token is a tenth longer."""
 CORES = os.cpu_count() or 1
 """Largest number of calls of the model at a time, and of threads of one call."""
 
@@ -56,8 +57,8 @@ TOKENIZER = _DataFile(
 class MiniLMEmbedder(PackagedModel):
     """Embeds a text as the mean of the network's last layer over its first 256 tokens, L2-normalised.
 
-    A text's vector does not depend on the other texts, up to rounding (1e-6). Texts of more than 256 tokens together
-    are embedded on all cores. Thread-safe; takes about 300 MB of memory once it is loaded.
+    A text's vector does not depend on the other texts, up to rounding (1e-6). Texts that have more than 256 tokens
+    together are embedded on all cores. Thread-safe; takes about 300 MB of memory once it is loaded.
 
     Raises:
         MissingExtra: If the extra `minilm` is not installed.
@@ -103,7 +104,7 @@ class MiniLMEmbedder(PackagedModel):
             options = onnxruntime.SessionOptions()
             # Batches run in parallel already, and onnxruntime's own threads use the processor while they wait.
             options.intra_op_num_threads = 1
-            options.log_severity_level = 3  # errors alone
+            options.log_severity_level = 3  # log errors only
             session = onnxruntime.InferenceSession(_content(WEIGHTS), options, providers=["CPUExecutionProvider"])
             tokenizer = Tokenizer.from_buffer(_content(TOKENIZER))
         except UmiError:
@@ -118,7 +119,7 @@ class MiniLMEmbedder(PackagedModel):
 
 
 def _content(file: _DataFile) -> bytes:
-    """The bytes of a data file.
+    """The bytes of a data file of an installed package.
 
     Raises:
         MissingExtra: If its package is not installed.
@@ -139,7 +140,7 @@ def _content(file: _DataFile) -> bytes:
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
     """Batches of indices of texts, longest text first; a padded batch has at most `RUN_TOKENS` tokens.
 
-    All texts of a batch are padded to the length of its first.
+    All texts of a batch are padded to the length of its first text, the longest one.
     """
     batches: list[list[int]] = []
     room = width = 0

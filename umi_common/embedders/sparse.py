@@ -1,4 +1,4 @@
-"""Learned sparse encoders (SPLADE and others): from texts to weighted terms, and the file that caches these."""
+"""Learned sparse encoders (SPLADE and others): texts to weighted terms, and a file that caches the weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SparseVector = tuple[list[str], npt.NDArray[np.float32]]
 
 
 class SparseEncoder:
-    """Any sparse encoder behind one interface. Arguments and errors are those of `SparseArm`."""
+    """A sparse encoder of any supported kind behind one interface. Arguments and errors are those of `SparseArm`."""
 
     def __init__(self, encoder: Any, model: str | None) -> None:
         stated, named = name_of(encoder)
@@ -45,11 +45,11 @@ class SparseEncoder:
         """sentence-transformers' method from a tensor to lists of (token, weight)."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[SparseVector]:
-        """One vector a text, in their order. Raises EmbedderError if the model returns anything else."""
+        """One vector per text, in their order. Raises EmbedderError if the model returns anything else."""
         return self._encoded(self._documents, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> list[SparseVector]:
-        """One vector a query, in their order. Raises EmbedderError if the model returns anything else."""
+        """One vector per query, in their order. Raises EmbedderError if the model returns anything else."""
         return self._encoded(self._queries, texts)
 
     def _encoded(self, encode: Callable[..., Iterable[Any]], texts: Sequence[str]) -> list[SparseVector]:

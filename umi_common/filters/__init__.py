@@ -2,20 +2,20 @@
 
     parse_filter({"user": "ann", "year": {"$gte": 2023}})      the dict of Chroma and LangChain
     parse_filter(MetadataFilters(filters=[...]))               LlamaIndex's
-    matches(tree, metadata)     whether one chunk's metadata passes; every other form is tested against this one
-    to_chroma(tree)             Chroma's where, which passes at least the same records
+    matches(tree, metadata)     whether one chunk's metadata passes; tests compare every other evaluation with it
+    to_chroma(tree)             Chroma's where-clause, which passes at least the records that the filter passes
     scope(user="ann").narrow(where)     `where`, limited to the chunks of one user
 
-What a filter means (docs/filters.md has the table in full):
+The meaning of a filter (docs/filters.md has the full table):
 
-    missing, None        the same thing; equal to None, unequal to every value, without order
+    missing, None        treated alike: equal to None, unequal to every other value, neither larger nor smaller
     True and 1           different; 1 and 1.0 are equal, compared by exact value
-    order                numbers with numbers, strings with strings by code point; across kinds never true
-    lists                equal item by item in order; an item is found by $contains only; no order
+    order                numbers with numbers, strings with strings by code point; other pairs are never ordered
+    lists                equal if all items are equal, in order; only $contains finds an item; lists have no order
     $ne $nin $not_contains $not     exact complements, so they hold on missing keys too
 
     tree       the typed tree of a filter; whether one chunk's metadata passes it
-    parse      any spelling to the tree; scopes: filters that later ones only narrow
+    parse      any spelling to the tree; scopes: filters that further filters can only narrow
     chroma     the tree as a Chroma where-clause
 """
 

@@ -1,10 +1,12 @@
-"""Translate a filter to a Chroma where-clause. Rows that pass the filter pass the clause; others may pass it, too.
+"""Translate a filter to a Chroma where-clause. Every row that passes the filter passes the clause.
 
-So the caller filters the rows that Chroma returns once more, unless the clause is `exact`.
+Rows that fail the filter may pass the clause, too, unless the clause is `exact`. So the caller filters the rows that
+Chroma returns once more.
 
 Measured on chromadb 1.5.9: `$gt`, `$gte`, `$lt`, `$lte` take numbers only. `$ne` and `$nin` match rows without the key,
-as here. Compared with a stored integer, a fraction is first cut to an integer (2 == 2.5); above 2**53 integers and
-floats are mixed up. There is no `$not` and no `$exists`; a list of values has one type; 1,000 comparisons fail.
+as in umi. A fraction that is compared with a stored integer is first cut to an integer, so 2 equals 2.5. Above 2**53,
+integers and floats are mixed up. There is no `$not` and no `$exists`. All values of a list must have one type. A clause
+with 1,000 comparisons fails.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ CLAUSE_VALUES_MAX = 8_000
 
 _EXACT_WHOLE_MAX = 2**53
 _WIDER: dict[Operator, str] = {"$gt": "$gte", "$lt": "$lte"}
+"""For a bound that Chroma rounds: an operator that still passes every row that the exact bound passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,11 @@ class ChromaWhere:
 
     where: dict[str, Any]
     exact: bool
-    """Whether it passes exactly the rows that pass the filter; False: it may pass others, too."""
+    """Whether the clause passes exactly the rows that pass the filter; False: it may pass further rows."""
 
 
 def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] | None:
-    """The part of a chunk's metadata that Chroma can hold: scalars under usable keys; None where nothing is left.
+    """The part of a chunk's metadata that Chroma can hold: scalars under usable keys; None if nothing is left.
 
     Lists, None and keys that Chroma reserves are left out; `to_chroma` makes no clause about them. (Only recent
     versions of Chroma have lists, and only of one type.)
@@ -60,12 +63,13 @@ def to_chroma(where: Filter) -> ChromaWhere | None:
 
 
 _Clause = tuple["dict[str, Any] | None", bool]
-"""A clause (None: everything passes) and whether it is exact."""
+"""A clause (None: it passes every row), and whether it is exact."""
 _EVERYTHING: _Clause = (None, False)
 
 
 def _clause(where: Filter, wanted: bool) -> _Clause:
-    """The clause for `where`, or for its complement. Chroma negates only comparisons, so `Not` is pushed to them."""
+    """The clause for `where` if `wanted`, else for its complement. Chroma negates only comparisons, so each `Not` is
+    moved down to the comparisons."""
     if isinstance(where, Not):
         return _clause(where.part, not wanted)
     if isinstance(where, Comparison):
@@ -83,7 +87,8 @@ def _join(word: str, clauses: list[_Clause]) -> _Clause:
 
 
 def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
-    """The clauses for a comparison, of which at least one must hold; for its complement, all must."""
+    """The clauses for a comparison if `wanted`, of which at least one must hold; else those for its complement, which
+    must all hold."""
     key, operator, value = comparison.key, comparison.operator, comparison.value
     if not _usable(key) or operator in ("$contains", *TEXT_MATCHES):
         yield _EVERYTHING
@@ -96,6 +101,7 @@ def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
 
 
 def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterator[_Clause]:
+    """The clauses for a key whose value is one of `values` if `wanted`, else none of them: one clause for each type."""
     groups: dict[type, list[Scalar]] = {}
     for value in values:
         if value is None or isinstance(value, tuple):
@@ -108,7 +114,7 @@ def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterat
         if wanted:
             yield {key: {"$in": group}}, exact
         else:
-            # Chroma cuts a fraction in $nin to an integer, which would drop rows that pass.
+            # Chroma cuts a fraction in $nin to an integer, which would drop rows that pass the filter.
             kept = [value for value in group if _exact(value)]
             yield ({key: {"$nin": kept}}, exact) if kept else _EVERYTHING
 
@@ -130,7 +136,7 @@ def _number(value: Scalar) -> Scalar:
 
 
 def _exact(value: Scalar) -> bool:
-    """Whether Chroma compares this value as `matches` does."""
+    """Whether Chroma's comparisons with this value give the results of `matches`."""
     if isinstance(value, int):
         return abs(value) <= _EXACT_WHOLE_MAX
     return not isinstance(value, float)

@@ -1,7 +1,7 @@
 """Parse a filter in any spelling: the dict of Chroma and LangChain, LlamaIndex's MetadataFilters, or a tree.
 
-Spellings may be mixed. LlamaIndex objects are recognised by their attributes; LlamaIndex is not imported. A `Scope` is
-the filter of the chunks that a caller may see, which later filters only narrow.
+Spellings may be mixed. LlamaIndex objects are recognised by their attributes; LlamaIndex is not imported. A `Scope`
+holds the filter for the chunks that a caller may see; further filters can only narrow it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _NEGATED: Final[Mapping[str, str]] = {"$ne": "$eq", "$nin": "$in", "$not_contain
 _ON_A_KEY = (*OPERATORS, *_NEGATED, "$exists", "$not")
 _GROUPS = ("$and", "$or", "$not")
 
-_TEXT = "there are no patterns; for a text inside a string use $text_match or $text_match_insensitive"
+_NO_PATTERNS = "there are no patterns; for a text inside a string use $text_match or $text_match_insensitive"
 _HINTS = {
-    "$like": _TEXT,
-    "$ilike": _TEXT,
-    "$regex": _TEXT,
+    "$like": _NO_PATTERNS,
+    "$ilike": _NO_PATTERNS,
+    "$regex": _NO_PATTERNS,
     "$nor": 'write {"$not": {"$or": [...]}}',
     "$all": 'write {"$and": [{"key": {"$contains": value}}, ...]}',
     "$between": 'write {"$gte": low, "$lte": high}',
@@ -60,10 +60,11 @@ _LLAMAINDEX_OWN = ("contains", "any", "all", "is_empty")
 """Operators of LlamaIndex that umi translates to groups of conditions."""
 
 _LLAMAINDEX_LISTS = ("in", "nin", "any", "all")
-"""Operators of LlamaIndex whose value is a list; a model that writes filters often gives one value alone."""
+"""Operators of LlamaIndex whose value is a list; an LLM that writes filters often gives a single value instead."""
 
 _SIGN_IN_KEY = re.compile(r"([^<>=!]*\w)(?:\s*([<>]=?|!=|<>)|\s+(==?)|__([gl]te?))")
-"""A key that ends in a comparison, as in SQL ("price >") and Django ("price__gt"); not "List<str>" and "aGk=="."""
+"""A key that ends in a comparison, as in SQL ("price >") and Django ("price__gt"). It must not match keys such as
+"List<str>" and "aGk=="."""
 _FROM_SIGN: Final[Mapping[str, str]] = {**_FROM_LLAMAINDEX, "=": "$eq", "<>": "$ne"}
 
 _ABSENT = object()
@@ -73,8 +74,9 @@ def parse_filter(where: object) -> Filter | None:
     """The tree for `where`, which is None, a Filter, a dict, or an object such as LlamaIndex's MetadataFilters.
 
     Raises:
-        FilterError: Unknown operator, empty filter or list, a value the operator cannot take, nesting beyond
-            DEPTH_MAX, more than NODES_MAX conditions; names key and operator and says what to write instead.
+        FilterError: For an unknown operator, an empty filter or list, a value that the operator cannot take, nesting
+            beyond DEPTH_MAX, or more than NODES_MAX conditions. The message names key and operator, and says what to
+            write instead.
     """
     if where is None or isinstance(where, Filter):
         return where
@@ -87,7 +89,8 @@ def asked_filter(where: object) -> Filter | None:
 
 
 class _Parser:
-    """One parse. Counts conditions and values, so that a filter that contains itself raises and does not loop."""
+    """Parses one filter. It counts conditions and values, so that a filter that contains itself raises instead of
+    looping for ever."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -167,7 +170,11 @@ class _Parser:
         return all_of([self._operator(key, name, value, depth) for name, value in asked.items()])
 
     def _operator(self, key: str, name: object, asked: Any, depth: int, written: str | None = None) -> Filter:
-        """The condition `name` on a key; `written`: the operator as the caller wrote it, None: as `name`."""
+        """The condition of the operator `name` on a key.
+
+        Args:
+            written: The operator as the caller wrote it, for messages; None: it is `name`.
+        """
         self._count()
         if not isinstance(name, str):
             raise _unknown(name, _ON_A_KEY, key)
@@ -209,7 +216,7 @@ class _Parser:
         if name in _LLAMAINDEX_LISTS and _is_single(value):
             value = [value]
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
-            if name == "==":  # the default, so perhaps not meant
+            if name == "==":  # LlamaIndex's default, so the caller may not have meant it
                 _refuse_comparison_in(key, value)
             return self._operator(key, _FROM_LLAMAINDEX[name], value, depth, name)
         if name == "contains":
@@ -238,7 +245,7 @@ class _Parser:
 
 
 def _is_single(value: object) -> bool:
-    """Whether a value in place of a list is surely one value; "a, b" may be two."""
+    """Whether a value that is given instead of a list is surely a single value; the string "a, b" may be two values."""
     return isinstance(value, (int, float)) or (isinstance(value, str) and value != "" and "," not in value)
 
 
@@ -270,10 +277,11 @@ def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> Fi
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A filter that is joined to the filter of every search. `scope` makes that of a user; `EVERYTHING` has none."""
+    """A filter that is joined to the filter of every search. `scope` makes the scope of a user; `EVERYTHING` has no
+    filter."""
 
     where: Filter | None
-    """The filter that a chunk must pass to be visible; None: every chunk is."""
+    """The filter that a chunk must pass to be visible; None: every chunk is visible."""
 
     def narrow(self, where: object = None) -> Filter | None:
         """The filter for chunks that pass this scope and `where` (any spelling of a filter).
@@ -288,7 +296,8 @@ class Scope:
 
 
 EVERYTHING: Final = Scope(None)
-"""The chunks of all users. `scope(user=None)` raises FilterError, so that a lost user id does not mean everybody."""
+"""The scope of all chunks of all users. `scope(user=None)` raises FilterError, so that a missing user id does not give
+access to all chunks."""
 
 
 def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
@@ -299,10 +308,10 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
     Args:
         user: Value of metadata "user"; not empty.
         session: Value of metadata "session"; None: all sessions of the user.
-        more: Further keys and values, all required: scope(user="ann", tenant="acme").
+        more: Further keys with the values that a chunk must have, too: scope(user="ann", tenant="acme").
 
     Raises:
-        FilterError: If a value is None or empty, so that a lost user id does not give access to all chunks.
+        FilterError: If a value is None or empty, so that a missing user id does not give access to all chunks.
     """
     asked: dict[str, object] = {"user": user, **more}
     if session is not None:

@@ -1,4 +1,7 @@
-"""The typed tree of a filter: hashable, checked when made, negated only by `Not`; and which metadata passes it."""
+"""The typed tree of a filter, and the function `matches`, which tells whether a chunk's metadata passes it.
+
+A tree is hashable and checked when it is made. Only `Not` negates.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,11 @@ ORDERINGS: Mapping[Operator, Callable[[Any, Any], bool]] = {
 }
 
 DEPTH_MAX = 32
-"""Largest number of levels of And, Or and Not: they are evaluated by recursion, and no filter of a person is deeper."""
+"""Largest number of levels of And, Or and Not. A filter is evaluated by recursion, which must not go too deep; filters
+that people write have far fewer levels."""
 VALUES_MAX = 100_000
 """Largest number of values of one `$in`, items of one list, and values of all lists in one parsed filter. An async
-search parses the filter on the event loop, where so many values take about 50 ms."""
+search parses the filter on the event loop, where 100,000 values take about 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,8 @@ class Comparison:
     written: InitVar[str | None] = None
     """The operator as the caller wrote it, such as "$nin", for messages; None: `operator`."""
     identity: Hashable = field(init=False, repr=False)
-    """From the function `identity`; compared and hashed in place of `value`. For `$in` the frozenset of its values."""
+    """Compared and hashed in place of `value`: `identity(value)`; for `$in` the frozenset of the identities of its
+    values."""
 
     def __post_init__(self, written: str | None) -> None:
         if not isinstance(self.key, str):
@@ -67,11 +72,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """Base of And and Or."""
+    """Base class of And and Or."""
 
     parts: tuple[Filter, ...]
     height: int = field(init=False, compare=False, repr=False)
-    """Levels of And, Or and Not, this one included."""
+    """Number of nested levels of And, Or and Not, this one included."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _checked_height(f"${type(self).__name__.lower()}", self.parts))
@@ -91,11 +96,11 @@ class Or(Junction):
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The exact complement: holds where `part` does not, missing keys included."""
+    """The exact complement of `part`: it holds whenever `part` does not, also if a key is missing."""
 
     part: Filter
     height: int = field(init=False, compare=False, repr=False)
-    """Levels of And, Or and Not, this one included."""
+    """Number of nested levels of And, Or and Not, this one included."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _checked_height("$not", (self.part,)))
@@ -118,7 +123,7 @@ def any_of(parts: Sequence[Filter]) -> Filter:
 
 
 def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:
-    """The comparisons of a filter, left to right; `negated=False`: without those inside a `Not`."""
+    """The comparisons of a filter, left to right. With `negated=False`, comparisons inside a `Not` are left out."""
     if isinstance(where, Comparison):
         yield where
     elif not isinstance(where, Not):
@@ -143,7 +148,8 @@ def identity(value: MetadataValue) -> Hashable:
 def matches(where: Filter | None, metadata: Metadata) -> bool:
     """Whether metadata passes a filter; None: everything passes. Never raises on metadata that a Chunk can hold.
 
-    Columns and Chroma are tested against it.
+    This function defines the meaning of a filter: tests compare the other evaluators, metadata columns and Chroma, with
+    it.
     """
     if where is None:
         return True
@@ -183,7 +189,7 @@ def _same_kind(value: MetadataValue, bound: MetadataValue) -> bool:
 
 
 class _Shown(reprlib.Repr):
-    """`repr` for error messages: short, and it raises for no value, however large or deeply nested."""
+    """A `repr` for error messages: short, and without errors for any value, however large or deeply nested."""
 
     def repr_int(self, x: int, level: int) -> str:
         # repr() of an int of more than 4,300 digits raises.
@@ -218,7 +224,7 @@ def too_deep() -> FilterError:
 
 
 _FOR_ONE_VALUE: Mapping[str, str] = {"$in": "$eq", "$nin": "$ne", "in": "==", "nin": "!="}
-"""What to write for a single value, by the spelling of an operator that takes a list."""
+"""The operator for a single value, by the spelling of the operator that takes a list."""
 
 
 def _checked_value(where: str, operator: Operator, value: object, written: str) -> MetadataValue:
@@ -262,7 +268,7 @@ def _checked_scalar(where: str, value: object) -> Scalar:
             raise FilterError(f"{where}: {value} is not finite; expected a number that can be compared")
         return float(value)
     plain = None if isinstance(value, (date, np.datetime64)) else plain_value(value)
-    if plain is not None and plain is not value:  # NaN in NumPy's types is None, which would mean a missing key
+    if plain is not None and plain is not value:  # None is made of NumPy's NaN, and would mean a missing key
         return _checked_scalar(where, plain)
     raise FilterError(
         f"{where}: {shown(value)} is {type(value).__name__}; expected str, int, float, bool or None; "

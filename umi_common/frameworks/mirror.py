@@ -1,4 +1,4 @@
-"""Make a store hold what its source holds: new chunks of a file or document replace its stored ones."""
+"""Replace the stored chunks of a file or document by its present chunks, so that the store equals its sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk
 
 PAGE = 5_000
-"""Number of chunks read from a store in one call."""
+"""Largest number of chunks that are read from a store in one call."""
 REPLACED = (
     "%d stored texts were removed, and none of them was given again: from_documents and from_nodes replace a source's "
     "texts, also those that were added later. To add to a source, use add_documents (LangChain) or UmiVectorStore.add "
@@ -31,19 +31,20 @@ def add_mirrored(
     """Add chunks, and remove the other stored chunks with the same origins.
 
     A new chunk with the text of a removed one takes over its vector and is not embedded. Calls in several threads run
-    one after another, so that each call replaces what the call before it has stored.
+    one after another, so that each call replaces the chunks that the call before it has stored.
 
     Args:
         store: A `HybridStore`.
         chunks: All chunks that each origin has now.
-        origin_of: From a chunk to a value that identifies what it was cut from; None: the chunk replaces nothing.
-        left_out: (id, origin) of items that were not stored, such as a file that is empty now: stored chunks with such
-            an id or origin are removed, too.
-        within: The retriever's own filter: chunks that do not pass it, such as another user's, are not removed.
+        origin_of: From a chunk to a value that identifies the file or document that it was cut from; None: the chunk
+            replaces no other chunk.
+        left_out: (id, origin) of items that have no chunk now, such as a file that became empty: stored chunks with
+            such an id or origin are removed, too.
+        within: The retriever's own filter. Chunks that do not pass it, such as those of another user, are not removed.
         everything: Also remove the stored chunks of all other origins.
 
     Raises:
-        InputError: If `everything` would empty the store, or is no bool.
+        InputError: If `everything` is True without chunks, which would empty the store, or is no bool.
         InvalidChunk, DuplicateId, EmbedderError: As `store.add`. Nothing is written.
     """
     if not isinstance(everything, bool):
@@ -67,8 +68,8 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
     """Add chunks, and remove the stored chunks with other ids for which `replaces` is true.
 
     Returns:
-        The number of removed chunks whose text was not given again. 0 if the source was edited, which is the case if
-        some of the given texts were stored before and some are new.
+        The number of removed chunks whose text is not among the given texts. 0 if the source was edited: some of the
+        given texts were stored before, and some are new.
     """
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]

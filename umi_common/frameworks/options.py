@@ -1,4 +1,4 @@
-"""Checks of what the adapters' classes are given: options, retrievers, and methods that a subclass replaces."""
+"""Checks of the arguments of the adapters' classes: options, retrievers, and methods that a subclass replaces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 def refuse_factory_option(name: str, factory: str) -> None:
-    """Raise ConfigError for an option that a retriever's constructor was given and that only its factories take.
+    """Raise ConfigError for an option that was given to a retriever's constructor, although only its factories take it.
 
     Args:
         name: The option.
@@ -47,12 +47,12 @@ def refuse_factory_option(name: str, factory: str) -> None:
 
 
 def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:
-    """Raise ConfigError unless the retriever of a tool or context is a `kind` that searches by that class's methods.
+    """Raise ConfigError unless the retriever of a tool or context is a `kind` that searches by the methods of `kind`.
 
     Args:
-        retriever: What the caller gave.
+        retriever: The argument that the caller gave.
         kind: The adapter's `UmiRetriever`.
-        methods: Methods that its class may not replace, besides OWN_SEARCH.
+        methods: Methods that the retriever's class must not replace, besides OWN_SEARCH.
     """
     if not isinstance(retriever, kind):
         raise ConfigError(
@@ -68,6 +68,7 @@ def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:
 
 
 def overrides(instance: object, base: type, *methods: str) -> bool:
-    """Whether the instance's class replaces one of these methods of `base`, so that calls must go through it."""
+    """Whether the instance's class replaces one of the methods `methods` of `base`, so that calls must not bypass
+    it."""
     own = type(instance)
     return any(getattr_static(own, name) is not getattr_static(base, name) for name in methods)

@@ -22,7 +22,7 @@ from umi_common.times import read_time
 from umi_common.types import Chunk, plain_value
 
 NESTED_KEY = "_umi_json"
-"""Metadata key for the JSON of everything that is not flat."""
+"""Metadata key for the JSON of all nested values."""
 NESTED = ["umi_nested"]
 """Replaces a nested value in the metadata, so that filters see a value that is not None."""
 ID_CHARACTERS = 32
@@ -32,11 +32,11 @@ POSITION_END = 2**62
 IDS_NAMED = 20
 """Largest number of ids that one warning names."""
 OFFSET_END = 10**7
-"""A smaller number under the key of the time may be milliseconds or seconds from the start of a recording: it is no
-time, and no warning is logged."""
+"""A number below this under the key of the time may count milliseconds or seconds from the start of a recording. It is
+not read as a time, and no warning is logged."""
 UNREAD_TIME = (
-    "metadata[%r] is %.60r, which does not read as one moment: such a text has no time, so that periods and decay "
-    "leave it out. Write ISO 8601, for example 2026-11-18T10:15:00Z. Logged once for this key."
+    "metadata[%r] is %.60r, which does not read as one moment: the text has no time, so time ranges leave it out and "
+    "decay does not change its score. Write ISO 8601, for example 2026-11-18T10:15:00Z. Logged once for this key."
 )
 
 
@@ -48,12 +48,13 @@ class PlaceKeys:
     """
 
     source: str | None = "source"
-    """Key of what the text was cut from, such as a file; a string or a number."""
+    """Key of the source that the text was cut from, such as a file; its value is a string or a number."""
     position: str | None = "position"
-    """Key of the text's place in its source; a whole number that rises in reading order."""
+    """Key of the text's position in its source; its value is a whole number that rises in reading order."""
     time: str | None = "timestamp"
-    """Key of the time at which it happened: a datetime with a zone, a date, a text or a number, as `times.read_time`
-    reads them. Of any other value the logger `umi` warns, unless it is a number below `OFFSET_END`."""
+    """Key of the time of the event that the text describes; its value is a datetime with a zone, a date, a text or a
+    number, as `times.read_time` reads them. The logger `umi` warns of any other value except a number below
+    `OFFSET_END`."""
 
 
 METADATA_ALONE = PlaceKeys(None, None, None)
@@ -74,15 +75,15 @@ def to_chunk(
 
     Args:
         text: Not blank.
-        metadata: Its values are converted as the module's docstring says.
-        id: None: a hash of text and metadata, so that the same record gets the same id in every run.
-        keys: Where source, position and time stand in the metadata.
+        metadata: Values are converted as described at the top of this file.
+        id: Id of the chunk; None: a hash of text and metadata, so that a record gets the same id in every run.
+        keys: Keys of source, position and time in the metadata.
         source: The source if the metadata names none.
         position: The position if the metadata names none; dropped if the chunk has no source.
         search_text: The text that is indexed; None or blank: `text`.
 
     Raises:
-        InvalidChunk: Names what cannot be stored and the fix.
+        InvalidChunk: If a value cannot be stored; the message names the value and the fix.
     """
     plain = plain_metadata(metadata)
     stated = source_in_metadata(plain.get(keys.source)) if keys.source is not None else None
@@ -106,7 +107,7 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of the metadata in JSON's own types.
 
     Raises:
-        InvalidChunk: Names the key whose value JSON cannot hold.
+        InvalidChunk: If JSON cannot hold a value; the message names its key.
     """
     try:
         return {key: _plain(value, f"metadata[{key!r}]") for key, value in metadata.items()}
@@ -138,7 +139,7 @@ def own_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
 
 
 def _nested_in(value: Any) -> dict[str, Any] | None:
-    """The nested values that this module wrote as JSON; None for anything else that a chunk has under the key."""
+    """The nested values that this module wrote as JSON; None for any other value that a chunk has under the key."""
     try:
         nested = json.loads(value) if isinstance(value, str) else None
     except ValueError:
@@ -153,8 +154,9 @@ def content_id(text: str, plain: Mapping[str, Any]) -> str:
 
 
 def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
-    """The time under a key of a text's metadata; None: there is no value, or it is NaN, NaT or "", or does not read as
-    a time. The logger `umi` warns of the last, once for each key, unless the value is a number below `OFFSET_END`.
+    """The time under a key of a text's metadata; None: there is no value, or it is NaN, NaT, "" or no time.
+
+    If the value is no time, the logger `umi` warns once for each key, unless the value is a number below `OFFSET_END`.
 
     Raises:
         InvalidChunk: For a datetime without a zone, whose moment is unknown.
@@ -225,19 +227,19 @@ def _is_flat(value: object) -> bool:
 def chroma_collection(vector_store: Any, kind: str) -> Any:
     """The collection of a framework's vector store over Chroma; None: the store is of another kind.
 
-    The store is recognised by the name of its class, or of one of the bases: the package with the class may not be
-    installed, and vector stores of other databases have an attribute `_collection`, too.
+    The store is recognised by the name of its class or of a base class, because the package with the class may not be
+    installed. The attribute `_collection` alone is not enough: vector stores of other databases have it, too.
 
     Args:
         vector_store: Any object.
-        kind: Name of the framework's class.
+        kind: Name of the framework's class for stores over Chroma.
     """
     of_chroma = any(each.__name__ == kind for each in type(vector_store).__mro__)
     return getattr(vector_store, "_collection", None) if of_chroma else None
 
 
 def same_float(value: object, stored: object) -> bool:
-    """Whether `value` is a float, and `stored` equals it but for the last bits, which a Chroma server may change."""
+    """Whether `value` is a float that equals `stored`, except for the last bits, which a Chroma server may change."""
     if not isinstance(value, float) or isinstance(stored, bool) or not isinstance(stored, (int, float)):
         return False
     return isclose(value, stored, rel_tol=1e-15)

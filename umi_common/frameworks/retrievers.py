@@ -1,4 +1,4 @@
-"""What the adapters' retrievers and vector stores share: opening a store, closing it, and methods in a thread."""
+"""Base classes and functions of the adapters' retrievers and vector stores: open a store, close it, run in a thread."""
 
 from __future__ import annotations
 
@@ -39,22 +39,23 @@ class OpensStore(OwnsStore):
         fill: Callable[[Self], None],
         embedder: Any,
         directory: str | None,
-        /,  # `embedder` is a stage, too
+        /,  # `options` may hold a stage that is named `embedder`, too
         *,
         read_only: bool = False,
         **options: Any,
     ) -> Self:
-        """Open a store, and make a retriever over it by `_owning`; with `read_only`, `fill` is not called."""
+        """Open a store, and make a retriever over it by `_owning`. If `read_only`, `fill` is not called."""
         stages, _ = stages_and_fields(options)
-        config = UmiConfig(**stages) if stages else None  # None: a stored analyzer stays in force
+        config = UmiConfig(**stages) if stages else None  # None: the store keeps its analyzer
         store = HybridStore.open(directory, embedder=embedder, config=config, read_only=read_only)
         return cls._owning(store, None if read_only else fill, **options)
 
     @classmethod
     def _owning(cls, store: Any, fill: Callable[[Self], None] | None, /, **options: Any) -> Self:
-        """A retriever whose `close` also closes the store: `from_store`, then `fill`, which adds chunks.
+        """A retriever whose `close` also closes the store: made by `from_store`, then given to `fill`, which adds
+        chunks.
 
-        If one of the two fails, the store is closed.
+        If `from_store` or `fill` fails, the store is closed.
         """
         try:
             if "store" in options:
@@ -74,12 +75,12 @@ class OpensStore(OwnsStore):
 def retriever_over(
     store: HybridStore | None, opening: Mapping[str, Any], stages: Mapping[str, Any], *, read_only: bool, **parts: Any
 ) -> DualRetriever:
-    """The core retriever of an adapter's vector store. If it cannot be made, a store that was opened for it is closed.
+    """The core retriever of an adapter's vector store. If making it fails, a store that was opened for it is closed.
 
     Args:
         store: None: a store is opened.
         opening: Embedder and directory, in this order, under the names of the vector store's arguments.
-        stages: Stages of `UmiConfig`.
+        stages: Stages of `UmiConfig` by name.
         read_only: As in `HybridStore.open`.
         **parts: As in `DualRetriever`.
 

@@ -1,4 +1,4 @@
-"""Scores of what a framework's retriever or reranker returns, which has an order and only sometimes scores."""
+"""Scores for the results of a framework's retriever or reranker, which have an order but often no scores."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | st
 
     Args:
         chunks: Best first, at most `depth`.
-        depth: Number of chunks that the arm was asked for.
+        depth: Number of chunks that the retriever was asked for.
     """
     return [(chunk, 1.0 - (rank - 1) / depth) for rank, chunk in enumerate(chunks, start=1)]
 
 
 def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
-    """A score for each of `count` texts from what a framework's reranker returned: -inf for texts that it dropped.
+    """A score for each of `count` texts, from the result of a framework's reranker: -inf for texts that it dropped.
 
     Args:
-        kept: (index of the text, score), best first. If a score is no finite number, or all are equal, the order
-            decides.
+        kept: (index of the text, score), best first. If a score is no finite number, or all scores are equal,
+            the score is made from the order instead.
         count: Number of texts that the reranker was given.
     """
     stated = [score for _, score in kept if isinstance(score, (int, float, np.number)) and np.isfinite(score)]

@@ -1,7 +1,7 @@
 """umi's ranking stages for the texts of any retriever: the fields and formulas that the classes of both adapters share.
 
-Each formula takes n texts as arrays, and scores (n,) >= 0. It returns the indices of the texts to keep, in order, and
-the new scores (n,); None in place of these: the scores stay.
+Each formula takes n texts as arrays, and scores (n,) >= 0. It returns the indices of the texts to keep, in their new
+order, and the new scores (n,), or None if the scores do not change.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from umi_common.ranking.neighbours import neighbour_scores
 from umi_common.types import age_in_hours, as_utc, utc_now
 
 Ranked = tuple[Ints, Floats | None]
+"""Result of a formula: the indices of the texts to keep, in order, and the new scores (n,); None: the scores stay."""
 
 
 class DecayFields(BaseModel):
@@ -56,7 +57,7 @@ class DecayFields(BaseModel):
         Args:
             scores: (n,)
             metadatas: n dicts.
-            now: The time that ages refer to; None: that of the clock.
+            now: The time at which ages are measured; None: the time of the clock.
         """
         if now is None:
             now = utc_now() if self.clock is None else self.clock()
@@ -70,9 +71,9 @@ class NeighboursFields(BaseModel):
     """Fields and formula of `UmiNeighbours`."""
 
     previous: NotNegative = NeighboursConfig().previous
-    """Share of the score of the text before it that a text gains."""
+    """A text gains this share of the score of the text before it."""
     following: NotNegative = NeighboursConfig().following
-    """Share of the score of the text after it that a text gains."""
+    """A text gains this share of the score of the text after it."""
 
     def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
         """All texts, sorted by their raised scores. Texts of one source are adjacent if their positions differ by 1.
@@ -103,13 +104,15 @@ class NearDuplicatesFields(BaseModel):
     """Smallest cosine of texts that are nearly the same."""
 
     def distinct(self, scores: Floats, texts: Sequence[str], vectors: Vectors, groups: Sequence[str]) -> Ranked:
-        """The text with the best score of each set of duplicates, and all blank texts; the order stays.
+        """The texts without duplicates: of each set of duplicates the text with the best score, and all blank texts.
+        The order stays.
 
         Args:
             scores: (n,)
             texts: n texts.
             vectors: (n, dim) of length 1.
-            groups: n strings. Texts that are nearly the same are duplicates only in one group; equal texts always are.
+            groups: n strings. Texts that are nearly the same are duplicates only within one group; equal texts are
+                duplicates in any groups.
         """
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         kept = [
@@ -128,9 +131,10 @@ class MmrFields(BaseModel):
     trade_off: Share = MmrConfig().trade_off
     """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: OneOrMore = MmrConfig().pool
-    """Number of the best texts from which MMR chooses, but at least as many as are returned."""
+    """Number of the best texts from which MMR chooses; at least as many as it returns."""
 
     def chosen(self, scores: Floats, vectors: Vectors) -> Ranked:
-        """At most `top_n` texts, in the order of choice; their relevance is the score, scaled to 0..1."""
+        """At most `top_n` texts, in the order in which MMR chooses them; the relevance of a text is its score, scaled
+        to 0..1."""
         limit = len(scores) if self.top_n is None else self.top_n
         return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None

@@ -1,4 +1,4 @@
-"""An agent's search tool: the arguments that a model may give, and what it reads if nothing is found."""
+"""An agent's search tool: the arguments that a model may give, and the answer if nothing is found."""
 
 from __future__ import annotations
 
@@ -66,19 +66,22 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
 
 
 def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
-    """What a tool tells a model whose search found nothing. If the model gave a filter, the answer names the metadata
-    keys of the texts, each with an example: the model may have guessed a key, or compared a number with a string.
+    """The answer of a tool to a model whose search found nothing.
+
+    If the model gave a filter, the answer names the metadata keys of the texts, each with an example: the model may
+    have guessed a key, or compared a number with a string.
 
     Args:
         store: The store that was searched.
         asked: The model's filter; None or {}: the model gave none.
-        within, window: The retriever's own filter and time range; keys and values of texts outside are not shown.
+        within, window: The retriever's own filter and time range. Keys and values of texts that do not pass them are
+            not shown.
     """
     if not asked:
         return NOTHING_FOUND
     try:
         chunks = [chunk for chunk in store.scan(where=within, limit=KEYS_READ) if chunk_passes(chunk, None, window)]
-    except UmiError:  # the search has answered: nothing was found
+    except UmiError:  # the search itself did not fail
         return NOTHING_FOUND
     if not chunks:
         return NOTHING_FOUND
@@ -94,7 +97,7 @@ def tool_window(start: str | None, end: str | None) -> TimeRange | None:
     """The time range that a model asked for; None: the model gave neither start nor end.
 
     Raises:
-        InputError: If start or end is no date or time; written for the model.
+        InputError: If start or end is no date or time; the model can read the message and correct itself.
     """
     moments = tool_time("start", start), tool_time("end", end)
     return None if moments == (None, None) else TimeRange(*moments)
@@ -104,7 +107,7 @@ def tool_time(name: str, text: str | None) -> datetime | None:
     """The time that a model gave as the argument `name`; None: the model gave none.
 
     Raises:
-        InputError: If the text is no date or time; written for the model.
+        InputError: If the text is no date or time; the model can read the message and correct itself.
     """
     moment = read_time(text)
     if text not in (None, "") and moment is None:

@@ -1,4 +1,4 @@
-"""Messages of a chat that are stored while the embedder fails: without vectors, to be embedded later."""
+"""Store messages of a chat without vectors while the embedder fails, and embed them later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from umi_common.types import Chunk
 UNEMBEDDED_KEY = "unembedded"
 """Metadata key, True, of a message that has no vector yet."""
 PAGE = 1_000
-"""Number of chunks embedded in one call."""
+"""Largest number of chunks that are read and embedded in one call."""
 STORED_UNEMBEDDED = (
     "the embedder failed (%s), so messages of a chat are stored without vectors: found by their words alone, and "
     "embedded with later messages. Logged once."
@@ -35,14 +35,14 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
 
     Raises:
         EmbedderError: `error`, if the store is no `HybridStore`, or if neither the store nor its embedder knows the
-            number of dimensions.
+            dimension of the vectors.
         StoreError: As `store.add`.
     """
     if not isinstance(store, HybridStore):
         raise error
     try:
         dim = store.vectors([]).shape[1] or store.embedder.dim
-    except Exception:  # noqa: BLE001 - the model must embed a text to tell its dimensions, and fails again
+    except Exception:  # noqa: BLE001 - a model may embed a text to find its dimension, and fail again
         raise error from None
     marked = [replace(chunk, metadata={**chunk.metadata, UNEMBEDDED_KEY: True}) for chunk in chunks]
     store.add(marked, vectors=np.zeros((len(marked), dim)))
@@ -50,7 +50,7 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
 
 
 def embed_unembedded(store: Any, where: Filter | None = None) -> None:
-    """Embed the chunks of a `HybridStore` that `add_unembedded` has stored and that pass `where`.
+    """Embed the chunks of a `HybridStore` that `add_unembedded` has stored and that pass `where`; None: all of them.
 
     Raises:
         EmbedderError, StoreError: As `store.add`; the chunks not yet embedded stay without vectors.

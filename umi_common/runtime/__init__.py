@@ -1,4 +1,4 @@
-"""How a search waits for stores and models, and in which threads it computes.
+"""The calls that a search makes to stores and models, and the threads in which it waits and computes.
 
 In: generators that yield `Call`s. Out: the results of the generators, run in threads or on an event loop.
 

@@ -1,4 +1,4 @@
-"""Admit calls of a service: a limited number at a time; once the service has refused calls, at the rate it accepts."""
+"""Admit calls of a service: a limited number at a time and, after a refusal, at the rate that it accepts."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from umi_common.runtime.guards import DeadlineExceeded
 WINDOW_SECONDS = 1.0
 """Seconds over which the calls that a service accepts are counted."""
 KEPT_SECONDS = 10.0
-"""Seconds for which admissions are kept; a refusal may take so long to arrive."""
+"""Seconds for which admissions are kept. A refusal may arrive so long after its call, and then still finds the
+admissions of the second before the call."""
 USED_SHARE = 0.95
-"""Share of the rate estimated at a refusal at which further calls are admitted."""
+"""After a refusal, calls are admitted at this share of the estimated rate, so that they stay below it."""
 FASTER = 0.998
-"""Factor on the seconds between two calls after each success at a measured rate. If the service accepts more, the rate
-doubles in about 350 calls; if it does not, about one call in 25 is refused."""
+"""Each success at a measured rate multiplies the seconds between two calls by this. If the service accepts more calls,
+the rate doubles in about 350 calls; if it does not, about one call in 25 is refused."""
 MUCH_FASTER = 0.9
-"""The same while the rate is not measured: it doubles in 7 calls."""
+"""The factor in place of FASTER while the rate is not measured yet: the rate doubles in 7 calls."""
 LEAST_SHARE = 0.7
-"""Least share of the rate that is left after the refusal of a call that was admitted at that rate. The calls of the
-last second are fewer than the service accepts if few were asked for, or if it accepts few at once."""
+"""If a call is refused that was admitted at some rate, the new rate is at least this share of that rate. The calls of
+the last second alone would give too low a rate if few calls were wanted, or if the service accepts few at once."""
 SHORTEST_SECONDS = 0.001
-"""Smallest number of seconds between two calls; a shorter interval counts as none."""
+"""Shortest interval between two calls, in seconds; if it would be shorter, calls are not spaced."""
 
 
 class Admission(NamedTuple):
     """When a call was admitted."""
 
     time: float
-    """On the queue's clock."""
+    """On the queue's clock, in seconds."""
     interval: float
-    """Seconds between two admissions then; 0: calls were not spaced."""
+    """Seconds between two admissions at that time; 0: calls were not spaced."""
 
 
 Ticket = Future[Admission]
@@ -52,19 +53,19 @@ Ticket = Future[Admission]
 class CallQueue:
     """Admits calls of one service; the call that has waited longest is admitted first.
 
-    At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
-    rate that it accepts is estimated as the number of calls admitted in the second up to that call and not refused, at
-    least one. Further calls are admitted 1 / (0.95 rate) seconds apart. If the refused call was spaced already, the
-    rate falls by at most 30 percent.
+    At most `concurrency` calls run at a time. If the service refuses a call because it gets too many (`refused`), the
+    rate that it accepts, in calls per second, is estimated: the number of calls that were admitted in the second up to
+    that call and were not refused, at least 1. Further calls are admitted 1 / (0.95 * rate) seconds apart. If the
+    refused call was spaced already, the rate falls by at most 30 percent.
 
-    The rate is measured if spaced calls succeeded before one was refused. Each success then shortens the interval by
-    0.2 percent. Until then it shortens it by ten percent, because a service that refuses most calls of a burst may
-    accept more of them when they are spaced.
+    The rate counts as measured if spaced calls succeeded before one was refused. From then on, each success shortens
+    the interval by 0.2 percent. Before, each success shortens it by ten percent, because a service that refuses most
+    calls of a burst may accept more of them when they are spaced.
 
     Args:
-        concurrency: Calls at a time, >= 1.
+        concurrency: Largest number of calls at a time, >= 1.
         clock: Returns monotonic seconds.
-        timed: Whether calls are given up at their deadline. Then none is admitted with less time left than the last
+        timed: Whether calls are given up at their deadline. Then no call is admitted with less time left than the last
             successful call took.
 
     Thread-safe, also between threads and event loops.
@@ -84,14 +85,14 @@ class CallQueue:
         self._next = 0.0
         """Time on the clock before which no call is admitted."""
         self._changed = -math.inf
-        """When a refusal last changed the interval; later refusals of calls admitted before are of the same burst."""
+        """When a refusal last changed the interval. Calls admitted earlier and refused later are of the same burst."""
         self._measured = False
         self._succeeded = False
         """Whether a call succeeded that was admitted at the present interval."""
         self._last_call = 0.0
         """Seconds from admission to success of the last successful call; 0: none yet, or calls are not `timed`."""
         self._accepted: deque[Admission] = deque()
-        """The admissions of the last KEPT_SECONDS, by time, but for refused calls."""
+        """The admissions of the last KEPT_SECONDS, oldest first, without those of refused calls."""
         renew_in_child(self, CallQueue._renew)
 
     def _renew(self) -> None:
@@ -101,11 +102,12 @@ class CallQueue:
 
     @contextmanager
     def ticket(self, arrival: float) -> Iterator[Ticket]:
-        """A ticket for one call, which ends inside the `with` block. A caller who leaves the block before being
-        admitted is no longer waiting.
+        """A ticket for one call; the call is made inside the `with` block. Leaving the block withdraws a ticket that is
+        not admitted yet.
 
         Args:
-            arrival: When the caller began to wait, for its first attempt; the earliest is admitted first. On the clock.
+            arrival: Time on the clock at which the caller began to wait for its first attempt. The caller with the
+                earliest time is admitted first.
         """
         ticket: Ticket = Future()
         with self._lock:
@@ -123,7 +125,8 @@ class CallQueue:
         """A call that returns when the caller is admitted.
 
         Args:
-            until: Deadline on the clock, at which the call raises DeadlineExceeded; if `timed`, some time earlier.
+            until: Deadline on the clock, at which the call raises DeadlineExceeded; if `timed`, earlier by the time
+                that the last successful call took.
         """
 
         def run() -> None:
@@ -145,7 +148,7 @@ class CallQueue:
         with self._lock:
             if self._timed:
                 self._last_call = self._clock() - admission.time
-            if admission.time <= self._changed:  # it says nothing about the present interval
+            if admission.time <= self._changed:  # the call was not admitted at the present interval
                 return
             self._succeeded = True
             self._interval *= FASTER if self._measured else MUCH_FASTER
@@ -156,8 +159,8 @@ class CallQueue:
         """Record that the service refused the call of a ticket because there are too many.
 
         Args:
-            seconds: Pause that the service asked for; 0: none. No call is admitted during it, unless the rate is
-                measured, and thus close to the accepted one.
+            seconds: Length of the pause that the service asked for; 0: none. No call is admitted during the pause,
+                unless the rate is measured: such a rate is close to the rate that the service accepts.
         """
         admission = ticket.result()
         with self._lock:

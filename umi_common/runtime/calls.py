@@ -17,8 +17,8 @@ Every limit on the threads of a search:
     SLOT_COUNT          threads that compute at a time                    the process
 
 Further limits: `config.embedder` limits the calls of an embedder at a time. For blocking searches, each store has one
-thread with an event loop, which waits for these calls. A commit of a ledger takes one thread, and a scan of codes takes
-`stores.dense.int8.SCAN_THREADS_MAX` threads.
+thread with an event loop, which waits for the embedder's calls. A commit of a ledger takes one thread, and a scan of
+codes takes at most `stores.dense.int8.SCAN_THREADS_MAX` threads.
 """
 
 from __future__ import annotations
@@ -44,18 +44,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALL_THREADS_MAX = 8
-"""Largest number of threads. They wait, for example for an LLM, and use no processor time. Further calls are queued."""
+"""Largest number of threads of a retriever for calls that wait for a service, for example an LLM. Such threads use no
+processor time. Further calls are queued."""
 SEARCH_THREADS_MAX = max(2, (os.cpu_count() or 1) // 2)
-"""Largest number of threads; more would wait for each other at the interpreter lock."""
+"""Largest number of threads of a retriever in which async searches run; more would wait for each other at the
+interpreter lock."""
 GROUP_MAX = 8
-"""Largest number of searches. The first that ends waits for the last; a larger group waits longer and is no faster."""
+"""Largest number of searches that one thread runs as a group. In a larger group, a search waits longer for the others,
+and the group as a whole is no faster."""
 AWAITED_MAX = 8
-"""Largest number of calls. One `asearch_many` makes many, which a service may refuse; further calls are queued."""
+"""Largest number of calls that one search, or one `asearch_many`, awaits at a time. Further calls are queued, because a
+service may refuse too many at once."""
 LIMITED_CALLS_MAX = 16
-"""Largest number of calls. A call past its time limit keeps its thread until it returns, so a service that hangs holds
-16 threads."""
+"""Largest number of calls with a time limit that have not returned, for each reranker, rewriter and extra arm. A call
+past its time limit keeps its thread until it returns, so a service that hangs holds 16 threads."""
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
-"""Largest number of threads. If more compute at a time, each takes longer, and no more searches end per second."""
+"""Largest number of threads of the process that compute at a time. With more, each search takes longer, and no more
+searches end per second."""
 SLOT_WAIT_SECONDS = 0.25
 """Longest wait for a slot, in seconds. A slot that is held for longer was probably lost, for example by an interrupted
 notebook cell, so all slots are then replaced. Slots affect speed only."""
@@ -66,18 +71,18 @@ interpreter busy; if it started at once, the others, such as a request to an LLM
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How to make several calls of one kind as one call. They differ only in their items."""
+    """How to make several calls of one kind, which differ only in their items, as one call."""
 
     kind: Hashable
-    """Equal for calls that can be made together; None: the call stands for several already, and is made alone."""
+    """Equal for calls that can be made together; None: the call is merged from several already, and is made alone."""
     items: Sequence[Any]
     run: Callable[[Sequence[Any]], Any]
-    """From items to the result of one call for all of them."""
+    """Function from items to the result of one call for all these items."""
     part: Callable[[Any, slice], Any]
-    """From that result and a slice of the items to the result of a call for these items alone."""
+    """Function from the result of `run` and a slice of its items to the result of a call for the items in the slice."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
-    """Awaited on an event loop before `run`. From items to the items for `run`, which then waits for no service. None:
-    `run` never waits for a service."""
+    """Coroutine function that an event loop awaits before `run`: from items to the items for `run`, which then waits
+    for no service. None: `run` never waits for a service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Call:
     arun: Callable[[], Awaitable[Any]] | None = None
     """Makes the call without blocking; None: `run` runs in a thread."""
     batch: Batch | None = None
-    """None: the call is made alone."""
+    """How to make the call together with others of its kind; None: the call is made alone."""
 
     @classmethod
     def batched(
@@ -109,7 +114,8 @@ class Call:
         return None if self.batch is None else self.batch.kind
 
     async def prepared(self) -> Call:
-        """The call that an event loop makes: for the items that `Batch.prepare` returns; without `prepare` this one."""
+        """The call that an event loop makes: one for the items that `Batch.prepare` returns; without `prepare`, this
+        call."""
         if self.batch is None or self.batch.prepare is None:
             return self
         items = await self.batch.prepare(self.batch.items)
@@ -156,9 +162,10 @@ def value_of(outcome: CallOutcome) -> Any:
 def merged_calls(
     calls: Sequence[Call],
 ) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
-    """The calls, those of one kind merged into one; and a function from their outcomes to the outcomes of `calls`.
+    """Merge the calls of each kind into one. Returns the merged calls, and a function from their outcomes to the
+    outcomes of `calls`.
 
-    If a merged call raises, each of its calls is made alone, so that one failure does not affect the others.
+    If a merged call raises, each call in it is made alone, so that one failure does not affect the others.
     """
     groups: dict[Hashable, list[int]] = {}
     for index, call in enumerate(calls):
@@ -187,7 +194,7 @@ def _merged(calls: Sequence[Call]) -> Call:
     def run(items: Sequence[Any]) -> list[CallOutcome]:
         try:
             answer = batches[0].run(items)
-        except Exception:  # noqa: BLE001 - if each is made alone, only those at fault fail
+        except Exception:  # noqa: BLE001 - made one by one, only the calls at fault fail
             return [outcome_of(call.run) for call in calls]
         return [
             batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
@@ -198,28 +205,28 @@ def _merged(calls: Sequence[Call]) -> Call:
 
 
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
-    """Run several bodies, one step of each at a time; the results have the order of the bodies.
+    """Run several bodies in step; the results are in the order of the bodies.
 
-    Each step yields the calls of all bodies in one tuple, those of one kind merged. Between two bodies it yields an
-    empty tuple, so that the event loop may run other tasks. An exception of one body ends all.
+    Each step yields the calls of all bodies in one tuple, and merges calls of one kind. Between two bodies it yields an
+    empty tuple, so that the event loop may run other tasks. An exception of one body ends all bodies.
     """
     results: dict[int, T] = {}
     waiting: dict[int, Any] = dict.fromkeys(range(len(bodies)))  # the outcomes for each body; None starts it
     try:
         while waiting:
-            asked: list[tuple[int, Call]] = []
+            wanted: list[tuple[int, Call]] = []
             for index, outcomes in list(waiting.items()):
                 if outcomes is not None:
                     yield ()
                 try:
-                    asked += [(index, call) for call in bodies[index].send(outcomes)]
+                    wanted += [(index, call) for call in bodies[index].send(outcomes)]
                     waiting[index] = []
                 except StopIteration as stop:
                     results[index] = stop.value
                     del waiting[index]
             if waiting:
-                merged, split = merged_calls([call for _, call in asked])
-                for (index, _), outcome in zip(asked, split((yield merged)), strict=True):
+                merged, split = merged_calls([call for _, call in wanted])
+                for (index, _), outcome in zip(wanted, split((yield merged)), strict=True):
                     waiting[index].append(outcome)
     finally:
         for body in bodies:
@@ -228,7 +235,7 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
 
 
 def blocks(calls: tuple[Call, ...]) -> bool:
-    """Whether the tuple is one call that must be made in a thread, and need not be prepared first."""
+    """Whether the tuple holds a single call that must be made in a thread and needs no `Batch.prepare`."""
     if len(calls) != 1 or calls[0].arun is not None:
         return False
     return calls[0].batch is None or calls[0].batch.prepare is None
@@ -257,11 +264,11 @@ def drive(body: Body[T], workers: Workers) -> T:
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
     """The body's result, without blocking the event loop.
 
-    At its first blocking call, which is prepared on the loop, the body moves to a worker thread. It returns to the loop
-    when it yields several calls, or one that does not block or must be prepared.
+    At its first blocking call, which is prepared on the loop, the body moves to a worker thread. The body returns to
+    the loop when it yields several calls, or a call that does not block or must be prepared.
 
     Args:
-        body: Runs on the loop or in a worker, never in both at once.
+        body: Runs on the loop or in a worker, never in both at the same time.
         on_loop: Keep the body on the loop, where it calls the user's `on_stage`; only its calls run in workers.
     """
     try:
@@ -309,13 +316,13 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in tasks:  # after a BaseException of one call, nobody uses the results of the others
+        for task in tasks:  # after a BaseException of one call, the results of the others are not used
             task.cancel()
 
 
 def free_slots(count: int) -> SimpleQueue[None]:
-    """A queue with one item for each free slot. Not a semaphore: Python's own is written in Python, and if
-    Ctrl-C interrupts it, its lock is never released."""
+    """A queue with one item for each free slot. It stands in for Python's semaphore, which is written in Python: if
+    Ctrl-C interrupts the semaphore, its lock may never be released."""
     free: SimpleQueue[None] = SimpleQueue()
     for _ in range(count):
         free.put(None)
@@ -325,14 +332,14 @@ def free_slots(count: int) -> SimpleQueue[None]:
 class ComputeSlots:
     """Limits how many threads compute at a time.
 
-    The interpreter runs one thread at a time. Threads that compute at the same time pass its lock to each other at each
-    call into NumPy, which makes a search take half as long again. So a search holds a slot while it computes in Python.
-    It holds none while it waits or works outside the interpreter: during a call of an embedder, or a scan for several
-    searches.
+    The interpreter runs one thread at a time. Threads that compute at the same time pass the interpreter lock to
+    each other at each call into NumPy, which makes a search take half as long again. So a search holds a slot while it
+    computes in Python. It holds none while it waits or works outside the interpreter: during a call of an embedder, or
+    a scan for several searches.
 
     Args:
-        count: Threads that hold a slot at a time.
-        wait_seconds: Longest wait for a slot.
+        count: Largest number of threads that hold a slot at a time.
+        wait_seconds: Longest wait for a slot, in seconds.
     """
 
     _free: SimpleQueue[None]
@@ -347,7 +354,8 @@ class ComputeSlots:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a slot inside the `with` block. If none is free within `wait_seconds`, all slots are replaced first."""
+        """Hold a slot inside the `with` block. If none becomes free within `wait_seconds`, all slots are
+        replaced by new ones first."""
         free = self._free
         try:
             free.get(timeout=self._wait_seconds)

@@ -15,7 +15,7 @@ class Closing:
         raise NotImplementedError
 
     async def aclose(self) -> None:
-        """`close` in a thread."""
+        """Run `close` in a thread, so that the event loop is not blocked."""
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:

@@ -72,7 +72,7 @@ class ThreadLimiter(Executor):
     def limited(
         self, function: Callable[[], T], seconds: float, afunction: Callable[[], Awaitable[T]] | None = None
     ) -> Call:
-        """A `Call` of `function` with a time limit; raises as `call`.
+        """A `Call` of `function` with a time limit; it raises the errors of the method `call`.
 
         If it is cancelled on an event loop, the function continues in its thread and its outcome is dropped.
 
@@ -116,7 +116,7 @@ class ThreadLimiter(Executor):
         try:
             outcome = function()
         except BaseException as error:  # noqa: BLE001 - the caller gets it as the outcome
-            self._free.put(None)  # first, so that a caller who gets the outcome can start another call
+            self._free.put(None)  # before the outcome, so that a caller who gets it can start another call
             future.set_exception(as_exception(error))
         else:
             self._free.put(None)
@@ -160,23 +160,24 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
 
 
 def _abandon(task: asyncio.Future[Any]) -> None:
-    """Cancel a task whose outcome is dropped. Its error is read, because asyncio logs errors that nobody reads."""
+    """Cancel a task whose outcome is dropped. Its error is read, because asyncio logs errors that are never read."""
     task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     task.cancel()
 
 
 class Breaker:
-    """A circuit breaker: after failures in a row no calls for a while, then one trial call.
+    """A circuit breaker: after several failures in a row it allows no calls for a while, then one trial call.
 
-    It is closed (all calls allowed) at first, open (none allowed) for `seconds` after `failures` failures in a row, and
-    then half-open: one call is allowed. If that one succeeds, the breaker closes; if it fails, the pause starts again.
+    It is closed (all calls allowed) at first, open (no call allowed) for `seconds` after `failures` failures in a row,
+    and then half-open: one trial call is allowed. If that call succeeds, the breaker closes; if it fails, the pause
+    starts again.
 
     Args:
         failures: Number of failures in a row that opens the breaker, >= 1.
         seconds: Length of the pause, > 0.
         clock: Returns monotonic seconds.
 
-    Thread-safe. Every `enter()` that returns True is followed by one of `succeeded`, `failed`, `abandoned`.
+    Thread-safe. After each `enter()` that returns True, the caller must call `succeeded`, `failed` or `abandoned`.
     """
 
     _lock: threading.Lock

@@ -1,5 +1,5 @@
-"""An event loop in a thread, on which synchronous code runs coroutines: umi's own, and those of models and clients that
-have only async functions."""
+"""An event loop in a thread, on which synchronous code runs coroutines of umi, and of models and clients that have only
+async functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from umi_common.runtime.forks import renew_in_child
 T = TypeVar("T")
 
 STOP_SECONDS = 5.0
-"""Seconds that `close` waits for the thread; a coroutine that blocks its loop for longer leaves a daemon thread."""
+"""Longest time, in seconds, that `close` waits for the thread. If a coroutine blocks its loop for longer, its daemon
+thread stays."""
 
 
 class LoopThread:
@@ -45,7 +46,7 @@ class LoopThread:
         """The result of `function(argument)`, awaited on the loop if it is awaitable.
 
         If `function` is None or raises NotImplementedError, `coroutine(argument)` is called instead, on the loop: the
-        sync methods of some frameworks' async classes raise that error. At most one of the two is None.
+        sync methods of some frameworks' async classes raise that error. At most one of the two functions is None.
         """
         if function is not None:
             try:
@@ -61,7 +62,7 @@ class LoopThread:
         """Call `start()` on the loop, and return the result of its awaitable.
 
         Raises:
-            Exception: As the awaitable.
+            Exception: An error of the awaitable.
             RuntimeError: If the awaitable cancelled itself.
             EmbedderError: If the thread was closed during the call.
         """
@@ -93,7 +94,7 @@ class LoopThread:
         return loop
 
     def close(self) -> None:
-        """End the thread and cancel its calls; does nothing if there is none."""
+        """End the thread and cancel its calls; does nothing if no thread runs."""
         with self._lock:
             if self._loop is None:
                 return

@@ -12,7 +12,8 @@ from umi_common.types import Degradation
 log = logging.getLogger("umi")
 
 PAUSED = "left alone"
-"""How a reason begins while a circuit breaker is open. It is not logged, as the failures that opened it were."""
+"""Beginning of a reason while a circuit breaker is open. Such a reason is not logged, because the failures that opened
+the breaker were."""
 WARNINGS_MAX = 100
 """Largest number of warnings of one process; without a limit, reasons that differ at each search would fill the log."""
 DEFAULT_ADVICE = "If it is a service, check its key and network."
@@ -27,6 +28,7 @@ ADVICE = {
     "references": "Call the store's verify(), then repair().",
     "reranker": "Check its key and network; it must give one finite score for each text.",
 }
+"""Advice to the user in a warning, by the name of the failed part."""
 BUGS = (
     ArithmeticError,
     AssertionError,
@@ -37,17 +39,18 @@ BUGS = (
     TypeError,
     ValueError,
 )
-"""Errors that a mistake in a program raises; services and disks mostly raise others. A UmiError does not count,
-although some are also ValueErrors."""
+"""Types of errors that a mistake in a program raises; services and disks mostly raise others. A UmiError is no bug,
+although some classes of UmiError are also ValueErrors."""
 FRAMES_MAX = 20
 """Number of calls in a logged traceback: the last ones."""
 _logged: dict[tuple[str, str], object] = {}
+"""By (part, reason) of each logged warning, an object that is unique to the call that logged it."""
 
 
 def log_once(losses: Iterable[Degradation]) -> None:
     """Log a warning for each loss whose part and reason this process has not logged yet. Thread-safe.
 
-    Losses of "when" are left out: a period in the query without a chunk is no failure.
+    Losses of the part "when" are left out: if no chunk is of the period that the query names, nothing failed.
     """
     for loss in losses:
         if loss.part != "when" and not loss.reason.startswith(PAUSED):
@@ -78,7 +81,8 @@ def log_bug(part: str, error: Exception) -> None:
 
 
 def warn_once(part: str, reason: str, message: str, *values: object) -> None:
-    """Log a warning unless this process has logged one for this part and reason. Thread-safe."""
+    """Log a warning, unless this process has logged one for this part and reason, or WARNINGS_MAX in all.
+    Thread-safe."""
     own = object()
     if len(_logged) < WARNINGS_MAX and _logged.setdefault((part, reason), own) is own:  # setdefault is atomic
         log.warning(message, *values)

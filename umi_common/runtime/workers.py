@@ -37,7 +37,8 @@ from umi_common.runtime.forks import renew_in_child
 
 
 class Workers:
-    """The threads of a retriever and of its copies. They start when needed, and end with the last of these objects.
+    """The threads of a retriever and of its copies. They start when needed. They end at `close`, or when the retriever
+    and all its copies were garbage-collected.
 
     A forked child starts its own threads and drops its parent's queue.
     """
@@ -77,10 +78,10 @@ class Workers:
         _refuse(self._dequeued(len(self._queue)))
 
     async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
-        """Run a body in a thread, from these calls on, to its result or to its first calls that need no thread.
+        """Make `calls` in a thread, and run the body there until its result or its next calls that need no thread.
 
         Raises:
-            Exception: As the body.
+            Exception: An error that the body raised.
             StoreClosed: If `close` was called before a thread was free.
         """
         loop = asyncio.get_running_loop()
@@ -93,14 +94,14 @@ class Workers:
             task.abandoned = True
 
     async def answer(self, call: Call) -> CallOutcome:
-        """The outcome of one blocking call, merged with queued calls of its kind."""
+        """The outcome of one blocking call, which is merged with queued calls of the same kind."""
 
         def body() -> Body[CallOutcome]:
             (outcome,) = yield (call,)
             return outcome
 
-        asking = body()
-        finished = await self.run(asking, next(asking))
+        started = body()
+        finished = await self.run(started, next(started))
         assert isinstance(finished, Finished), "the body makes one call"
         return finished.result
 
@@ -129,7 +130,7 @@ class Workers:
             self._starting = max(0, self._starting - 1)
 
     def _dequeued(self, most: int) -> list[_Task]:
-        """The first tasks of the queue, at most `most`; abandoned ones are dropped."""
+        """Remove at most `most` tasks from the front of the queue and return them; abandoned tasks are dropped."""
         tasks: list[_Task] = []
         with suppress(IndexError):  # the queue is empty, perhaps because another worker has taken its tasks
             while len(tasks) < most:
@@ -181,13 +182,14 @@ class _Task:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     abandoned: bool = False
-    """The caller no longer awaits the future."""
+    """Whether the caller no longer awaits the future."""
     outcome: Finished | tuple[Call, ...] | BaseException | None = None
-    """What the future gets: the body's result, calls that need no thread, or an error. None: the body still runs."""
+    """The outcome for the future: the body's result, calls that need no thread, or an error. None: the body still
+    runs."""
 
     @property
     def batchable(self) -> bool:
-        """Whether the next call can be answered together with others."""
+        """Whether the next call can be made together with calls of other tasks."""
         return self.calls[0].kind is not None
 
     def step(self, outcome: CallOutcome) -> None:
@@ -207,13 +209,13 @@ class _Task:
                 self.end(self.calls)
 
     def end(self, outcome: Finished | tuple[Call, ...] | BaseException) -> None:
-        """Set the outcome, unless there is one."""
+        """Set the outcome, unless one is set already."""
         if self.outcome is None:
             self.outcome = outcome
 
 
 def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
-    """End a pool's threads; does nothing in a forked child, where the pool's lock may be held for ever."""
+    """End a pool's threads. Does nothing in a forked child, where the pool's lock may never be released."""
     if os.getpid() == process:
         pool.shutdown(wait=False)
 

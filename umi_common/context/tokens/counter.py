@@ -1,6 +1,6 @@
 """Token counters: the caller's tokenizer, tiktoken where its cache has the file, else the embedded model's tokenizer.
 
-Counting never uses the network, unless asked to, and changes no environment variable.
+Counting uses the network only if `allow_download` is True, and changes no environment variable.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from umi_common.errors import ConfigError, UmiError
 from umi_common.types import utf8_text
 
 DEFAULT_ENCODING = "cl100k_base"
-"""Counts at least as many tokens as newer encodings on nearly every text, so a budget holds under them, too."""
+"""It counts at least as many tokens as newer encodings in nearly every text, so a budget that holds under this encoding
+also holds under newer ones."""
 CACHE_SIZE = 16_384
-"""Counts that one counter caches; the one that was not used for the longest time is dropped first."""
+"""Largest number of counts that one counter caches; the least recently used is dropped first."""
 
 
 class Counter:
     """Counts the tokens of texts and caches the counts. Thread-safe.
 
     Args:
-        tokens: A text's tokens; must be a pure function.
+        tokens: Returns the number of tokens of a text; must be a pure function.
         name: Shown in `ContextStats.counter`.
         approximate: Whether the count is an estimate.
         exceeds: A fast test that is True only if a text has more than a given number of tokens; None: there is none.
@@ -47,10 +48,10 @@ class Counter:
         self._tokens = tokens
         self._exceeds = exceeds
         self._counts: LruCache[bytes, int] = LruCache(CACHE_SIZE)
-        """By hash: texts are not kept in memory."""
+        """Number of tokens by the hash of a text, so that texts are not kept in memory."""
 
     def count(self, text: str) -> int:
-        """The tokens of `text`, from the cache where it was counted before; 0 for the empty text.
+        """The number of tokens of `text`, from the cache if the text was counted before; 0 for the empty text.
 
         Raises:
             ConfigError: If the counting function raises, or returns anything but a whole number >= 0.
@@ -65,7 +66,7 @@ class Counter:
         return counts[key]
 
     def measure(self, text: str) -> int:
-        """`count` without the cache: for texts that are not counted again."""
+        """`count` without the cache, for texts that are not counted again."""
         try:
             tokens = self._tokens(text) if text else 0
         except UmiError:
@@ -80,7 +81,8 @@ class Counter:
         return tokens
 
     def surely_exceeds(self, text: str, tokens: int) -> bool:
-        """A fast test: True only if `text` has more than `tokens` tokens; False may also mean that it is not known."""
+        """A fast test: True only if `text` has more than `tokens` tokens; False if it has not, or if that is
+        unknown."""
         return self._exceeds is not None and self._exceeds(text, tokens)
 
     def __repr__(self) -> str:
@@ -99,10 +101,11 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         timeout_seconds: How long the download may take in all.
 
     Returns:
-        A counter. Keep it, or pass a name, to keep its cache from call to call. Where tiktoken's cache lacks the file,
-        the embedded model's tokenizer counts instead (`approximate`): 1.00 to 1.5 times o200k_base's tokens of English
-        and code, 0.6 to 1.5 times cl100k_base's; `docs/context.md` has the table. A warning says so once per process,
-        encoding and reason, if an encoding was named or a download was allowed.
+        A counter. Keep it, or pass a name, to keep its cache from call to call. If tiktoken's cache lacks the file, the
+        embedded model's tokenizer counts instead, and the counter is `approximate`. Its counts are 1.00 to 1.5 times
+        those of o200k_base for English and code, and 0.6 to 1.5 times those of cl100k_base in every language measured;
+        `docs/context.md` has the table. A warning says so once per process, encoding and reason, if an encoding was
+        named or a download was allowed.
 
     Raises:
         ConfigError: If the spec is none of these, or tiktoken knows no model of that name.
@@ -166,13 +169,14 @@ def _has_more_words(text: str, tokens: int) -> bool:
 def _counting_function(spec: Any) -> Callable[[str], int]:
     """The counting function of an object.
 
-    In this order: tiktoken's `encode_ordinary`, also for its `encode`; LangChain's `get_num_tokens`; a `TokenCounter`'s
-    `count`; the `encode` of `tokenizers` and `transformers`, without the special tokens they add; a function.
+    The first of these that the object has: tiktoken's `encode_ordinary`, also if the object is its method `encode`;
+    LangChain's `get_num_tokens`; a `TokenCounter`'s `count`; the `encode` of `tokenizers` and `transformers`, without
+    the special tokens that they add; the object itself, if it is a function.
 
     Raises:
-        ConfigError: If it is none of these.
+        ConfigError: If the object has none of these.
     """
-    owner = getattr(spec, "__self__", None)  # of `encoding.encode`, which raises at a special token in a text
+    owner = getattr(spec, "__self__", None)  # the encoding of `encoding.encode`, which raises at a special token
     spec = owner if callable(getattr(owner, "encode_ordinary", None)) else spec
     if callable(getattr(spec, "encode_ordinary", None)):
         return lambda text: len(spec.encode_ordinary(text))
@@ -192,7 +196,7 @@ def _counting_function(spec: Any) -> Callable[[str], int]:
 
 
 def _counter_name(spec: Any) -> str:
-    """A short name for `ContextStats.counter`: the object's own, else that of its type or function."""
+    """A short name for `ContextStats.counter`: the name that the object states, else the name of its type."""
     for attribute in ("name", "name_or_path", "__qualname__"):
         name = getattr(spec, attribute, None)
         if isinstance(name, str) and name:

@@ -1,7 +1,7 @@
 """tiktoken's encodings, from the files in tiktoken's cache.
 
-`tiktoken.get_encoding` downloads a missing or damaged file without a timeout, and deletes a damaged one. So it is
-called only after the file was found with the SHA-256 that OpenAI publishes.
+`tiktoken.get_encoding` downloads a missing or damaged file without a timeout, and deletes a damaged one. So,
+unless a download is allowed, it is called only if the file has the SHA-256 that OpenAI publishes.
 """
 
 from __future__ import annotations
