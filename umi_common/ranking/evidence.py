@@ -13,7 +13,7 @@ Evidence is on one scale for both arms:
 
 A chunk in another language than the query shares few words with it even if it answers it. The lexical evidence of such
 a chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the query's language.
-With other embedders its dense evidence is near 0, and nothing changes.
+With other embedders the dense evidence of such a chunk is near 0, and nothing changes.
 
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: at 6 standard
 deviations its evidence is about 3.5 times that at 3. An arm whose scores are nearly equal for all chunks hardly changes
@@ -70,10 +70,10 @@ def dense_evidence(dense: Floats, background: Background) -> Floats:
 
     Args:
         dense: (V, n) cosines.
-        background: (V,) numbers for the same queries.
+        background: Mean and deviation of the cosines of the same V queries.
 
     Raises:
-        ConfigError: If the background has another number of queries.
+        ConfigError: If the background is one of another number of queries.
     """
     if background.mean.shape != (len(dense),) or background.deviation.shape != (len(dense),):
         raise ConfigError(
@@ -119,7 +119,7 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
 
 
 def _missing(bound: Floats, coverage: Floats) -> Floats:
-    """(V,) what the terms that the corpus does not hold would add to the bound, at most MISSING_MAX."""
+    """(V,) the amount that the terms that the corpus does not hold would add to the bound, at most MISSING_MAX."""
     whole = np.divide(bound, coverage, out=np.zeros_like(bound), where=coverage > 0)
     return np.clip(whole - bound, 0.0, MISSING_MAX)
 
@@ -208,8 +208,8 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
     """s / bound, clamped to 0..1: the share of the largest possible score. 0 where the bound is 0.
 
     Args:
-        scores: As in every normaliser.
-        bound: (...), >= 0: for BM25 the sum of the query terms' largest impacts.
+        scores: (..., n) finite scores, as for every normaliser.
+        bound: (...) largest possible score of each row, >= 0; for BM25 the sum of the query terms' largest impacts.
     """
     given, most = _floats(scores), _floats(bound)[..., np.newaxis]
     reachable = most > EPSILON

@@ -31,10 +31,10 @@ STAGE = "excluded"
 CANDIDATES = 50
 """Best candidates whose texts are read; with 200 the results are the same."""
 SCORE = 0.4
-"""Smallest share of the other's score: a text with less is about another subject, so it must not pass even an excluded
-one."""
+"""A candidate passes another one only if it has at least this share of the other's score. A text with less is about
+another subject, and must not come before even a text with excluded words."""
 CHARACTERS_MAX = 20_000
-"""Number of characters at the beginning of a text that are read."""
+"""Number of characters at the beginning of a text that are read, which limits the time."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
@@ -51,7 +51,7 @@ def reorder_excluded(
     `ReorderStage`.
 
     Args:
-        exclusion: Of the query.
+        exclusion: What the query asks for and what it excludes.
         terms_of: The store's function from a text to its terms.
     """
 
@@ -81,12 +81,12 @@ def _held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> 
     """The words that a text holds.
 
     Args:
-        words: Each with its terms.
+        words: Words to look for, each with its terms.
     """
     as_they_stand, terms = set(words_in(text)), frozenset(terms_of(text))
     return {word for word, own in words.items() if word in as_they_stand or own <= terms}
 
 
 def stated_exceptions(text: str) -> str:
-    """What follows "except" and similar words in a text, each up to the end of its sentence."""
+    """The parts of a text that follow "except" and similar words, each up to the end of its sentence."""
     return " ".join(SENTENCE_END.split(text[found.end() :], maxsplit=1)[0] for found in EXCEPT.finditer(text))

@@ -2,15 +2,16 @@
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
-its terms. A number holds a digit and no letter, except that it may end in one ("clause 9.b"). A number or code of
-several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. So are two
-numbers with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5"): a text may write them as
-one ("5:10", "5 (10)"). Scores are `words.raised` with
+its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). A number or code of
+several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two
+numbers with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves,
+too: a text may write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
 
-    g(p, i) = 1 - offset of the number / length, for the first pair p in candidate i; 0 if i does not hold it
+    g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
 
-It is larger near the start, because a text mostly names its subject first ("revision 7 ... replaces revision 5"). Then
-all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
+5"). Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ CANDIDATES = 50
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
 SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
-"""Two parts of a number or code."""
+"""The sign between two parts of a number or code, with a digit on each side."""
 LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 """A single letter after a word."""
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
-"""A number and its letter."""
+"""A number that ends in a letter, such as "9.b"."""
 LABELLED = re.compile(r"([^\W\d_]+)(\.?) (\d{1,3})\b")
 """A label, the point of an abbreviation, and the number; longer numbers are mostly years and amounts."""
 YEAR = re.compile(r"\d{4}")
 """A number that may stand before or after its word: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
-"""Text before digits that are the end of a longer word or number."""
+"""The end of the text before digits, if the digits are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 WORD_LENGTH = 100
@@ -53,8 +54,8 @@ WORD_LENGTH = 100
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""A number and the terms of the word beside it, in the order of the text; the number of a `YEAR` is the second. The
-second element is () for a number of several parts, which is a pair by itself."""
+"""A number and the terms of the word beside it, in the order of the text, except that a `YEAR` is always the second
+element. The second element is () for a number that is a pair by itself, because it has several parts."""
 
 
 class QueryPairs(NamedTuple):
@@ -85,10 +86,13 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 
 
 def _labelled(query: str) -> list[tuple[str, str]]:
-    """Pairs of numbers with labels that follow each other, that of the larger unit first. It is the first of the query
-    ("chapter 5, verse 10"), or the second if function words stand between them ("verse 10 of chapter 5")."""
+    """Pairs of labelled numbers that follow each other in the query, the number of the larger unit first.
+
+    The larger unit is the first of the query ("chapter 5, verse 10"), or the second if function words stand between the
+    two ("verse 10 of chapter 5").
+    """
     labelled = LABELLED.finditer(query)
-    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]  # "no. 5"
+    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]  # "no."
     several: list[tuple[str, str]] = []
     for first, second in pairwise(found):
         between = words_in(query[first.end() : second.start()])
@@ -108,7 +112,7 @@ def _letters(query: str) -> list[str]:
 
 
 def _is_number(part: str) -> bool:
-    """Whether it has digits and no letters but one at its end, or is a code of several parts."""
+    """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
     plain = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
     return plain or ENDS_IN_A_LETTER.fullmatch(part) is not None or SEVERAL_PARTS.search(part) is not None
 
@@ -125,7 +129,7 @@ def reorder_by_number_pairs(
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        query: From `query_pairs`.
+        query: The number pairs of the query, from `query_pairs`.
         weight: >= 0, `FusionConfig.number_pair_weight`.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
@@ -167,11 +171,11 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
 def with_number_pairs(
     scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
 ) -> Floats:
-    """(n,) scores by the formula at the top of this file, before all are scaled; scores below 0 stay.
+    """(n,) scores by the formula at the top of this file, before the last step, which scales them; scores below 0 stay.
 
     Args:
         scores: (n,) scores after the stages before.
-        pairs: Of the query.
+        pairs: The number pairs of the query.
         held: n mappings, g of the pairs of each candidate.
         weight: >= 0.
     """

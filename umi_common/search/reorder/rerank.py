@@ -25,11 +25,11 @@ ScoreTexts = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 def as_reranker(model: Any) -> ScoreTexts:
-    """Scores from a `Reranker`, a LangChain cross-encoder (`score(pairs)`), a sentence-transformers one
-    (`predict(pairs)`), or a function (query, texts) -> scores.
+    """A function (query, texts) -> scores made from a `Reranker`, a LangChain cross-encoder (`score(pairs)`), a
+    sentence-transformers one (`predict(pairs)`), or a function (query, texts) -> scores.
 
     Raises:
-        ConfigError: If it is none of these.
+        ConfigError: If `model` is none of these.
     """
     if isinstance(model, type):
         raise ConfigError(f"reranker is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
