@@ -60,7 +60,7 @@ MODAL = _words("can could will would") | POLITE
 ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
 FRAME = ASKING | ABOUT | LINKS | THAT | POLITE | GREETING | ME | ASKERS | OTHER
 CLOSING = POLITE | _words("cheers thank thanks thx")
-"""First words of thanks at the end of a query."""
+"""Words with which a closing at the end of a query may begin."""
 IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
 
 _NO_SUBJECT = FUNCTION_WORDS | PRONOUNS
@@ -155,7 +155,8 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
 
 
 def _continues(word: str, before: str) -> bool:
-    """Whether the frame goes on with a word after "about" or "talks": "talks of | ...", but "about | letters"."""
+    """Whether a word after a complete frame ("about", "talks") still belongs to the frame: "talks of | ...", but not
+    "about | letters"."""
     return word in POLITE or (before in SAY and word in ABOUT | LINKS | THAT)
 
 

@@ -23,7 +23,8 @@ them may be the main one."""
 QUESTION_WORDS_MIN = 3
 """Smallest number of words of a question that is searched apart."""
 WHOLE_SHARE = 0.8
-"""A single question with a larger share of the query's words is not searched apart: it is nearly the whole query."""
+"""Largest share of the query's words of a single question that is searched apart; with more, the question is nearly the
+whole query."""
 REFERRING = frozenset({"this", "these", "such"})
 """A question with one of these words is about the text around it, and says little alone: "Is this claim supported?"."""
 EXCLUDING_CHARACTERS_MAX = 300
@@ -46,11 +47,11 @@ _UNMARKED = re.compile(
 """The beginning of a question without a question mark; "When exhausted, ..." begins a statement."""
 _ASKING = re.compile(rf"{_UNMARKED.pattern}|{_VERB}", re.IGNORECASE)
 _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
-"""Between two questions of one sentence."""
+"""The words between two questions of one sentence."""
 _SENTENCE = re.compile(
     rf"(?<=[?!])\s+|(?<=[^\W_]{{3}}\.)\s+(?=[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
 )
-"""Between two sentences; not in "Dr. Lee" and "No. 5"."""
+"""The signs between two sentences; not those in "Dr. Lee" and "No. 5"."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")

@@ -43,7 +43,8 @@ MISSING_MAX = 4.0
 question whose other words are unknown would be strong evidence. Without the limit, a long question with many unknown
 words would have hardly any evidence."""
 PRIOR_COUNT = 8.0
-"""Weight of the background's prior, in chunks. Without it the background of a small store would be a poor estimate."""
+"""Weight of the background's prior, in chunks. Without the prior, the background of a small store would be a poor
+estimate."""
 PRIOR_MEAN = 0.2
 """Mean of the prior: a typical cosine of a query and a chunk."""
 PRIOR_DEVIATION = 0.12
@@ -58,7 +59,8 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
 
     Args:
         lexical: (V, n) raw BM25, >= 0.
-        bound: (V,) the largest BM25 the query could reach, >= 0; `arm_evidence` adds its unknown terms.
+        bound: (V,) the largest BM25 the query could reach, >= 0; `arm_evidence` adds the part of the query's unknown
+            terms.
     """
     known = bound > EPSILON
     scale = LEXICAL_SCALE * np.sqrt(np.where(known, bound, 1.0))
@@ -149,8 +151,8 @@ def fuse_evidence(
 
     Returns:
         (n,) scores 0..1, the best 1; all 0 without any evidence.
-        (V,) the lexical arm's share of the strongest evidence, for the trace:
-        max w * lexical / (max w * lexical + max (1 - w) * dense); 0.5 without any evidence.
+        (V,) the lexical arm's share of the strongest evidence, for the trace: l / (l + d), where l is the largest
+        w * lexical and d the largest (1 - w) * dense; 0.5 without any evidence.
 
     Raises:
         ConfigError: If shapes differ or a weight is out of range.

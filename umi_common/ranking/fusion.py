@@ -60,7 +60,7 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
     """Merge best-first lists by reciprocal rank, each with weight 1: score(d) = sum 1 / (k + rank), rank from 1.
 
     Args:
-        lists: Each of ids, hits, chunks, documents or nodes; or one list of such lists.
+        lists: Lists of ids, hits, chunks, documents or nodes; or one list of such lists.
         k: Rank damping, > 0.
 
     Returns:
@@ -163,7 +163,8 @@ def _checked(weights: npt.ArrayLike, count: int, k: float = RRF_K) -> Floats:
 
 
 def weights_of_variations(pool: Pool, variation_weight: float) -> Floats:
-    """(V,) weights of the query variations: the pool's for the original query, `variation_weight` for each other."""
+    """(V,) weights of the query variations: `pool.query_weight` for the original query, `variation_weight` for the
+    others."""
     return np.array([pool.query_weight, *[variation_weight] * (pool.variations - 1)])
 
 
@@ -251,7 +252,8 @@ def _by_rrf(pool: Pool, config: FusionConfig) -> Floats:
 
 
 def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:
-    """(V, n) scores by a normaliser of `ranking.evidence`. bound None: cosines, whose bound is 1."""
+    """(V, n) scores after a normaliser of `ranking.evidence`. If `bound` is None, they are cosines, whose bound is
+    1."""
     if normalizer == "bound":
         return by_bound(scores, bound) if bound is not None else np.clip(scores, 0.0, 1.0)
     return {"minmax": min_max, "zscore": z_score, "logistic": logistic, "none": none}[normalizer](scores)

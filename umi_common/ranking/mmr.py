@@ -22,12 +22,12 @@ def mmr(
 ) -> Ints:
     """Choose rows one by one, each with the largest trade_off * score(d) - (1 - trade_off) * max_{c chosen} cos(d, c).
 
-    The first choice is the best score. The maximum is over all rows chosen so far.
+    The first choice is the row with the best score. The maximum is over all rows c chosen so far.
 
     Args:
         scores: (n,) relevance, finite; should be 0..1, because they are compared with cosines.
         vectors: (n, dim) L2-normalised; a zero row has similarity 0 to every row.
-        limit: Rows wanted, >= 0.
+        limit: Number of rows to choose, >= 0.
         trade_off: lambda, 0..1: 1 is relevance alone, 0 diversity alone.
         pool: Number of best rows to choose from; if it is below `limit`, `limit` rows.
 

@@ -45,7 +45,7 @@ HOPS = 2
 FADE = 0.5
 """Factor on the gain for each position beyond the first."""
 SELF_CONTAINED_TERMS = 150.0
-"""Length in terms at which a chunk gains half as much as a very short one: longer ones need less context."""
+"""Length in terms at which a chunk gains half as much as a very short one: a longer chunk needs less context."""
 
 COPY_FROM, COPY_AT = 0.8, 0.9
 """Cosines of a chunk and its neighbour. Up to `COPY_FROM` the neighbour gives its whole share; from `COPY_AT` on it is
@@ -59,12 +59,13 @@ PRIOR_CHUNKS = 20.0
 PRIOR_ICC = 0.05
 """A measured intraclass correlation is averaged with this prior, which counts as 20 chunks."""
 ICC_FROM, ICC_TO = 0.01, 0.025
-"""Below the first number the share is 0, above the second 1. With shuffled positions, 9 in 10 dev corpora have an
-autocorrelation below 0.03, and all have an intraclass correlation below 0.01; unshuffled, 9 in 10 have an
-autocorrelation above 0.05, and all have an intraclass correlation above 0.03."""
+"""Limits of the autocorrelation and of the intraclass correlation (ICC): the share is 0 below `..._FROM` and 1 above
+`..._TO`. With shuffled positions, 9 in 10 dev corpora have an autocorrelation below 0.03, and all have an ICC below
+0.01; unshuffled, 9 in 10 have an autocorrelation above 0.05, and all have an ICC above 0.03."""
 LEAD_FROM, LEAD_TO = 0.6, 0.9
-"""Lead of the best source over the second from which its share rises, and where it is 1. With random sources 19 in 20
-questions have a lead below 0.63; where documents follow one template and the query names one, 9 in 10 above 0.87."""
+"""Lead of the best source over the second one from which `source_lead` is above 0, and from which it is 1. With random
+sources, 19 in 20 questions have a lead below 0.63. If documents follow one template and the query names one of them, 9
+in 10 questions have a lead above 0.87."""
 BEST = 10
 """Number of best chunks among which copies are counted."""
 COPIES_FROM, COPIES_TO = 0.5, 0.9
@@ -167,7 +168,8 @@ def following_rows(source: Ints, position: Ints) -> Ints:
 
     Args:
         source: (n,) codes; NO_SOURCE for a chunk without a source.
-        position: (n,) order in the source, adjacent chunks differ by exactly 1; NO_POSITION for one without a position.
+        position: (n,) position in the source, which differs by 1 between adjacent chunks; NO_POSITION for a chunk
+            without a position.
     """
     n = len(source)
     order = np.lexsort((position, source))
@@ -184,8 +186,9 @@ def following_rows(source: Ints, position: Ints) -> Ints:
 
 
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
-    """(n,) how well a row's whole source matches, above the pool's worst source: (s - min) / max, 0..1.
+    """(n,) how well a row's whole source matches: (s - min) / max, 0..1, where s is the BM25 of the source.
 
+    min and max are the smallest and largest s of the pool's sources.
     All 0 if the pool has one source only.
 
     Args:
@@ -292,11 +295,13 @@ def neighbour_scores(
 
 
 def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
-    """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) from those after it; less from copies.
+    """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) the sum from the HOPS chunks after it.
+
+    A chunk gives less to its copy.
 
     Args:
         given: (n,) the amount that each row gives to an adjacent one: y in the formula.
-        source, position, vectors: As in `neighbour_scores`.
+        source, position, vectors: Those of `neighbour_scores`.
     """
     n = len(given)
     from_previous, from_following = np.zeros(n), np.zeros(n)
@@ -319,7 +324,7 @@ def _not_copied(one: Vectors, other: Vectors) -> Floats:
 
 
 def _shrunk(measured: float, seen: float, prior: float, prior_seen: float) -> float:
-    """The mean of a measured number and its prior, weighted by the observations behind each."""
+    """The mean of a measured number and its prior, weighted by their numbers of observations."""
     return (seen * measured + prior_seen * prior) / (seen + prior_seen)
 
 

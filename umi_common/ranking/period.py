@@ -13,10 +13,11 @@ from umi_common.types import EPOCH, TimeRange, age_in_hours
 
 HOURS_PER_DAY = 24
 EXPLICIT_FACTOR = 5.0
-"""Factor on the boost where the query limits records to the period ("what did I say yesterday"). Not without limit: the
-user may mistake the day, so a chunk outside still passes chunks that hardly match."""
+"""Factor on the boost where the query limits records to the period ("what did I say yesterday"). The boost is
+limited, because the user may mistake the day: a chunk outside the period still comes before chunks that hardly
+match."""
 MIDNIGHT_HOURS = 1e-6
-"""A time at most so many hours from midnight counts as midnight: rounding errors of ages are smaller."""
+"""A time at most so many hours from midnight counts as midnight. Rounding errors of ages are smaller than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,7 @@ def with_rare_terms(scores: Floats, lexical: Floats, rare: Bools, other_language
     """(n,) scores by the formula at the top of this file; the largest may grow by the share `LEAD`.
 
     Args:
-        scores: (n,) fused, >= 0.
+        scores: (n,) fused scores, >= 0.
         lexical: (n,) BM25 for the query.
         rare: (n,) whether a candidate holds a rare term of the query.
         other_language: (n,) whether a candidate is in another language than the query.

@@ -39,9 +39,9 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
-    """By row of a target of references, the row of the candidate that refers to it most strongly.
+    """For each row that candidates refer to: the row of the candidate that refers to it most strongly.
 
-    That candidate has the largest score ** POWER * weight, with the (n,) scores after this stage.
+    This candidate has the largest score ** POWER * weight, where `scores` are the (n,) scores after this stage.
     """
     if pool.links is None:
         return {}

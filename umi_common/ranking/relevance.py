@@ -36,8 +36,8 @@ from umi_common.ranking.fusion import weights_of_variations
 
 DEFAULTS = FusionConfig()
 LEXICAL_SHARE = DEFAULTS.lexical_weight / (DEFAULTS.lexical_weight + DEFAULTS.dense_weight)
-"""Share of the lexical arm in the evidence, by the default weights. Other settings do not change it, because the
-coefficients were fitted with it."""
+"""Share of the lexical arm in the evidence, by the default weights. Other weights in the settings do not change it,
+because the coefficients were fitted with this share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,9 +45,9 @@ class Coefficients:
     """Coefficients of the formulas at the top of this file."""
 
     known: Floats
-    """(4,) of lift, spread and covered, and the constant."""
+    """(4,) coefficients of lift, spread and covered in `known`, and the constant."""
     answers: Floats
-    """(3,) of covered and evidence, and the constant."""
+    """(3,) coefficients of covered and evidence in `answers`, and the constant."""
     fall: float
     """Coefficient of ln(score / best score) in `answers`."""
 
@@ -111,7 +111,7 @@ def _steeper_above_half(probability: Floats) -> Floats:
 
 
 def _comparable_arms(pool: Pool) -> str | None:
-    """The arms that answered and whose scores compare across queries: "hybrid", "text" or "vector"; None: none.
+    """The arms that answered and whose scores compare across queries: "hybrid", "text" or "vector"; None: no arm.
 
     BM25 compares only as a share of its bound, which some stores do not give.
     """

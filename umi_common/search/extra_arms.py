@@ -177,7 +177,7 @@ class ExtraArms:
         self._arms = [(arm, ThreadLimiter()) for arm in arms]
 
     def calls(self, request: SearchRequest, config: ExtraArmsConfig) -> tuple[Call, ...]:
-        """One call for each arm."""
+        """The calls of all arms, one for each."""
         return tuple(_call(arm, limiter, request, config) for arm, limiter in self._arms)
 
     def hits(self, outcomes: Sequence[CallOutcome], trace: TraceBuilder) -> dict[str, ArmHits]:

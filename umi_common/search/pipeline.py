@@ -134,10 +134,10 @@ def context_body(
     counter: Any,
     on_stage: OnStage | None = None,
 ) -> Body[AssembledContext]:
-    """The hits of one search that fit a token budget. Raises BudgetError if no hit fits, and the
-    errors of `search_body`."""
+    """The hits of one search that fit a token budget. Raises BudgetError if no hit fits, and the errors
+    of `search_body`."""
     budget, policy = asked_assembly(components.config.assembly, budget, policy)
-    if components.config.duplicates.enabled:  # the context shows equal texts once itself, and cites all their sources
+    if components.config.duplicates.enabled:  # a context shows equal texts once anyway, and cites all their sources
         components = replace(components, config=components.config.replaced(duplicates={"enabled": False}))
     result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}

@@ -38,13 +38,13 @@ class RankedPool:
     stages: dict[str, Floats]
     """By name of each stage that ran, in the order of running: (n,) the scores after this stage."""
     relevance: Floats | None = None
-    """(n,) 0..1 by row; None: not known."""
+    """(n,) relevance by row, 0..1; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
     """Rows left out: (row, reason, row that replaces it or None)."""
 
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
-    """The score stages that are on, in the order in which they run."""
+    """The score stages that run for this pool, in this order."""
     if config.feedback.enabled and pool.mode == "hybrid" and len(pool) > feedback.BEST:
         yield "feedback", "feedback", feedback.apply, config.feedback
     if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
@@ -75,7 +75,7 @@ def rank(
         arm_weights: Weight of each extra arm by name; None: there are no extra arms.
     """
     with trace.stage("fuse") as facts:
-        # The largest BM25 of one term, per unit of its idf.
+        # The most that one term adds to BM25, divided by its idf.
         largest_gain = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
         evidence = arm_evidence(pool, largest_gain)
         scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
@@ -91,8 +91,9 @@ def rank(
 
 
 def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
-    """The ranking with its first k rows sorted by new scores; all scores are multiplied so that the largest stays
-    the same.
+    """The ranking with its first k rows sorted by new scores.
+
+    All scores are then multiplied by one factor, so that the largest stays the same.
 
     Args:
         rows: (k,) the first k rows of `ranked.order`, sorted by row number.
@@ -126,8 +127,8 @@ def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[
 
 
 def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool:
-    """The ranking with its first k rows in a new order; the same k scores are reassigned to them, the
-    largest to the first.
+    """The ranking with its first k rows in a new order; the same k scores are reassigned to them, the largest to
+    the first.
 
     Args:
         order: The indices 0 to k - 1 of these rows, in their new order.

@@ -52,7 +52,7 @@ class Components:
     arms: ExtraArms | None
     counter: SearchCounter
     parent: Any = None
-    """OpenTelemetry's context for the spans of a search; None: the caller's."""
+    """OpenTelemetry's context for the spans of a search; None: the context of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def recall(
 
 
 def decides_by_evidence(components: Components, request: SearchRequest) -> bool:
-    """Whether the ranking of the first search decides if the LLM is asked."""
+    """Whether the LLM is asked only after a first search, if the evidence that it finds is weak."""
     return components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None
 
 
@@ -285,7 +285,8 @@ def _probes(
 
 
 def _first_asking(request: SearchRequest) -> int:
-    """Index of the first probe that may name a period: 1 for pasted text, whose questions alone may."""
+    """Index of the first probe that may name a period: 0, the query; 1 for pasted text, of which only the questions
+    may."""
     return 1 if request.questions and request.asked != request.searched else 0
 
 
@@ -345,7 +346,7 @@ def _ask_store(
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
-    """A pool for each request, by one call if the store has `recall_many`."""
+    """A pool for each request, from one call for all if the store has `recall_many`, else from one call for each."""
     recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
     if recall_many is not None and len(searches) > 1:
         return recall_many(searches)

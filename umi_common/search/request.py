@@ -75,7 +75,7 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
 class SharedOptions(TypedDict, total=False):
-    """Options of `DualRetriever.search` that many queries may share."""
+    """Options of `DualRetriever.search` that one call may set for several queries."""
 
     limit: int
     deep_search: bool
@@ -109,15 +109,15 @@ class SearchRequest:
     """The part of `asked` whose words are looked for verbatim in texts: the questions, if `questions_of` finds some,
     else all of `asked`. Code and quotations beside a question are not looked for."""
     questions: tuple[str, ...]
-    """Texts that are searched as variations of the query: the questions of a longer query, see `questions_of`, or a
-    follow-up question with the messages before it, see `follow_up`; then the query with what it excludes, because a
-    text may state the exception. () if one arm alone is searched, or if the caller gave the query's vector, so that
-    nothing need be embedded."""
+    """Texts that are searched as variations of the query: the questions of a longer query (`questions_of`), or a
+    follow-up question with the messages before it (`follow_up`); then, if `searched` lacks what the query excludes, the
+    query with that part, because a text may state the exception. () if one arm alone is searched, or if the caller gave
+    the query's vector, so that nothing has to be embedded."""
     exclusion: Exclusion | None
     """What the query asks for and what it excludes; None: it excludes nothing."""
     words_around: float
-    """Words of the query outside its questions, per word of its questions; 0: it has no questions, or only few
-    other words."""
+    """Words of the query outside its questions, per word of its questions; 0: it has no questions, or only few other
+    words."""
     limit: int
     deep_search: bool
     time_range: TimeRange | None

@@ -55,7 +55,7 @@ class _State(NamedTuple):
     ids: npt.NDArray[np.object_] = np.zeros(0, np.object_)
     """(n,) ids of the chunks."""
     versions: Ints = np.zeros(0, np.int64)
-    """(n,) their versions in the store's listing, rising."""
+    """(n,) versions of the chunks in the store's listing, rising."""
     texts: Ints = np.zeros(0, np.int64)
     """(n,) row of each chunk's text."""
     rows: int = 0
@@ -199,7 +199,7 @@ class SparseIndex:
         whole = _merged(state.segments)
         kept = used[whole.rows]
         segment = _Segment(whole.codes[kept], new_row[whole.rows[kept]].astype(np.int32), whole.weights[kept])
-        row_of, self._row_of = self._row_of, {}  # after an interrupt here, known texts are looked up or encoded again
+        row_of, self._row_of = self._row_of, {}  # after an interrupt here, texts are read from the file or encoded again
         self._state = state._replace(texts=new_row[state.texts], rows=int(used.sum()), segments=(segment,))
         self._row_of = {key: int(new_row[row]) for key, row in row_of.items() if used[row]}
 

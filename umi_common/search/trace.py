@@ -37,7 +37,8 @@ WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"}
 because they may hold words of the query."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
-"""Fields of `SearchMetrics` that are counters or histograms of OpenTelemetry, named `umi.<field>`, and their units."""
+"""Fields of `SearchMetrics` that OpenTelemetry gets as counters or histograms, named `umi.<field>`; with their
+units."""
 SearchBody = Callable[..., Body[SearchResult]]
 ContextBody = Callable[..., Body[AssembledContext]]
 
@@ -69,7 +70,7 @@ class TraceBuilder:
                 on_end(self.stages[-1])
 
     def add(self, name: str, **facts: Any) -> None:
-        """Adds a stage whose time is not worth measuring."""
+        """Adds a stage that takes next to no time, with its facts."""
         with self.stage(name) as stated:
             stated.update(facts)
 

@@ -20,7 +20,7 @@ from umi_common.runtime.loop_thread import LoopThread
 
 NOT_STREAMED = {"tags": ["nostream"]}
 """Config of a LangChain model's call. LangGraph's `stream_mode="messages"` leaves out the tokens of calls with this
-tag; they would appear in the agent's answer."""
+tag. Without the tag they would appear in the agent's answer."""
 
 
 class Model:

@@ -19,7 +19,7 @@ from umi_common.config import RewriteConfig
 from umi_common.errors import InputError
 
 REPLY_CHARS_MAX = 65_536
-"""A longer reply is not parsed; three variations need a few hundred characters."""
+"""Largest number of characters of a reply that is parsed; three variations need a few hundred."""
 STRINGS_MAX = 50
 """Largest number of strings in the list; a reply with a longer list is not used."""
 
@@ -107,7 +107,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     variations = _chosen(strings, query, config)
     if not variations and not any(_gist(string) == _gist(query) for string in strings):
         return Reply((), "no usable string in the reply")
-    return Reply(variations)  # empty without a fault where the LLM only repeats the query
+    return Reply(variations)  # neither variations nor a fault if the LLM only repeats the query
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:
@@ -229,7 +229,8 @@ def _quoted_items(text: str) -> list[str]:
 
 
 def _closing(text: str, opening: int) -> int | None:
-    """The index of the quote that closes the one at `opening`; it precedes a comma, a colon, a bracket or the end."""
+    """The index of the quote that closes the quote at `opening`: a comma, a colon, a bracket or the end follows it.
+    None: there is none."""
     quote = text[opening]
     position = text.find(quote, opening + 1)
     while position >= 0:

@@ -2,7 +2,7 @@
 
     cache -> breaker -> LLM within its deadline -> parser
 
-A failure of any step leaves the search without variations and never raises. `variations` and `avariations` run the same
+If a step fails, the search goes on without variations; no error is raised. `variations` and `avariations` run the same
 generator, which yields the call of the LLM.
 """
 
@@ -42,7 +42,7 @@ class Rewrites:
     """The LLM's variations of a query, or the reason why there are none."""
 
     variations: Variations = ()
-    """At most `variations_max`, none equivalent to the query; () if the call failed."""
+    """At most `variations_max` variations, none equivalent to the query; () if the call failed."""
     degraded: Degradation | None = None
     """The failure; None: the call did not fail."""
     facts: Mapping[str, Any] = field(default_factory=dict)

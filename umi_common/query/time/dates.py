@@ -228,14 +228,14 @@ def _half(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"(?P<which>)(?P<loose>)(?P<year>){SEASON}{BEFORE_YEAR}")
 def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     name = match["season"].lower()
-    if match["year"]:  # winter 2022/23 begins in 2022
+    if match["year"]:  # the winter 2022/23 begins in 2022
         year = year_number(match["year"])
         begins = spans.season(now, year, name)
         ends = spans.season(now, year - 1, name)
         ambiguous = name == "winter" and year == now.year and "which" in match.groupdict()
         return ends if ambiguous and begins.start - now > now - ends.end else begins  # the nearer winter
     if match["which"] is None and match["loose"] is None:
-        return None  # "spring" alone may be no season
+        return None  # "spring" alone may mean something else
     begun = spans.latest(now, lambda year: spans.season(now, year, name))
     if match["loose"] is not None:
         return begun

@@ -165,7 +165,7 @@ def find_time(query: str, now: datetime) -> When | None:
         return None
     try:
         period = TimeRange(*(found.bounds or (found.period.start, found.period.end)))
-    except InvalidTimeRange:  # empty, beyond the years 1 to 9999, or within an hour that a change of clocks leaves out
+    except InvalidTimeRange:  # empty, outside the years 1 to 9999, or in an hour that a change of clocks skips
         return None
     phrase = query[found.start : found.end]
     dated = _NAMES_YEAR.search(phrase) is not None

@@ -25,7 +25,7 @@ _JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in 
 _JOIN_ALONE = time_pattern(r"\s{0,3}(?:to|until|till|through|-|\u2013) (?:the )?")
 """The words between two periods if neither "between" nor "from" stands before the first: "28 Feb - 3 Mar"."""
 _OF_YEAR = time_pattern(r"(?:,? (?:(?:of|in|on|at) )?)?")
-"""The words between a day or month and its year: "in May of last year", "two years ago, at Christmas"."""
+"""The words between a period and its year: "in May of last year", "two years ago, at Christmas"."""
 YEAR_DAYS = (365, 366)
 """Lengths of a year, in days."""
 _OFFSET = time_pattern(
@@ -131,7 +131,7 @@ def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
 
 
 def _week(day: CalendarPeriod, word: str) -> CalendarPeriod:
-    """The week "of", "starting", "beginning", "commencing" or "ending" a day."""
+    """The week that `word` names beside a day: "of", "starting", "beginning", "commencing" or "ending"."""
     if word == "of":
         return spans.week(day.start)
     return spans.days(day.start - timedelta(days=6 if word == "ending" else 0), 7)
@@ -156,7 +156,7 @@ def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     before = match["side"].lower() == "before"
     edge = period.start if before else period.end
     sign = -1 if before else 1
-    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` begins to look on the next day
+    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` looks from the next day on
     if match["weekday"]:
         return spans.weekday(day, WEEKDAYS.index(match["weekday"].lower()), sign)
     if match["whole"]:

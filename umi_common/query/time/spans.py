@@ -19,7 +19,7 @@ LEAP_YEARS_APART = 8
 
 @dataclass(frozen=True, slots=True)
 class CalendarPeriod:
-    """[start, end) in local time."""
+    """A period [start, end) in local time."""
 
     start: datetime
     end: datetime
@@ -63,17 +63,17 @@ def months(now: datetime, count: int = 1) -> CalendarPeriod:
 
 
 def month(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """One month of one year; `number` 1..12."""
+    """The month `number` (1..12) of a year."""
     return months(now.replace(year=year, month=number, day=1))
 
 
 def quarter(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """One quarter of one year; `number` 1..4."""
+    """The quarter `number` (1..4) of a year."""
     return months(now.replace(year=year, month=3 * number - 2, day=1), count=3)
 
 
 def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
-    """`count` calendar years from `first` on."""
+    """`count` calendar years, of which `first` is the first."""
     start = midnight(now).replace(month=1, day=1, year=first)
     return CalendarPeriod(start, start.replace(year=first + count))
 

@@ -76,8 +76,8 @@ _DECADE = re.compile(
 )
 """A decade without its century: "the nineties", "the late '90s"."""
 DECADE = timedelta(days=3_651)
-"""Shortest period that may hold a decade: the one from 1900 on, which has only two leap years, less a day because clocks
-change."""
+"""Shortest period that may hold a decade: the one from 1900 on, which has only two leap years, less a day because
+clocks change."""
 LABEL_CHARACTERS = 12
 """Number of characters before digits that are searched for a label of `_NUMBER_OF`."""
 GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()  # noqa: SIM905
@@ -106,7 +106,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         return False
     matches = (match for match in _STATED.finditer(text) if not _is_number(match))
     different = {match[0]: match for match in matches}
-    yearless = _years_without_one(period)
+    yearless = _possible_years(period)
     return any(
         _inside(stated, period)
         for match in different.values()
@@ -126,9 +126,9 @@ def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
         return ()
     try:
         first, last = period.start.astimezone(zone), (period.end - timedelta(microseconds=1)).astimezone(zone)
-    except OverflowError:  # in the year 1 or 9999
+    except OverflowError:  # the period is in the year 1 or 9999
         return ()
-    months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _years_without_one(period) else ()
+    months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _possible_years(period) else ()
     names = [name for name, number in MONTHS_BY_NAME.items() if number in {(month - 1) % 12 + 1 for month in months}]
     return (*(f"{year % 100:02}" for year in range(first.year, last.year + 1)), *names)
 
@@ -154,7 +154,7 @@ def _states_years_around(text: str, period: TimeRange) -> bool:
 
 
 def _states_decade_in(text: str, period: TimeRange) -> bool:
-    """Whether a text names a decade, without its century, that may lie in the period."""
+    """Whether a text names a decade without its century ("the nineties"), and such a decade lies in the period."""
     if period.start is None or period.end is None or period.end - period.start < DECADE:
         return False
     year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
@@ -172,7 +172,7 @@ def _is_number(match: re.Match[str]) -> bool:
     return _NUMBER_OF.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start()) is not None
 
 
-def _years_without_one(period: TimeRange) -> set[int]:
+def _possible_years(period: TimeRange) -> set[int]:
     """The years that a date without a year may have; none if the period is longer than a month."""
     if period.start is None or period.end is None or period.end - period.start > LONGEST_MONTH:
         return set()
@@ -180,7 +180,8 @@ def _years_without_one(period: TimeRange) -> set[int]:
 
 
 def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_year: bool) -> Iterator[CalendarPeriod]:
-    """The periods that a match may mean: 5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August; 31 February is none."""
+    """The periods that a match of `_STATED` may mean: 5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August, 31 February
+    is no period."""
     given = {name: value for name, value in match.groupdict().items() if value}
     if "d5" in given and given["month"] in {"may", "march", "mar"}:  # "you may 3 times": a verb
         return

@@ -47,7 +47,7 @@ from umi_common.types import Chunk
 
 STAGE = "alike"
 COMPARED = 10
-"""Best candidates that are compared; with 20 the results are the same."""
+"""Number of best candidates that are compared; with 20 the results are the same."""
 SHARED = 0.58
 """Smallest sum of the two shares `common`, 0 to 2, of alike texts; two texts of prose rarely reach it."""
 SCORE = 0.8
@@ -59,9 +59,9 @@ BEGINNING = 8
 """A text with a smaller start(i) names its subject at the beginning, so no text passes it by naming the subject
 earlier: of "Show Me the Money" and "The Money" neither does."""
 CHARACTERS_MAX = 20_000
-"""A longer text is compared with no other: reading its words would take 1 ms."""
+"""Largest number of characters of a text that is compared with others: reading the words of a longer one takes 1 ms."""
 PERIOD = " "
-"""A member of `Words.held`, beside words: the text is of the period that the query names."""
+"""An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points do not join words: they stand in names in code,
 and joining these lowers the result on CoSQA with MiniLM by .005."""

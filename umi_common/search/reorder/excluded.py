@@ -8,9 +8,10 @@ the best `CANDIDATES`, a passes b, which stands directly before it, if all of th
     score(a) >= `SCORE` * score(b), or the query asks for everything else: "anything except tea"
 
 lacks(i) is the set of the excluded words that text i lacks. held(i) is the set of the words that the query asks for and
-text i holds. Neither has function words. A text holds a word as it stands or by its terms: a word alone is stemmed as
-English, the text by the rules of its language. If a candidate itself states an exception with an excluded word ("open
-daily except Mondays"), the query may ask for that text, and the order stays. Measured in docs/decisions.md.
+text i holds. Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms
+alone would miss words of other languages: a single word is stemmed as English, a text by the rules of its language. If
+a candidate itself states an exception with an excluded word ("open daily except Mondays"), the query may ask for that
+text, and the order stays. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from umi_common.types import Chunk
 
 STAGE = "excluded"
 CANDIDATES = 50
-"""Best candidates whose texts are read; with 200 the results are the same."""
+"""Number of best candidates whose texts are read; with 200 the results are the same."""
 SCORE = 0.4
 """A candidate passes another one only if it has at least this share of the other's score. A text with less is about
 another subject, and must not come before even a text with excluded words."""

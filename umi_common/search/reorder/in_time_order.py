@@ -52,7 +52,8 @@ _CORRECTION = re.compile(
 )
 """Words of a text that corrects the one before it and need not name its subject: "no wait, I meant Thursday"."""
 CHARACTERS_READ = 1_000
-"""Characters of a text that are searched for a change; a message is rarely longer, and more would take milliseconds."""
+"""Number of characters at the beginning of a text that are searched for a change. A message is rarely longer, and
+reading more would take milliseconds."""
 _WORD = re.compile(r"[^\W\d_]+")
 _CHANGE_WORDS = frozenset(
     _WORD.findall(
@@ -103,8 +104,8 @@ NOTE_CHARACTERS = 200
 """Largest number of characters of a text that is searched for `_NOT_DONE`: in a longer text these words mostly refer to
 something else than the event."""
 FUTURE_HOURS = -24.0
-"""Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. Not 0, because
-a local time may have been read as UTC, which is up to 14 hours off."""
+"""Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. It is below 0,
+because a local time may have been read as UTC, which makes it wrong by up to 14 hours."""
 
 
 def reorder_by_time(

@@ -50,7 +50,7 @@ WORDS_KEPT = 50_000
 TEXTS_KEPT = 4_096
 """Number of texts whose tokens are cached, at most 6 KB for each text."""
 LENGTH_MIN = 1e-12
-"""Smallest divisor of a vector, so that a vector of zeros does not become NaN."""
+"""Smallest length by which a vector is divided, so that a vector of zeros does not become NaN."""
 _WORD = re.compile(r"[^\W_]{1,40}")
 
 
@@ -66,7 +66,7 @@ def reorder_by_late_interaction(
 ) -> RankedPool:
     """The ranking with its first `config.pool` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
-    If the embedded model fails, the ranking stays as it is and the trace says so.
+    If the embedded model fails, the ranking is returned unchanged and the trace gets a degradation.
 
     Args:
         share: Factor on `config.weight`, above 0, at most 1.
@@ -111,7 +111,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 
 @lru_cache(TEXTS_KEPT)
 def _tokens(text: str) -> Ints:
-    # Not a set, whose order differs between processes and would change the rounding of sums.
+    # A dict, because the order of a set differs between processes and would change the rounding of sums.
     words = dict.fromkeys(_WORD.findall(normalize("NFC", text).lower()))
     return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
 
@@ -143,8 +143,8 @@ def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight:
 
     Args:
         scores: (n,) scores after the stages before.
-        matches: (Q, n) m.
-        length: (n,) terms in the chunk.
+        matches: (Q, n) m, for Q tokens of the query and n candidates.
+        length: (n,) number of terms of each chunk.
         weight: weight * share, >= 0.
     """
     token_weights = 1.0 - matches.mean(axis=1)

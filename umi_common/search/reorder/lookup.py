@@ -64,9 +64,8 @@ FAR_CANDIDATES = 200
 for an identifier or a name with capital letters, which a text may hold among many other words."""
 LONG_WORDS = 50
 """Largest number of words of a query whose full names are looked up, and whose identifiers are sought beyond
-`FAR_CANDIDATES`.
-A longer query, such as a pasted text, holds many of them, and each is one detail of many: looking up all of them took
-10 to 40 ms at 30,000 passages."""
+`FAR_CANDIDATES`. A longer query, such as a pasted text, holds many names and identifiers, and each is one detail of
+many: looking up all of them took 10 to 40 ms at 30,000 passages."""
 IDENTIFIER_DIGITS = 5
 """Smallest number of digits of an identifier, such as the number of an order. A year and most quantities have fewer."""
 OTHER_WORDS_MAX = 2
@@ -94,14 +93,14 @@ PROGRAM_NAME = re.compile(
     r"|[a-z]{2,}(?:[A-Z][a-z]+)+(?:\(\))?"
     r"|[A-Za-z]\w{2,}\(\)"
 )
-"""os.path.join, max_tokens, maxTokens, or close()."""
+"""A name from a program, such as os.path.join, max_tokens, maxTokens, or close()."""
 NAMED_CHARACTERS_MAX = 20_000
 """Number of characters at the beginning of a text in which names are sought. Reading so many takes some 0.2 ms for each
 name."""
 NAME_LENGTH = 100
 """Number of characters at the beginning of a word that are read for a name."""
 CAPITALS = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
-"""A name of capital letters alone, perhaps with the s of a plural."""
+"""A name of two to six capital letters; the s of a plural may follow it."""
 CONTENT_MIN = 3
 """Smallest number of words, function words aside, of a query whose words are sought side by side."""
 HEADS_MAX = 3
@@ -122,8 +121,8 @@ REVERSED_NAME = re.compile(rf"({CAPITALISED}\s)?\b({CAPITALISED}),\s({CAPITALISE
 """A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
 POSSESSIVE = re.compile(r"['’]s\b")
 ENTRIES_MAX = 3
-"""If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry, unless
-the query asks for its meaning."""
+"""Largest number of candidates that begin with the head of an entry. A word with which more candidates begin is the
+name of a speaker or a label, unless the query asks for its meaning."""
 ENTRY_WORDS_MIN = 4
 """Smallest number of words of an entry: a heading without a text says nothing about its head."""
 ENTRY_CHARACTERS = 100
@@ -159,9 +158,9 @@ class Lookup(NamedTuple):
     identifiers: list[Code]
     """Codes of at least `IDENTIFIER_DIGITS` digits."""
     beside: list[str]
-    """The other words of a query with codes, without function words."""
+    """The other words of a query with codes, without function words; [] for a query without codes."""
     names: list[re.Pattern[str]]
-    """Names of programs and of capital letters."""
+    """Patterns of names from programs and of names of capital letters."""
     keywords: list[str]
     """The words of a query that consists of keywords; [] for any other query."""
     quoted: bool
@@ -176,7 +175,7 @@ class Lookup(NamedTuple):
     heads: list[str]
     """Words of a short query; an entry about one of them begins with it."""
     defines: bool
-    """Whether the query asks for what a word means, so that all its entries answer it."""
+    """Whether the query asks what a word means, so that every entry about the word answers it."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
         """Number of best candidates whose texts are read: a constant for quoted phrases, identifiers, codes, names and
@@ -212,7 +211,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     Args:
         period: Indices in `query` of the first character of the words that name a period, and of the first one after
             them; these words are no codes.
-        verbatim: The part that is searched for names of programs and names of capitals, if it is one line; None: all.
+        verbatim: The part of the query that is searched for names, if it is one line; None: the whole query.
     """
     phrases = QUOTED.findall(query)
     quoted = bool(phrases)
@@ -228,7 +227,8 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     names = [name for name in names if name not in {code.pattern for code in codes + identifiers}]
     beside = [word for word in words_in(timeless) if word.isalpha() and word not in all_function_words()]
     words = words_in(timeless)
-    telling = " ".join(word for word in timeless.split() if bare(word).lower() not in all_function_words())  # not "für"
+    # Function words are removed before `words_in`, too, because it removes the accent that makes "für" one.
+    telling = " ".join(word for word in timeless.split() if bare(word).lower() not in all_function_words())
     content = [word for word in words_in(telling) if word not in all_function_words()]
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
     one_of_few = len(heads) <= HEADS_MAX and len(words) <= PHRASE_WORDS_MAX and not (codes or identifiers)
@@ -264,10 +264,11 @@ def _keywords(query: str, *, among_function_words: bool) -> list[str]:
 
 
 def _codes(query: str) -> tuple[list[Code], list[Code]]:
-    """The codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside, else none; and its
-    identifiers.
+    """(codes, identifiers) of a query.
 
-    A code is a word of at least two characters, one of them a digit. A digit alone mostly counts something.
+    A code is a word of at least two characters, one of them a digit; a digit alone mostly counts something. A code with
+    at least `IDENTIFIER_DIGITS` digits is an identifier. The first list holds the other codes; it is empty if the query
+    has more than `OTHER_WORDS_MAX` other words, function words aside.
     """
     words = dict.fromkeys(bare(word).lower() for word in query.split())
     digits = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
@@ -321,8 +322,8 @@ def _without_signs(word: str) -> str:
 
 
 def _capitals(query: str) -> list[re.Pattern[str]]:
-    """Patterns of the names of capitals in a query with at most one other word, function words aside. They find whole
-    words, with or without a plural s, and in capitals only."""
+    """Patterns of the names of capitals in a query with at most one other word, function words aside. The
+    patterns find whole words in capitals only, with or without a plural s."""
     found = list(dict.fromkeys(CAPITALS.findall(query)))
     others = set(words_in(CAPITALS.sub(" ", query))) - all_function_words() - MEANING
     if len(others) > 1 or query.isupper():
@@ -355,7 +356,7 @@ def _full_names(query: str) -> list[str]:
 
 
 def _without_outer_function_words(query: str) -> str:
-    """A query without the function words at its start and end; all of it if it has fewer than two other words."""
+    """A query without the function words at its start and end; the whole query if it has fewer than two other words."""
     words = query.split()
     content = [at for at, word in enumerate(words) if not all_function_words().issuperset(words_in(word))]
     return " ".join(words[content[0] : content[-1] + 1]) if len(content) > 1 else query
@@ -420,7 +421,7 @@ def _shared_names(texts: Sequence[str], full_names: Sequence[str]) -> Floats:
     held = np.zeros((len(texts), len(full_names)))
     for at, name in enumerate(full_names):
         pattern, words = _name_pattern(name), [_name_pattern(word) for word in name.split()]
-        first = PART_OF_A_CODE.findall(name)[0]  # most texts lack it, and this test is faster
+        first = PART_OF_A_CODE.findall(name)[0]  # most texts lack this word, and a test for it is faster than a pattern
         read = lower if name.islower() else texts
         holding = [first in text and pattern.search(text) is not None for text in read]
         others = [text for text, holds in zip(read, holding, strict=True) if not holds]
@@ -472,7 +473,7 @@ def _words_if_any(text: str, lookup: Lookup) -> str:
     the text holds none of the phrases and not all keywords."""
     text = text[:PHRASE_CHARACTERS_MAX]
     wanted = [*(phrase.split() for phrase in lookup.phrases), lookup.keywords, lookup.content.split()]
-    if text.isascii():  # most texts are, and this test is faster than `_words`
+    if text.isascii():  # most texts are ASCII, and this test is faster than `_words`
         lower = text.lower()
         if not any(each and all(word in lower for word in each) for each in wanted):
             return ""

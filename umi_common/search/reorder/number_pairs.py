@@ -3,9 +3,9 @@
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
 its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). A number or code of
-several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two
-numbers with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves,
-too: a text may write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
+several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two numbers
+with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a
+text may write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
 
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
 
@@ -32,9 +32,10 @@ from umi_common.types import Chunk
 
 STAGE = "number_pairs"
 CANDIDATES = 50
-"""Best candidates whose texts are read."""
+"""Number of best candidates whose texts are read."""
 OCCURRENCES_MAX = 500
-"""Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
+"""Largest number of occurrences of the query's numbers that are read in a text, which takes about 7 ms. Only long
+tables hold more."""
 SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
 """The sign between two parts of a number or code, with a digit on each side."""
 LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
@@ -42,7 +43,8 @@ LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 """A number that ends in a letter, such as "9.b"."""
 LABELLED = re.compile(r"([^\W\d_]+)(\.?) (\d{1,3})\b")
-"""A label, the point of an abbreviation, and the number; longer numbers are mostly years and amounts."""
+"""A label, the full stop of an abbreviation, and a number of at most three digits; longer ones are mostly years and
+amounts."""
 YEAR = re.compile(r"\d{4}")
 """A number that may stand before or after its word: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
@@ -50,7 +52,7 @@ PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 WORD_LENGTH = 100
-"""Characters that are read on each side of a number, for the word beside it and the white space between."""
+"""Number of characters that are read on each side of a number to find the word beside it."""
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -62,19 +64,20 @@ class QueryPairs(NamedTuple):
     """The number pairs of a query."""
 
     numbers: re.Pattern[str]
-    """Finds the query's numbers in a text, also at the end of a longer word, which `pairs_in_text` leaves out."""
+    """Matches the query's numbers in a text. It also matches the end of a longer word; `pairs_in_text` drops such
+    matches."""
     pairs: frozenset[Pair]
     terms_of: TermsOf
     """The store's function from a text to its terms."""
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
-    """The pairs of a query; None if it has none."""
+    """The number pairs of a query; None if it has none."""
     parts: list[str] = []
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
     distinct = list(dict.fromkeys(filter(_is_number, map(bare, parts))))[:PARTS_MAX]
-    numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
+    numbers = sorted(distinct, key=len, reverse=True)  # of numbers that begin alike, the longest is tried first
     joined = _labelled(query)[:PARTS_MAX]
     as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
     either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *map(re.escape, numbers), *_letters(query)])
@@ -92,7 +95,8 @@ def _labelled(query: str) -> list[tuple[str, str]]:
     two ("verse 10 of chapter 5").
     """
     labelled = LABELLED.finditer(query)
-    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]  # "no."
+    # A function word is a label only with a full stop: "no. 5".
+    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]
     several: list[tuple[str, str]] = []
     for first, second in pairwise(found):
         between = words_in(query[first.end() : second.start()])
@@ -142,7 +146,8 @@ def reorder_by_number_pairs(
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
-    """g of each pair, in lower case, at the first `OCCURRENCES_MAX` occurrences of the query's numbers in a text."""
+    """By pair, in lower case: g of the pairs at the first `OCCURRENCES_MAX` occurrences of the query's numbers in a
+    text."""
     pairs: dict[Pair, float] = {}
     for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
@@ -164,7 +169,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
 
 
 def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
-    """The terms of a word, or the sign itself."""
+    """The terms of a word; for a sign, which has no terms, the sign itself."""
     return tuple(terms_of(word)) or (word,)
 
 

@@ -83,7 +83,8 @@ class Reranking:
 def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:
     """Sort `rows`, the first of the order, by their new scores; the rows that the reranker did not score follow.
 
-    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out as well.
+    Rows with a score of -inf are suppressed. If there are such rows, the rows that were not scored are left out as
+    well.
 
     Returns:
         The new ranking and "", or the given ranking and a phrase that says what is wrong with the scores.

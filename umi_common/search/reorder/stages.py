@@ -23,7 +23,7 @@ class ReorderStage(NamedTuple):
     """A stage that reorders the best candidates of one search."""
 
     reads: int
-    """Number of best candidates whose chunks it reads, at least 1."""
+    """Number of best candidates whose chunks the stage reads, at least 1."""
     apply: Callable[[Pool, RankedPool, Mapping[str, Chunk], TraceBuilder], RankedPool]
     """The ranking with these candidates in their new order.
 
@@ -103,7 +103,7 @@ def _by_words(
                 share=share,
             ),
         )
-    if fusion.method == "rrf":  # scores of fusion by ranks differ so little that one of these stages alone would decide
+    if fusion.method == "rrf":  # its scores differ so little that one of these stages alone would decide the order
         return
     if fusion.lookup_weight:
         sought = lookup.lookup_in_query(request, (0, 0) if when is None else when.span)

@@ -30,11 +30,11 @@ from umi_common.types import Chunk
 
 STAGE = "word_runs"
 CANDIDATES = 20
-"""Best candidates whose texts are read."""
+"""Number of best candidates whose texts are read."""
 HOLDING_SHARE = 0.4
 """Texts with a smaller share of the best candidate's BM25 are not read."""
 RUN_WORDS_MIN = 3
-"""Words of the shortest run that counts."""
+"""Number of words of the shortest run that counts."""
 HELD_MIN = 5
 """Smallest number of the query's words in runs. Fewer words of a short query often lack its subject: "in the attic" of
 "flow in the attic"."""
@@ -45,7 +45,7 @@ OTHERS_MIN = 0.5
 phrases of the whole collection and distinguish no text."""
 SENTENCE_END = re.compile(r"(?<=[.!?\n])")
 CHARACTERS_MAX, QUERY_WORDS_MAX = 5_000, 128
-"""Characters at the beginning of a text, and words at the beginning of a query, that are read."""
+"""Number of characters at the beginning of a text, and number of words at the beginning of a query, that are read."""
 PAIRS_MAX = 20_000
 """Largest number of pairs of equal words, one of the query and one of a text. A text with more, such as a table that
 repeats a few words, is not compared: comparing it takes 10 ms, and its runs tell nothing."""
@@ -108,7 +108,7 @@ class WordRuns:
         return bool(self._telling) and len(self._words) >= HELD_MIN
 
     def share_in(self, text: str) -> float:
-        """r of a text, 0..1."""
+        """r of a text, 0..1, by the formula at the top of this file."""
         text = text[:CHARACTERS_MAX]
         words = words_in(_without_questions(text) if self._asks else text)
         joined = spaced(words)

@@ -13,12 +13,12 @@ from umi_common.pool import Bools, Floats, Ints
 from umi_common.stores.lexical.spellings import without_accents
 
 PARTS_MAX = 16
-"""Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are sought: the
-first ones. The time grows with their number."""
+"""Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are sought: the first
+ones. The time grows with their number."""
 DIGITS = re.compile(r"\d+")
 WHOLE_WORD = re.compile(r"[^\W_]+")
 ASCII_WORDS = "".join(sign.lower() if sign.isalnum() else " " for sign in map(chr, range(128)))
-"""For `str.translate`: each letter and digit of ASCII in lower case, a space for each other sign."""
+"""For `str.translate`: each letter and digit of ASCII in lower case, a space for every other sign."""
 
 
 def words_in(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def spaced(words: Sequence[str]) -> str:
 
 
 def bare(word: str) -> str:
-    """A word without the signs around it."""
+    """A word without the signs before and after it that are no letters, digits or underscores."""
     return re.sub(r"^\W+|\W+$", "", word)
 
 
@@ -53,7 +53,7 @@ def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:
 
 
 def up_to_last(mask: Bools) -> int:
-    """Number of entries up to the last that is True; 0 if none is."""
+    """Number of entries up to and including the last one that is True; 0 if none is True."""
     return int(mask.nonzero()[0].max(initial=-1)) + 1
 
 
