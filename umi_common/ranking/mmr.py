@@ -40,7 +40,9 @@ def mmr(
     Source: Carbonell, Goldstein, SIGIR 1998.
     """
     if not 0 <= trade_off <= 1 or limit < 0 or pool < 1:
-        raise ConfigError(f"mmr trade_off {trade_off!r}, limit {limit!r}, pool {pool!r}: expected 0..1, >= 0, >= 1")
+        raise ConfigError(
+            f"mmr: expected trade_off 0..1, limit >= 0 and pool >= 1; got {trade_off!r}, {limit!r} and {pool!r}"
+        )
     rows = np.sort(best_first(scores)[: max(pool, limit)])
     gains = trade_off * np.asarray(scores, dtype=np.float64)[rows]
     among = vectors[rows]

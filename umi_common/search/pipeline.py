@@ -91,7 +91,7 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
             found = yield from _search(alone, ask(query=event.rest, limit=request.limit, time_range=period))
         except Exception as error:  # noqa: BLE001 - the query itself may still be answered
             log_bug("event", error)
-            trace.degrade("event", type(error).__name__, "ranked chunks of the time that the query names as any others")
+            trace.degrade("event", type(error).__name__, "did not raise the chunks of the time that the query names")
             return {}
         facts.update(start=_iso(period.start), end=_iso(period.end), found=len(found.hits))
     return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id not in about.ids}

@@ -169,7 +169,7 @@ def _recall_period(
             if isinstance(outcome, CallFailure):
                 log_bug("period", outcome.error)
                 reason = type(outcome.error).__name__
-                trace.degrade("period", reason, "raised chunks of the period among the other candidates only")
+                trace.degrade("period", reason, "raised only the chunks of the period that the query itself finds")
         pools = [None if isinstance(each, CallFailure) else _pool_of(each, request) for each in outcomes]
         best = {id for each in pools if each for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
         facts.update(candidates=len(best))
@@ -242,7 +242,7 @@ def _with_arm_hits(
         if isinstance(outcome, CallFailure):
             log_bug("arms", outcome.error)
             reason = type(outcome.error).__name__
-            trace.degrade("arms", reason, "ranked chunks that only extra arms found without the store's scores")
+            trace.degrade("arms", reason, "ranked the chunks that only extra arms found, without scores of the store")
         else:
             recalled_again = _pool_of(outcome, request)
             pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))

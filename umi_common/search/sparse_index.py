@@ -199,7 +199,7 @@ class SparseIndex:
         whole = _merged(state.segments)
         kept = used[whole.rows]
         segment = _Segment(whole.codes[kept], new_row[whole.rows[kept]].astype(np.int32), whole.weights[kept])
-        row_of, self._row_of = self._row_of, {}  # after an interrupt here, texts are read from the file or encoded again
+        row_of, self._row_of = self._row_of, {}  # after an interrupt here, texts are read or encoded again
         self._state = state._replace(texts=new_row[state.texts], rows=int(used.sum()), segments=(segment,))
         self._row_of = {key: int(new_row[row]) for key, row in row_of.items() if used[row]}
 
