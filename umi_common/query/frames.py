@@ -1,4 +1,4 @@
-"""The query without the words that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
+"""Remove the words of a query that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
 
 No answer holds these words. With them, the lexical arm searches for rare words that no right text holds, the query's
 vector moves towards texts that ask and thank, and a lookup of few words is not recognised. The frame of a query is a

@@ -4,12 +4,13 @@
     r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: a shorter one lacks more context
     y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
     n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          how much of a neighbour is new: copies give nothing to each other
-    final(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
+    final(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n(i, i-d) * y(i-d)
+                                                   + following * n(i, i+d) * y(i+d))
                                  + s * source * whole(i) )
 
-ramp(x, a, b) is 0 up to x = a, 1 from x = b on, and linear between. whole(i) is the evidence for the whole source of i
-(`source_evidence`), length(i) the number of its terms, and i-d the chunk d positions before it. previous, following and
-source are settings.
+length(i) is the number of terms of chunk i, i-d and i+d are the chunks d positions before and after i, and whole(i) is
+the evidence for the whole source of i (`source_evidence`). ramp(x, a, b) is 0 up to x = a, 1 from x = b on, and linear
+between. previous, following and source are settings.
 
 p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
 and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.

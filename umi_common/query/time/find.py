@@ -1,14 +1,15 @@
-"""The time that a query names: "last week", "two Fridays ago", "in March 2023", relative to a given now; and whether it
-asks for the latest or the first of several texts: "current phone", "first report".
+"""Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time;
+and whether a query asks for the latest or the first of several texts ("current phone", "first report").
 
-    a test for time words -> rules (dates.py, relative.py), else numeric dates -> a period and its year, or two periods,
-    joined (ranges.py) -> the kind of the period
+A query with a time word or a number is read by the rules of `dates`, `relative` and `other_languages`; if none matches,
+numeric dates are sought. Then `ranges` joins a period with its year, or two periods ("between A and B"). Last, the kind
+of the period is determined.
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
-`when.mode` "filter", explicit ones filter. In a query that asks for nothing else ("what happened last week") the chunks
-of the period come first. Of several periods in a query the first that names its year is chosen, because such a
-period does not depend on `now`. "Recently" names no period.
+`when.mode` "filter", an explicit period is a filter. In a query that asks for nothing else ("what happened last week")
+the chunks of the period come first. Of several periods in a query the first that names its year is chosen, because such
+a period does not depend on `now`. "Recently" names no period.
 """
 
 from __future__ import annotations

@@ -14,20 +14,23 @@ and one of these is true:
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
     held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(b) >= max(2 * start(a), `BEGINNING`)
 
-common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
-adjacent words that are not both function words: records of two layouts have few words in common, but more of them side
-by side than prose has.
-asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
-without function words, but with negations. If the query names a period and text i is of that period, the period is one
-more element.
-neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
-and also in the query if the words that the text lacks are left out of it. start(i) is the number of words at the
-beginning of the text that hold all of held(i): a text mostly names its subject first, and later what it refers to.
+For the text i of a candidate:
 
-apart(i) is the set of the query's words and hyphenated words that text i holds as they are, and not as parts of other
-ones: for "vim", the record of "vim" and not that of "vim-common".
+    words(i)       the set of its words
+    pairs(i)       the set of its pairs of adjacent words that are not both function words: two records of different
+                   layouts share few words, but more pairs than two texts of prose
+    asked(i)       the sequence of the query's words in the text, with repetitions
+    held(i)        the set of the words of asked(i) without function words, but with negations; if the query names a
+                   period and the text is of that period, the period is one more element
+    neighbours(i)  the set of pairs of words that follow each other in asked(i), are at most `REACH` words apart in the
+                   text, and follow each other in the query after the words that the text lacks are removed from it
+    start(i)       the number of words at the beginning of the text that hold all of held(i): a text mostly names its
+                   subject first, and other things later
+    apart(i)       the set of the query's words and hyphenated words that the text holds as they are, not as parts of
+                   hyphenated words: the record of "vim" holds "vim", that of "vim-common" does not
 
-The scores of the candidates are then given to them anew, in falling order. Measured in docs/decisions.md.
+common(x, y) = |x and y| / min(|x|, |y|). The scores of the candidates are then reassigned to them, the largest to the
+first. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations

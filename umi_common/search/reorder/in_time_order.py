@@ -1,20 +1,21 @@
 """Raise the latest of nearly equal candidates if the query asks for the latest, or the first if it asks for the first.
 
-"Anna's current phone" matches equally well each of the phones that she has named over the years.
+"Anna's current phone" matches all phones equally well that Anna has named over the years.
 
     final(i) = score(i) * (1 + weight * place(i))
 
-place(i) is 0 if i is not among the best `CANDIDATES`, its time is unknown, or its score or BM25 is below the share
-`SCORE` or `BM25` of the largest, or, where the latest is asked for, its time lies in the future. The other candidates
-are sorted by their times: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the
-query asks for the first.
+weight is a setting. A candidate i of the best `CANDIDATES` is compared if its time is known, its score is at least the
+share `SCORE` of the largest score, and its BM25 at least the share `BM25` of the largest BM25. If the query asks for
+the latest, a candidate with a time in the future is not compared. The compared candidates are sorted by time: place
+rises in equal steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. place
+is 0 for all other candidates.
 
 A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
-If the query asks for the present state, such a text needs the share `CHANGE_SCORE` of the largest score alone, and its
-weight is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") counts as similar to the query as
-the best of the `CORRECTED` chunks before it. Measured in docs/decisions.md.
+If the query asks for the present state, such a text is compared if it has the share `CHANGE_SCORE` of the largest
+score, whatever its BM25, and its weight is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday")
+has at least the score of the best of the `CORRECTED` chunks before it. Measured in docs/decisions.md.
 
-If the query asks when something last took place ("when did I last do yoga?"), texts need the shares `EVENT_SCORE` and
+If the query asks when something last took place ("when did I last do yoga?"), the shares are `EVENT_SCORE` and
 `EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared; its score is divided by
 1 + weight.
 """

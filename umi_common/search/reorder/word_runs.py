@@ -1,15 +1,15 @@
-"""Raise the candidates that hold runs of the query's words as they stand there: a quotation, an error message.
+"""Raise the candidates that hold runs of the query's words in the query's order: a quotation, an error message.
 
     r(i) = h(i) / number of words of the query; 0 if h(i) < `HELD_MIN` or this share is below `SHARE_MIN`
     h(i) = number of words in the runs of the query's words that candidate i holds, in the query's order
     s = the share of candidates with r(i) = 0
     final(i) = score(i) * (1 + weight * s * r(i)) if s > `OTHERS_MIN`, else score(i)
 
-A run is a sequence of words as in the query. It counts if it has at least `RUN_WORDS_MIN` words that are not function
-words alone. Between two runs, words may differ: a quotation from memory, the values in an error message. If the query
-is a question, the questions of a text are left out: they hold its words, and not its answer. Scores below 0 stay. Then
-all scores are multiplied by one factor, so that the largest is as large as before. BM25 does not see the order of
-words. Measured in docs/decisions.md.
+A run is a sequence of adjacent words of the query. It counts if it has at least `RUN_WORDS_MIN` words and not only
+function words. Between two runs, words may differ, as in a quotation from memory or in the values of an error message.
+If the query is a question, the questions in a text are not read: they hold the query's words, but not its answer.
+Scores below 0 stay. Then all scores are multiplied by one factor, so that the largest is as large as before. BM25 does
+not see the order of words. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
