@@ -1,8 +1,7 @@
 """The questions of a query that holds several, or one beside other text, such as a mail or code; what it excludes.
 
-Each question is searched as a variation of the query, too. Without these variations, the words around a
-question decide what is found, and of two questions the one with the rarer words gets all hits. Measured in
-docs/decisions.md.
+Each question is searched as a variation of the query, too. Without these variations, the words around a question decide
+what is found, and of two questions the one with the rarer words gets all hits. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ RULES: list[Rule] = []
 
 
 def time_pattern(pattern: str) -> re.Pattern[str]:
-    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and '
-    matches both apostrophes.
+    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and ' matches
+    both apostrophes.
     """
     return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
 
