@@ -9,7 +9,7 @@ MESSAGES = 2
 """Number of messages before a follow-up question that are searched with it: a question and its answer. nDCG@10 on all
 of MTRAG: 0.746 with none, 0.783 with one, 0.784 with two, 0.780 with three or four."""
 MESSAGE_CHARACTERS = 400
-"""Number of characters at the beginning of a message that are searched; with more the results were no better."""
+"""Number of characters at the beginning of a message that are searched; more do not improve the results."""
 FOLLOW_UP_CHARACTERS = 300
 """Largest number of characters of a follow-up question; a longer query names its own subject."""
 ROLE = re.compile(r"\A(?:human|ai|user|assistant|system|developer|tool|function|chatbot|model|chat): ")
@@ -20,7 +20,7 @@ _REFERRING = frozenset(
     {"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"}
     | {"this", "these", "those", "there", "one", "ones", "both", "same", "such", "another", "else", "others"}
 )
-"""Words that refer to something that was said before."""
+"""Words that refer to something in an earlier message."""
 _REFERRING_WITHIN = 8
 """Number of words at the beginning of a query that are searched for a referring word: a later one mostly refers to
 something in the query itself ("my last name before I changed it")."""
@@ -37,8 +37,9 @@ _REFERRING_ELSEWHERE = frozenset(
 )
 """`_REFERRING` of other languages, without words that are articles or prepositions in one of them."""
 _REFERRING_QUERY_WORDS = 6
-"""Largest number of words of a query with one of them. So 3 of 7,140 questions of XQuAD in six languages count as
-follow-up questions; by the words above 4 % of the English ones."""
+"""Largest number of words of a query that a word of `_REFERRING_ELSEWHERE` makes a follow-up question. With this limit,
+3 of XQuAD's 7,140 questions in six languages count as follow-up questions. With `_REFERRING`, which has another limit,
+4 % of the English ones do."""
 _QUESTION_WORDS = (
     "wat wanneer hoe hoeveel waar welke voor kiedy jak gdzie ile czy dla quando come quanto dove per como onde para "
     "quand comment combien où pour qui hvad hvornår hvordan hvor hva når vad när hur för for mikor hogyan mennyi"
@@ -52,17 +53,18 @@ _LEADING_ELSEWHERE = re.compile(
     r"|(?:warum|wieso|pourquoi|por qué|perché|waarom|por que|dlaczego|почему|neden)\W*$)",
     re.IGNORECASE,
 )
-"""`_LEADING` of other languages. Words that are another word elsewhere count only before a question word or "for": in
-French "en" is "in"."""
+"""`_LEADING` of other languages. A word that means something else in another language counts only before a question
+word or "for": "en" is "and" in Dutch, but "in" in French."""
 
 
 def follow_up(query: str, history: Sequence[str]) -> str | None:
     """The last MESSAGES messages and then the query, each on a line; None if the query is no follow-up question.
 
-    It is one if both are true: one of its first words refers to something ("it", "they", "there"), or it begins as a
-    continuation ("what about", "and"); and no word after its first begins with a capital letter, except "I". In other
-    languages it begins as a continuation ("und", "¿y"), whatever its capital letters, because German nouns have them;
-    or it is short and one of its words refers to something.
+    A query in English is a follow-up question if one of its first words refers to something ("it", "they", "there"), or
+    if it begins as a continuation ("what about", "and"); but not if a word after its first begins with a capital
+    letter, except "I". A query in another language is one if it begins as a continuation ("und", "¿y"), even with
+    capital letters, because German nouns have them; or if it is short, has no capital letters after the first word, and
+    one of its words refers to something.
 
     Args:
         history: Earlier messages of the conversation, oldest first.

@@ -1,12 +1,12 @@
-"""The query without the words that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
+"""Remove the words of a query that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
 
 No answer holds these words. With them, the lexical arm searches for rare words that no right text holds, the query's
 vector moves towards texts that ask and thank, and a lookup of few words is not recognised. The frame of a query is a
-run of words of `FRAME` at its start, up to a word at which `_ends` allows the end. "Document number" has no frame. In
-comments, "|" marks the end of a frame.
+run of words of `FRAME` at its start, up to the last word after which `_ends` allows the frame to end. "Document number"
+has no frame. In comments, "|" marks the end of a frame.
 
-Of a memory one asks with words that no message holds either, or only small talk does: "what did you say about Rome",
-"which vet did I mention a while ago". Measured in docs/decisions.md.
+Questions to a memory also hold words that no message holds, or only messages of small talk: "what did you say about
+Rome", "which vet did I mention a while ago". Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _words(text: str) -> frozenset[str]:
 
 FIND = _words("find know remember")
 EXPLAIN = _words("clarify describe explain locate provide recall summarise summarize")
-"""Verbs of a frame only after a word of `READERS`: "can you explain", not "can I recall an email"."""
+"""Verbs that end a frame only after a word of `READERS`: "can you explain", but not "can I recall an email"."""
 SEARCH = _words("look looking search searching")
 GIVE = _words("get give hear help inform learn let read remind see send show tell")
 TEXT = _words(
@@ -40,7 +40,7 @@ ABOUT = _words("about concerning regarding")
 LINKS = _words("for if in into of on through to up whether with")
 """Words that link a word of the frame to the subject: "information on", "interested in", "talks of"."""
 LINKED = SEARCH | TEXT | MOOD
-"""Words that one of `LINKS` may follow."""
+"""Words that a word of `LINKS` may follow in a frame."""
 THAT = _words("that where which")
 POLITE = _words("kindly please pls plz")
 GREETING = _words("hello hey hi sorry thank thanks")
@@ -55,12 +55,12 @@ OTHER = _words(
 )
 ASKED_BY = QUESTION_WORDS | _words("which whom whose")
 NOT_ASKED = _words("was were what")
-"""After one of these, verbs are the subject of the query: "what would you give me"."""
+"""After one of these words, verbs belong to the subject of the query: "what would you give me"."""
 MODAL = _words("can could will would") | POLITE
 ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
 FRAME = ASKING | ABOUT | LINKS | THAT | POLITE | GREETING | ME | ASKERS | OTHER
 CLOSING = POLITE | _words("cheers thank thanks thx")
-"""First words of thanks at the end of a query."""
+"""Words with which a closing at the end of a query may begin."""
 IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
 
 _NO_SUBJECT = FUNCTION_WORDS | PRONOUNS
@@ -72,13 +72,14 @@ _TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|
 _TOLD_BEFORE = re.compile(
     rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
 )
-"""At the start of a question for what was said in the conversation."""
+"""Words that ask for what was said in the conversation, at the start of a question: "what did I say about"."""
 _TOLD_AFTER = re.compile(
     rf"\s(?:(?:that|which)\s)?(?:(?:did|had|have) )?(?:i|we|you) {_TOLD}(?: about)?"
     r"(?: (?:a while ago|again|before|earlier|last time|once|recently|the other day|to me|to you|with you))*(?=\W*$)",
     re.I,
 )
-"""The same at the end of a question: "which vet did I mention a while ago"."""
+"""Words that ask for what was said in the conversation, at the end of a question: "which vet did I mention a while
+ago"."""
 _ASKED_ELSEWHERE = re.compile(
     r"\A[¿\s]*(?:"
     r"(?:kannst|könntest|können|könnten) (?:du|sie) (?:mir|uns) (?:(?:bitte|noch ?mal|noch einmal) )*"
@@ -105,7 +106,8 @@ _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 
 
 def without_frame(query: str) -> str:
-    """The query without its frame, its closing words and words on when it was said; itself if nothing else is left."""
+    """The query without its frame, its closing words ("please", "thanks") and the words that ask what was said; the
+    query itself if only function words would be left."""
     elsewhere = _ASKED_ELSEWHERE.sub("", query)
     query = _CLOSED_ELSEWHERE.sub("", elsewhere) if elsewhere is not query else _without_asking(query)
     subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
@@ -120,7 +122,7 @@ def _without_asking(query: str) -> str:
     if (start == 0 and end == len(words)) or _NO_SUBJECT.issuperset(words[start:end]):
         return query
     after = gaps[-1]
-    if end < len(words):  # of a closing, only the question mark stays
+    if end < len(words):  # the question mark of a closing stays
         after = "?" if any("?" in gap for gap in gaps[end:]) else ""
     return "".join(pieces[2 * start : 2 * end]).lstrip(" ,.!?:;\n\t-") + after
 
@@ -130,11 +132,12 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
 
     Args:
         words: The query's words in lower case.
-        gaps: The characters before each word, from the end of the word before it; then those after the last.
+        gaps: The characters between the words: before each word, from the end of the previous one; at the end of the
+            list, those after the last word.
     """
     end = 0
     seen: set[str] = set()
-    complete = False  # the subject follows: after "about", "that mentions" or "information on"
+    complete = False  # True after "about", "that mentions" or "information on": the subject follows
     for at, (word, gap) in enumerate(zip(words, gaps, strict=False)):
         before = words[at - 1] if at else ""
         if _QUOTE.search(gap):
@@ -152,7 +155,8 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
 
 
 def _continues(word: str, before: str) -> bool:
-    """Whether the frame goes on with a word after "about" or "talks": "talks of | ...", but "about | letters"."""
+    """Whether a word after a complete frame ("about", "talks") still belongs to the frame: "talks of | ...", but not
+    "about | letters"."""
     return word in POLITE or (before in SAY and word in ABOUT | LINKS | THAT)
 
 
@@ -184,10 +188,10 @@ def _ends(word: str, before: str, seen: set[str], polite: bool) -> bool:
 
 
 def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
-    """The number of words before "please" or thanks at the end of a query; arguments as of `_end_of_frame`.
+    """The number of words before "please" or thanks at the end of a query. The arguments are those of `_end_of_frame`.
 
-    Without punctuation before them, they may be what is sought: "Japanese word for thank you". Then only a single word
-    after a word of the subject is a closing: "directions to the pool please".
+    Without punctuation before them, these words may be the subject: "Japanese word for thank you". In that case only a
+    single word that follows a word of the subject is a closing: "directions to the pool please".
     """
     start = len(words)
     while start and words[start - 1] in IN_CLOSING:

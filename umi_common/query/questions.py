@@ -1,7 +1,7 @@
 """The questions of a query that holds several, or one beside other text, such as a mail or code; what it excludes.
 
-Each question is searched as a variation of the query, too. Without that, the words around a question decide what is
-found, and of two questions the one with the rarer words gets all hits. Measured in docs/decisions.md.
+Each question is searched as a variation of the query, too. Without these variations, the words around a question decide
+what is found, and of two questions the one with the rarer words gets all hits. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from umi_common.query.frames import FRAME, without_frame
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
 
 WRITTEN_WORDS_MAX, WRITTEN_NUMBERS_MAX = 128, 4
-"""A query of more words and more numbers is mostly pasted text. A long mail names one order and its date."""
+"""A query with more words and more numbers than these is taken as pasted text. A long mail that asks a question names
+few numbers, such as one order and its date."""
 QUESTIONS_MAX = 3
-"""Largest number of questions of a query that are searched. If it has more, none is: any may be the main one."""
+"""Largest number of questions of a query that are searched apart. If a query has more, none of them is, because any of
+them may be the main one."""
 QUESTION_WORDS_MIN = 3
-"""Smallest number of words of a question that is searched."""
+"""Smallest number of words of a question that is searched apart."""
 WHOLE_SHARE = 0.8
-"""A single question with a larger share of the query's words is not searched apart: it is nearly the whole query."""
+"""Largest share of the query's words of a single question that is searched apart; with more, the question is nearly the
+whole query."""
 REFERRING = frozenset({"this", "these", "such"})
-"""A question with one of these is about the prose around it and says little alone: "Is this claim supported?"."""
+"""A question with one of these words is about the text around it, and says little alone: "Is this claim supported?"."""
 EXCLUDING_CHARACTERS_MAX = 300
-"""A longer query excludes nothing: it is prose."""
+"""Largest number of characters of a query that may exclude something; a longer one is prose."""
 IN_CONVERSATION = frozenset({"you", "we", "i", "your", "my", "this", "that", "it"})
-"""A question with one of these needs two content words: "Could we talk on Monday?" asks the reader, not the texts."""
+"""A question with one of these words counts only with at least two content words: "Could we talk on Monday?" asks the
+reader, not the texts."""
 
 _VERB = (
     r"(?:is|are|was|were|am|do|does|did|can|could|will|would|should|shall|may|might|must|has|have|had"
@@ -42,11 +46,11 @@ _UNMARKED = re.compile(
 """The beginning of a question without a question mark; "When exhausted, ..." begins a statement."""
 _ASKING = re.compile(rf"{_UNMARKED.pattern}|{_VERB}", re.IGNORECASE)
 _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
-"""Between two questions of one sentence."""
+"""The words between two questions of one sentence."""
 _SENTENCE = re.compile(
     rf"(?<=[?!])\s+|(?<=[^\W_]{{3}}\.)\s+(?=[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
 )
-"""Between two sentences; not in "Dr. Lee" and "No. 5"."""
+"""The signs between two sentences; not those in "Dr. Lee" and "No. 5"."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
@@ -54,7 +58,7 @@ _NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
 _MARKED = re.compile(r"\?[\"')*\s]*$")
 EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
 EVERYTHING |= {"alle", "alles", "tous", "tout", "toutes", "todo", "todos", "todas", "tudo", "tutti", "tutte", "tutto"}
-"""Words that alone ask for all but what the query excludes."""
+"""If a query asks for one of these words and nothing else, it asks for everything except what it excludes."""
 EXCEPT = re.compile(
     r"\b(?:but not|(?<!\btry[ /])except(?! (?:block|clause|handler|statement)s?\b)|excluding|not including|other than"
     r"|apart from|aside from|with the exception of"
@@ -62,7 +66,7 @@ EXCEPT = re.compile(
     r"|maar niet|behalve)\b",
     re.IGNORECASE,
 )
-"""What stands before an exception, in a query or a text; not the keyword of "try except" and "except block"."""
+"""Words before an exception in a query or a text; not the keyword of "try except" and "except block"."""
 _EXCLUSION = re.compile(
     rf"(?P<kept>(?:[^.?!\n]|\.\b)+?),? {EXCEPT.pattern}"
     rf"(?P<excluded>(?: (?!{_VERB})[^\s.?!,]+(?:\.\b[^\s.?!,]+)*){{1,8}})[.?!]*",
@@ -76,17 +80,17 @@ class Exclusion(NamedTuple):
     """A query that excludes something, such as "projects but not on AWS"."""
 
     kept: str
-    """What it asks for: "projects"; "" if it asks for everything else."""
+    """The part that says what the query asks for: "projects"; "" if it asks for everything else."""
     excluded: str
-    """What it excludes: " on AWS"."""
+    """The part that says what the query excludes: " on AWS"."""
 
 
 def questions_of(query: str) -> tuple[str, ...]:
-    """The questions of a query without their frames, in its order; none if it is one question alone, or has many.
+    """The questions of a query in order, without their frames; () if the query is one question alone, or has too many.
 
-    A question is a sentence that ends in a question mark, or, if there is none, one that begins as a question. Lines of
-    code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do not count; nor do
-    those that refer to other prose ("Is this true?"), unless the query holds code. Both halves of "when ... and
+    A question is a sentence that ends in a question mark, or, if no sentence does, one that begins as a question. Lines
+    of code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do not count. Nor
+    do questions that refer to other prose ("Is this true?"), unless the query holds code. Both halves of "when ... and
     where ...?" are questions.
     """
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
@@ -102,7 +106,8 @@ def questions_of(query: str) -> tuple[str, ...]:
 
 
 def words_around(query: str, questions: Iterable[str]) -> float:
-    """Words of a query outside its questions, per word of its questions; 0 if these are none, or nearly all."""
+    """Words of a query outside its questions, per word of its questions; 0 if it has no questions, or if nearly all of
+    its words are in questions."""
     asking, words = sum(map(_count, questions)), _count(query)
     return (words - asking) / asking if 0 < asking <= WHOLE_SHARE * words else 0.0
 
@@ -110,7 +115,7 @@ def words_around(query: str, questions: Iterable[str]) -> float:
 def exclusion_in(query: str) -> Exclusion | None:
     """What a query asks for and what it excludes; None if it excludes nothing.
 
-    "Without" excludes nothing, because a text on what can be done without a receipt holds these words.
+    The word "without" excludes nothing: a text on what can be done without a receipt holds the words after it.
     """
     found = _EXCLUSION.fullmatch(query.strip()) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
     if found is None:
@@ -153,7 +158,7 @@ def _has_subject(question: str) -> bool:
 
 
 def _content(text: str) -> list[str]:
-    """Its words in lower case that are neither function words nor part of a frame."""
+    """The words of a text, in lower case, that are neither function words nor words of a frame."""
     return [word for word in _WORD.findall(text.lower()) if len(word) > 1 and word not in _NO_CONTENT]
 
 

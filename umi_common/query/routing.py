@@ -35,10 +35,10 @@ EVIDENCE_SIGNALS = {
     "disagreement": (0.1, 0.9, "the arms disagree"),
     "pronoun": (0.3, 1.0, "a pronoun without its noun"),
 }
-"""By signal, see `weigh_evidence`: share of the strength that a signal of 1 takes away; smallest value at which the
-signal is a reason to ask; the reason."""
+"""For each signal of `weigh_evidence`: (the share of the strength that a signal of 1 takes away, the smallest value at
+which the signal is given as a reason to ask, the words of this reason)."""
 TOP = 10
-"""Candidates that "flat" and "disagreement" look at."""
+"""Number of best candidates from which "flat" and "disagreement" are computed."""
 PRONOUNS = frozenset(
     {"he", "she", "it", "they", "him", "her", "them", "his", "hers", "its", "their", "theirs"}
     | {"this", "that", "these", "those"}
@@ -60,9 +60,9 @@ class Decision:
 
     deep: bool
     reasons: tuple[str, ...] = ()
-    """Why to ask, in the order of `EVIDENCE_SIGNALS` or of `WORD_SETS`; one short phrase each."""
+    """Why to ask: short phrases, in the order of `EVIDENCE_SIGNALS` or of `WORD_SETS`."""
     signals: Mapping[str, float] = field(default_factory=dict)
-    """Every value behind the decision, by name."""
+    """The numbers on which the decision depends, by name."""
 
 
 def query_words(query: str) -> list[str]:
@@ -76,9 +76,10 @@ def needs_deep_search(query: str) -> bool:
 
 
 def route(query: str) -> Decision:
-    """Ask if a trigger word or phrase occurs; the reasons name them, and the signals count them by set.
+    """Ask if a trigger word or phrase occurs. The reasons name the words and phrases, the signals count them by set.
 
-    Most questions in English have one (92.8 % of LoCoMo's), so few calls are saved; `weigh_evidence` saves more.
+    Most questions in English have such a word (92.8 % of LoCoMo's), so `route` saves few calls; `weigh_evidence` saves
+    more.
     """
     words = query_words(query)
     text = f" {' '.join(words)} "
@@ -96,26 +97,26 @@ def route(query: str) -> Decision:
 def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingConfig | None = None) -> Decision:
     """Whether to ask the LLM: yes if the evidence that a search for the query alone finds is weak.
 
-    strength = (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 disagreement) * (1 - 0.3 pronoun)
+    strength = (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 * disagreement) * (1 - 0.3 * pronoun)
     weakness = 1 - strength, with each signal from 0 (do not ask) to 1 (ask):
 
     thin: exp(-best BM25 / ln(chunks)). BM25 adds up the information (in nats) of the rare words that a chunk shares
         with the query; ln(chunks) nats identify one chunk.
     uncovered: idf-weighted share of the query's terms that do not occur in the corpus.
     flat: the 10th score of the ranking divided by the best; 0 with fewer than 10 candidates.
-    disagreement: share of the shorter of the arms' top 10 that the other lacks; 1 if one is empty.
+    disagreement: share of the shorter of the two arms' top 10 lists that the other list lacks; 1 if a list is empty.
     pronoun: 1 if a pronoun precedes every content word of the query, else 0.
 
-    Without the lexical arm, strength is (1 - flat) * (1 - 0.3 pronoun).
+    Without the lexical arm, strength is (1 - flat) * (1 - 0.3 * pronoun).
 
     Args:
         pool: The candidates for the original query alone.
         scores: (n,) final score of each row, before a reranker.
-        query: Read for its pronouns only.
-        config: `weakness` is the threshold.
+        query: The query, of which only the pronouns are read.
+        config: Settings, of which only `weakness` is read, the threshold.
 
     Returns:
-        deep where signals["weakness"] >= config.weakness.
+        A decision whose `deep` is true if signals["weakness"] >= config.weakness.
     """
     config = RoutingConfig() if config is None else config
     if not len(pool):

@@ -6,7 +6,7 @@ A fusion makes one score per row; add one as a function with a branch in `fusion
 
     fusion       the fusions, the scores of extra arms, reciprocal ranks, ranks by score
     evidence     scores of both arms on one scale: as evidence, which the default fusion adds up, or normalised
-    rare_terms   in the default fusion, a chunk with a rare term of the query passes those with a much smaller BM25
+    rare_terms   in the default fusion, a chunk with a rare term of the query passes chunks with a much smaller BM25
 
 Relevance is computed from the same evidence and does not change the scores:
 
@@ -19,7 +19,7 @@ A stage changes the scores: `apply(pool, scores, settings, facts) -> scores`. Ad
     neighbours   a chunk gains from the chunks beside it and from its source
     references   a chunk gains if one of the best candidates refers to it and lacks query terms that the chunk holds
     period       a chunk gains if it lies in the period that the query names
-    decay        an older chunk scores lower; in `umi_common.decay`, because stores use it, too
+    decay        an older chunk scores lower; it is in `umi_common.decay`, because stores use it, too
 
 Late interaction needs texts, so it is in `search/reorder`. Two selections leave rows out; both are off by default:
 

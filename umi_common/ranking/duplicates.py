@@ -20,7 +20,8 @@ from umi_common.types import Chunk
 
 SAME_TEXT, NEAR_DUPLICATE = "same text", "near-duplicate"
 FOLDED = (SAME_TEXT, NEAR_DUPLICATE)
-"""Reasons of a `Repeat`: such a chunk is left out, and the better one lists its id."""
+"""The reasons of a `Repeat`. The search leaves the repeating chunk out, and the hit of the better chunk lists its
+id."""
 COSINE_ROUNDING = 1e-6
 """Largest amount by which the float32 dot product of two equal unit vectors is below 1."""
 QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
@@ -47,7 +48,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """A chunk that repeats none before it."""
+    """A chunk that repeats no chunk added before it."""
 
     id: str
     words: tuple[str, ...]
@@ -68,7 +69,8 @@ class DuplicateFinder:
         self._kept: dict[Hashable, list[_Kept]] = {}
 
     def add(self, id: str, text: str, vector: Vectors, group: Hashable = None) -> Repeat | None:
-        """The better chunk that this one repeats. None: it repeats none, and chunks added later are compared with it.
+        """The better chunk that this chunk repeats. None: it repeats no chunk; chunks added later are then compared
+        with it.
 
         Args:
             id: Unique. Chunks are added best first.

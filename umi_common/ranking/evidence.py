@@ -13,7 +13,7 @@ Evidence is on one scale for both arms:
 
 A chunk in another language than the query shares few words with it even if it answers it. The lexical evidence of such
 a chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the query's language.
-With other embedders its dense evidence is near 0, and nothing changes.
+With other embedders the dense evidence of such a chunk is near 0, and nothing changes.
 
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: at 6 standard
 deviations its evidence is about 3.5 times that at 3. An arm whose scores are nearly equal for all chunks hardly changes
@@ -43,7 +43,8 @@ MISSING_MAX = 4.0
 question whose other words are unknown would be strong evidence. Without the limit, a long question with many unknown
 words would have hardly any evidence."""
 PRIOR_COUNT = 8.0
-"""Weight of the background's prior, in chunks. Without it the background of a small store would be a poor estimate."""
+"""Weight of the background's prior, in chunks. Without the prior, the background of a small store would be a poor
+estimate."""
 PRIOR_MEAN = 0.2
 """Mean of the prior: a typical cosine of a query and a chunk."""
 PRIOR_DEVIATION = 0.12
@@ -58,7 +59,8 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
 
     Args:
         lexical: (V, n) raw BM25, >= 0.
-        bound: (V,) the largest BM25 the query could reach, >= 0; `arm_evidence` adds its unknown terms.
+        bound: (V,) the largest BM25 the query could reach, >= 0; `arm_evidence` adds the part of the query's unknown
+            terms.
     """
     known = bound > EPSILON
     scale = LEXICAL_SCALE * np.sqrt(np.where(known, bound, 1.0))
@@ -70,10 +72,10 @@ def dense_evidence(dense: Floats, background: Background) -> Floats:
 
     Args:
         dense: (V, n) cosines.
-        background: (V,) numbers for the same queries.
+        background: Mean and deviation of the cosines of the same V queries.
 
     Raises:
-        ConfigError: If the background has another number of queries.
+        ConfigError: If the background is one of another number of queries.
     """
     if background.mean.shape != (len(dense),) or background.deviation.shape != (len(dense),):
         raise ConfigError(
@@ -119,7 +121,7 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
 
 
 def _missing(bound: Floats, coverage: Floats) -> Floats:
-    """(V,) what the terms that the corpus does not hold would add to the bound, at most MISSING_MAX."""
+    """(V,) the amount that the terms that the corpus does not hold would add to the bound, at most MISSING_MAX."""
     whole = np.divide(bound, coverage, out=np.zeros_like(bound), where=coverage > 0)
     return np.clip(whole - bound, 0.0, MISSING_MAX)
 
@@ -149,8 +151,8 @@ def fuse_evidence(
 
     Returns:
         (n,) scores 0..1, the best 1; all 0 without any evidence.
-        (V,) the lexical arm's share of the strongest evidence, for the trace:
-        max w * lexical / (max w * lexical + max (1 - w) * dense); 0.5 without any evidence.
+        (V,) the lexical arm's share of the strongest evidence, for the trace: l / (l + d), where l is the largest
+        w * lexical and d the largest (1 - w) * dense; 0.5 without any evidence.
 
     Raises:
         ConfigError: If shapes differ or a weight is out of range.
@@ -208,8 +210,8 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
     """s / bound, clamped to 0..1: the share of the largest possible score. 0 where the bound is 0.
 
     Args:
-        scores: As in every normaliser.
-        bound: (...), >= 0: for BM25 the sum of the query terms' largest impacts.
+        scores: (..., n) finite scores, as for every normaliser.
+        bound: (...) largest possible score of each row, >= 0; for BM25 the sum of the query terms' largest impacts.
     """
     given, most = _floats(scores), _floats(bound)[..., np.newaxis]
     reachable = most > EPSILON

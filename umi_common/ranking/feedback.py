@@ -1,13 +1,13 @@
 """Stage: a chunk gains if it resembles the best candidates (pseudo-relevance feedback by vectors). Pure.
 
-    e(i) = score(i) / max                                             the chunk's own score
-    s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b, without i if it is one
+    e(i) = score(i) / max score                                       the chunk's own score
+    s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b other than i
     z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and standard deviation over the candidates
     final(i) = e(i) + weight * (1 - e(i))^2 * min(1, (z(i) / 4)^2)
 
-So a candidate that shares no word with the question, and has a low cosine with it, rises because it resembles the best
-candidates. The better a chunk is already, the less it gains: the best chunk stays the best, and of two chunks with the
-same s the better one stays ahead. Measured in docs/decisions.md.
+weight is a setting. A candidate that shares no word with the question, and has a low cosine with it, rises because it
+resembles the best candidates. The better a chunk is already, the less it gains: the best chunk stays the best, and of
+two chunks with the same s the better one stays ahead. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from umi_common.ranking.fusion import best_first
 BEST = 3
 """Number of best candidates that the others are compared with."""
 LEAST_DEVIATION = 0.05
-"""Smallest deviation that z is divided by. If all candidates resemble the best equally, they differ by chance only, and
-their z stays small."""
+"""Smallest divisor in z. If all candidates resemble the best ones equally, they differ by chance only, and this divisor
+keeps their z small."""
 FULL_Z = 4.0
-"""z at which a chunk gains all that it can."""
+"""z from which a chunk has the largest gain."""
 
 
 def apply(pool: Pool, scores: Floats, settings: FeedbackConfig, facts: dict[str, object]) -> Floats:
     """(n,) scores by the formula at the top of this file; n must be > BEST. Scores of 0 and less gain nothing;
-    if all are, they are returned as they are.
+    if no score is above 0, all are returned unchanged.
 
-    The number of chunks that gain goes into `facts`.
+    `facts` gets the number of chunks that gain.
     """
     top = float(scores.max(initial=0.0))
     if top <= 0:
@@ -55,7 +55,7 @@ def resemblance(scores: Floats, vectors: Vectors) -> Floats:
     added_up = (weights[:, np.newaxis] * vectors[best]).sum(axis=0, dtype=np.float32)
     similar = np.einsum("nd,d->n", vectors, added_up).astype(np.float64)
     total = np.full(len(scores), weights.sum())
-    similar[best] -= weights * np.einsum("bd,bd->b", vectors[best], vectors[best])  # not with itself
+    similar[best] -= weights * np.einsum("bd,bd->b", vectors[best], vectors[best])  # without b = i
     total[best] -= weights
     similar = np.where(total > EPSILON, similar / np.maximum(total, EPSILON), 0.0)
     z = np.maximum(0.0, (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION))

@@ -60,7 +60,7 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
     """Merge best-first lists by reciprocal rank, each with weight 1: score(d) = sum 1 / (k + rank), rank from 1.
 
     Args:
-        lists: Each of ids, hits, chunks, documents or nodes; or one list of such lists.
+        lists: Lists of ids, hits, chunks, documents or nodes; or one list of such lists.
         k: Rank damping, > 0.
 
     Returns:
@@ -118,12 +118,12 @@ def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: 
     score(row) = sum_v u[v] * sum_a w[a] * arms[a][v, row], with u and w divided by their sums.
 
     Args:
-        arms: A arrays (V, n), each brought to a common scale.
+        arms: A arrays (V, n), all on one scale.
         weights: A numbers >= 0, not all 0.
         variation_weights: (V,) >= 0, not all 0; the original query is row 0.
 
     Returns:
-        (n,) scores; 0..1 if the arms are.
+        (n,) scores, in 0..1 if all arms are in 0..1.
 
     Raises:
         ConfigError: If lengths differ, a weight is negative or all are 0.
@@ -133,7 +133,7 @@ def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: 
 
 
 def mix(arms: Sequence[Floats], weights: Sequence[float]) -> Floats:
-    """(n,) per arm to (n,): the weighted mean over the arms.
+    """(n,) weighted mean of the arms' scores, one array (n,) for each arm.
 
     Raises:
         ConfigError: If lengths differ, a weight is negative or all are 0.
@@ -163,7 +163,8 @@ def _checked(weights: npt.ArrayLike, count: int, k: float = RRF_K) -> Floats:
 
 
 def weights_of_variations(pool: Pool, variation_weight: float) -> Floats:
-    """(V,) weights of the query variations: the pool's for the original query, `variation_weight` for each other."""
+    """(V,) weights of the query variations: `pool.query_weight` for the original query, `variation_weight` for the
+    others."""
     return np.array([pool.query_weight, *[variation_weight] * (pool.variations - 1)])
 
 
@@ -193,8 +194,8 @@ def fuse_pool(
         arm_weights: A weight >= 0 for each name in `pool.extra`; not read if the pool has no extra arms.
 
     Returns:
-        (n,) scores, and facts for the trace. Scores of rrf are >= 0; those of convex are 0..1, the best 1, except that
-        without extra arms the normalisers "zscore" and "none" leave them unbounded.
+        (n,) scores, and facts for the trace. Scores of "rrf" are >= 0. Those of "convex" are 0..1, the best 1, except
+        that without extra arms the normalisers "zscore" and "none" leave them unbounded.
 
     Raises:
         ConfigError: If all weights are 0, or an extra arm has none.
@@ -251,7 +252,8 @@ def _by_rrf(pool: Pool, config: FusionConfig) -> Floats:
 
 
 def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:
-    """(V, n) scores by a normaliser of `ranking.evidence`. bound None: cosines, whose bound is 1."""
+    """(V, n) scores after a normaliser of `ranking.evidence`. If `bound` is None, they are cosines, whose bound is
+    1."""
     if normalizer == "bound":
         return by_bound(scores, bound) if bound is not None else np.clip(scores, 0.0, 1.0)
     return {"minmax": min_max, "zscore": z_score, "logistic": logistic, "none": none}[normalizer](scores)
@@ -264,8 +266,8 @@ def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], c
     convex: score(row) = m(row) / max m,
         where m(row) = o * fused(row) / max fused + sum_a w[a, row] * arm_a(row) / max arm_a
 
-    o is the sum of the weights of those of the store's arms that answered. w[a, row] is the arm's weight w; or, for a
-    row that the store did not score, so that only an extra arm adds to it, 2 w up to o, and at least w.
+    o is the sum of the weights of the store's arms that answered. w[a, row] is the weight w of arm a; for a row that
+    the store did not score, so that only extra arms add to its score, it is max(w, min(2 w, o)).
     """
     if missing := pool.extra.keys() - weights.keys():
         raise ConfigError(f"no weight for the extra arms {sorted(missing)}; give one for each in arm_weights")

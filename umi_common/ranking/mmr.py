@@ -22,12 +22,12 @@ def mmr(
 ) -> Ints:
     """Choose rows one by one, each with the largest trade_off * score(d) - (1 - trade_off) * max_{c chosen} cos(d, c).
 
-    The first choice is the best score. The maximum is over all rows chosen so far.
+    The first choice is the row with the best score. The maximum is over all rows c chosen so far.
 
     Args:
         scores: (n,) relevance, finite; should be 0..1, because they are compared with cosines.
         vectors: (n, dim) L2-normalised; a zero row has similarity 0 to every row.
-        limit: Rows wanted, >= 0.
+        limit: Number of rows to choose, >= 0.
         trade_off: lambda, 0..1: 1 is relevance alone, 0 diversity alone.
         pool: Number of best rows to choose from; if it is below `limit`, `limit` rows.
 
@@ -40,7 +40,9 @@ def mmr(
     Source: Carbonell, Goldstein, SIGIR 1998.
     """
     if not 0 <= trade_off <= 1 or limit < 0 or pool < 1:
-        raise ConfigError(f"mmr trade_off {trade_off!r}, limit {limit!r}, pool {pool!r}: expected 0..1, >= 0, >= 1")
+        raise ConfigError(
+            f"mmr: expected trade_off 0..1, limit >= 0 and pool >= 1; got {trade_off!r}, {limit!r} and {pool!r}"
+        )
     rows = np.sort(best_first(scores)[: max(pool, limit)])
     gains = trade_off * np.asarray(scores, dtype=np.float64)[rows]
     among = vectors[rows]

@@ -1,17 +1,22 @@
 """Stage: a chunk gains from the chunks beside it and from its whole source. Pure.
 
-    e(i) = score(i) / max                            the chunk's own score
-    r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: the shorter, the more context it lacks
+    e(i) = score(i) / max score                      the chunk's own score
+    r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: a shorter one lacks more context
     y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
     n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          how much of a neighbour is new: copies give nothing to each other
-    final(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
+    final(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n(i, i-d) * y(i-d)
+                                                   + following * n(i, i+d) * y(i+d))
                                  + s * source * whole(i) )
+
+length(i) is the number of terms of chunk i, i-d and i+d are the chunks d positions before and after i, and whole(i) is
+the evidence for the whole source of i (`source_evidence`). ramp(x, a, b) is 0 up to x = a, 1 from x = b on, and linear
+between. previous, following and source are settings.
 
 p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
 and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.
 p also falls to 0 if the best chunks of a query are copies of each other (`share_of_distinct`), as records and clauses
-are: the chunk beside the right one is then as good an answer to another question, and tells nothing about this one.
-Both fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
+are: the chunk beside the right one then answers another question equally well, and tells nothing about this one.
+p and s fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
 reference manual do.
 
 s has a lower limit for each query, `source_lead`: it is above 0 if one source matches the query far better than all
@@ -41,11 +46,11 @@ HOPS = 2
 FADE = 0.5
 """Factor on the gain for each position beyond the first."""
 SELF_CONTAINED_TERMS = 150.0
-"""Length in terms at which a chunk gains half as much as a very short one: longer ones need less context."""
+"""Length in terms at which a chunk gains half as much as a very short one: a longer chunk needs less context."""
 
 COPY_FROM, COPY_AT = 0.8, 0.9
-"""Cosines of a chunk and its neighbour. Up to the first the neighbour gives its whole share; from the second on it is a
-copy and gives nothing: a line of a log does not become relevant because the next, nearly equal line is."""
+"""Cosines of a chunk and its neighbour. Up to `COPY_FROM` the neighbour gives its whole share; from `COPY_AT` on it is
+a copy and gives nothing: a line of a log does not become relevant because the next, nearly equal line is relevant."""
 
 PRIOR_PAIRS = 40.0
 PRIOR_AUTOCORRELATION = 0.1
@@ -55,26 +60,29 @@ PRIOR_CHUNKS = 20.0
 PRIOR_ICC = 0.05
 """A measured intraclass correlation is averaged with this prior, which counts as 20 chunks."""
 ICC_FROM, ICC_TO = 0.01, 0.025
-"""Below the first number the share is 0, above the second 1. With shuffled positions, 9 in 10 dev corpora have an
-autocorrelation below 0.03, and all have an intraclass correlation below 0.01; unshuffled, 9 in 10 have an
-autocorrelation above 0.05, and all have an intraclass correlation above 0.03."""
+"""Limits of the autocorrelation and of the intraclass correlation (ICC): the share is 0 below `..._FROM` and 1 above
+`..._TO`. With shuffled positions, 9 in 10 dev corpora have an autocorrelation below 0.03, and all have an ICC below
+0.01; unshuffled, 9 in 10 have an autocorrelation above 0.05, and all have an ICC above 0.03."""
 LEAD_FROM, LEAD_TO = 0.6, 0.9
-"""Lead of the best source over the second from which its share rises, and where it is 1. With random sources 19 in 20
-questions have a lead below 0.63; where documents follow one template and the query names one, 9 in 10 above 0.87."""
+"""Lead of the best source over the second one from which `source_lead` is above 0, and from which it is 1, if the best
+chunks are no copies of each other. With random sources, 19 in 20 questions have a lead below 0.63. If documents follow
+one template and the query names one of them, 9 in 10 questions have a lead above 0.87."""
 BEST = 10
+"""Number of best chunks among which copies are counted."""
 COPIES_FROM, COPIES_TO = 0.5, 0.9
-"""Share of the `BEST` best chunks that have a copy in another source. Chats, meetings and articles have less than 0.3
-in 9 of 10 questions, with random sources, too; contracts made from one template 0.9 and more."""
+"""Share of the `BEST` best chunks with a copy among them from which they begin to count as copies, and at which they
+all do. With copies in another source only, chats, meetings and articles have less than 0.3 in 9 of 10 questions, with
+random sources, too; contracts made from one template 0.9 and more."""
 COPY_TERMS_MIN = 8
 """Length in terms of the shortest chunk that counts as a copy: all "Okay." of a meeting are equal, which says nothing
 about its other chunks."""
 COPY_LEAD_FROM, COPY_LEAD_TO = 0.05, 0.2
-"""As `LEAD_FROM` and `LEAD_TO`, if the best chunks are copies. Smaller, because the names of two contracts' parties may
-share words."""
+"""`LEAD_FROM` and `LEAD_TO` if the best chunks are copies of each other. They are smaller, because the names of the
+parties of two contracts may share words."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
-"""Intraclass correlation at which both shares start to fall, and at which each is 0. Chats and
-meetings have one below 0.07, sessions on one topic each 0.4, a reference manual 0.43."""
+"""Intraclass correlation at which p and s start to fall, at which p is 0, and at which s is 0. Chats and meetings have
+one below 0.07, sessions on one topic each have 0.4, a reference manual has 0.43."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ FULL_SHARES = Shares(1.0, 1.0)
 
 
 def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, object]) -> Floats:
-    """(n,) `neighbour_scores` of the pool, with the shares of its corpus, which go into `facts`."""
+    """(n,) `neighbour_scores` of the pool with the shares of its corpus. `facts` gets these shares."""
     own = settings.neighbours
     weights = weights_of_variations(pool, settings.fusion.variation_weight)
     by_source = weights / weights.sum() @ pool.source_lexical
@@ -116,18 +124,18 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
 def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float = 1.0) -> Shares:
     """The shares for a corpus with these calibration numbers; the prior is used for a missing number.
 
-    autocorrelation: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
-    autocorrelation of the vectors), from `autocorrelation_pairs` pairs. icc, the intraclass correlation: the share of
-    the vectors' variance that lies between sources, from `icc_chunks` chunks. shared_source_share: the share of chunks
-    whose source has more than one.
+    autocorrelation: how much more alike chunks one and two positions apart are than any two of their source (lag-1 plus
+    lag-2 autocorrelation of the vectors), from `autocorrelation_pairs` pairs. icc, the intraclass correlation: the
+    share of the vectors' variance that lies between sources, from `icc_chunks` chunks. shared_source_share: the share
+    of chunks whose source has more than one chunk.
 
         p = ramp(shrunk autocorrelation, 0.03, 0.08) * (1 - ramp(shrunk icc, 0.1, 0.3)) * apart
         s = max(least, ramp(shrunk icc, 0.01, 0.025)) * (1 - ramp(shrunk icc, 0.1, 1.0)) * shared_source_share
 
     Args:
         calibration: Any of these numbers, by name.
-        least: From `source_lead`.
-        apart: From `share_of_distinct`.
+        least: Lower limit of s, from `source_lead`.
+        apart: Factor on p, from `share_of_distinct`.
     """
     pairs, chunks = calibration.get("autocorrelation_pairs", 0.0), calibration.get("icc_chunks", 0.0)
     autocorrelation = _shrunk(calibration.get("autocorrelation", 0.0), pairs, PRIOR_AUTOCORRELATION, PRIOR_PAIRS)
@@ -161,7 +169,8 @@ def following_rows(source: Ints, position: Ints) -> Ints:
 
     Args:
         source: (n,) codes; NO_SOURCE for a chunk without a source.
-        position: (n,) order in the source, adjacent chunks differ by exactly 1; NO_POSITION for one without a position.
+        position: (n,) position in the source, which differs by 1 between adjacent chunks; NO_POSITION for a chunk
+            without a position.
     """
     n = len(source)
     order = np.lexsort((position, source))
@@ -178,8 +187,9 @@ def following_rows(source: Ints, position: Ints) -> Ints:
 
 
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
-    """(n,) how well a row's whole source matches, above the pool's worst source: (s - min) / max, 0..1.
+    """(n,) how well a row's whole source matches: (s - min) / max, 0..1, where s is the BM25 of the source.
 
+    min and max are the smallest and largest s of the pool's sources.
     All 0 if the pool has one source only.
 
     Args:
@@ -199,7 +209,7 @@ def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
 def source_lead(source_lexical: Floats, source: Ints, copies: Callable[[], float]) -> float:
     """How far one source stands out: max(ramp(lead, 0.6, 0.9), ramp(lead, 0.05, 0.2) * ramp(copies, 0.5, 0.9)).
 
-    lead = (best - second) / best, for the BM25 of the pool's best source and of the second best.
+    lead = (best - second) / best, where best and second are the BM25 of the pool's best and second best source.
 
     Args:
         source_lexical, source: As in `source_evidence`; sources with the same BM25 count as one.
@@ -251,19 +261,19 @@ def neighbour_scores(
     """(n,) scores by the formula at the top of this file.
 
     Args:
-        scores: (n,) fused; below 0 counts as 0.
-        source: (n,) codes; NO_SOURCE.
-        position: (n,) order in the source; NO_POSITION.
-        length: (n,) terms in the chunk.
-        whole: (n,) from `source_evidence`, 0..1.
+        scores: (n,) fused scores; one below 0 counts as 0.
+        source: (n,) code of each row's source, or NO_SOURCE.
+        position: (n,) position of each row in its source, or NO_POSITION.
+        length: (n,) number of terms of each chunk.
+        whole: (n,) evidence for each row's source, 0..1, from `source_evidence`.
         previous: Factor on the gain from the chunk before, >= 0.
         following: Factor on the gain from the chunk after, >= 0.
         source_share: Factor on the gain from the whole source, >= 0.
-        shares: Further factors on these gains, from the corpus.
+        shares: Further factors on the gains from neighbours and from the source, from `shares_of`.
         vectors: (n, dim) L2-normalised, or (n, 0); None: no neighbour counts as a copy.
 
     Returns:
-        (n,) scores, the best 1; if all gains are 0, a copy of the given ones.
+        (n,) scores, the best 1; if all gains are 0, a copy of `scores`.
 
     Raises:
         ConfigError: If a factor is negative.
@@ -286,11 +296,13 @@ def neighbour_scores(
 
 
 def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
-    """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) from those after it; less from copies.
+    """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) the sum from the HOPS chunks after it.
+
+    A chunk gives less to its copy.
 
     Args:
         given: (n,) the amount that each row gives to an adjacent one: y in the formula.
-        source, position, vectors: As in `neighbour_scores`.
+        source, position, vectors: Those of `neighbour_scores`.
     """
     n = len(given)
     from_previous, from_following = np.zeros(n), np.zeros(n)
@@ -313,7 +325,7 @@ def _not_copied(one: Vectors, other: Vectors) -> Floats:
 
 
 def _shrunk(measured: float, seen: float, prior: float, prior_seen: float) -> float:
-    """The mean of a measured number and its prior, weighted by the observations behind each."""
+    """The mean of a measured number and its prior, weighted by their numbers of observations."""
     return (seen * measured + prior_seen * prior) / (seen + prior_seen)
 
 

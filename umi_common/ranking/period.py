@@ -13,10 +13,11 @@ from umi_common.types import EPOCH, TimeRange, age_in_hours
 
 HOURS_PER_DAY = 24
 EXPLICIT_FACTOR = 5.0
-"""Factor on the boost where the query limits records to the period ("what did I say yesterday"). Not without limit: the
-user may mistake the day, so a chunk outside still passes chunks that hardly match."""
+"""Factor on the boost where the query limits records to the period ("what did I say yesterday"). The boost is
+limited, because the user may mistake the day: a chunk outside the period still comes before chunks that hardly
+match."""
 MIDNIGHT_HOURS = 1e-6
-"""A time at most so many hours from midnight counts as midnight: rounding errors of ages are smaller."""
+"""A time at most so many hours from midnight counts as midnight. Rounding errors of ages are smaller than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,21 +52,25 @@ class PeriodBoost:
         if offset:
             hour = (age_in_hours(EPOCH, self.now) - age) % HOURS_PER_DAY
             dates = np.minimum(hour, HOURS_PER_DAY - hour) < MIDNIGHT_HOURS
-            age = np.where(dates, age + offset - 1.0, age)  # 1 o'clock: the offset of that day may be an hour less
+            age = np.where(dates, age + offset - 1.0, age)  # as 1 o'clock: the offset of that day may be an hour less
         return np.asarray((age <= oldest) & (age > youngest))
 
     def lifted(self, pool: Pool) -> Bools:
-        """(n,) whether a chunk's time lies in the period or its text states it."""
+        """(n,) whether a chunk's time lies in the period or its text states a date in the period."""
         lifted = self.inside(pool)
         lifted[self.stating] = True
         return lifted
 
 
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
-    """(n,) scores times 1 + boost for the `lifted` chunks.
+    """(n,) scores, raised for the `lifted` chunks i.
 
-    If all these chunks come first: scores plus the largest score. If the best of them does: further plus the boost
-    times the largest score times the square of score / best lifted score.
+        raised(i) = score(i) * (1 + boost)
+        raised(i) = score(i) + max score                                           if `settings.first`
+        raised(i) = score(i) * (1 + boost) + b * max score * (score(i) / best)^2   if `settings.best_first`
+
+    boost is `dated_boost` or `boost` of the configuration, times `EXPLICIT_FACTOR` if `settings.explicit`; b is `boost`
+    of the configuration; best is the largest score of a lifted chunk.
     """
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
     if settings.explicit:

@@ -3,7 +3,7 @@
     own(i) = score(i) / max score + share * (named(i) + 1/2 * mentioning(i))
     named(i)      = weight of the query's mention of the name of i, 0..1
     mentioning(i) = weight of a name in the query that the text of i holds, if i holds more of the query's terms than
-                    the chunk of that name, and score(i) is larger than that of every named candidate; else 0
+                    the chunk of that name, and score(i) is larger than the score of every named candidate; else 0
     e(i) = own(i) / max own
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
     final(j) = e(j) + share * min(1, gain(j))
@@ -27,7 +27,8 @@ from umi_common.pool import Floats, Links, Pool
 MENTIONING = 0.5
 """Factor on mentioning(i)."""
 POWER = 5
-"""So large that only the best few candidates count: one with half the best score gives 3 % of its weight."""
+"""Exponent of e(i). It is so large that only the best few candidates count: one with half the best score gives 3 % of
+its weight."""
 
 
 def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[str, object]) -> Floats:
@@ -38,9 +39,9 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
-    """By row of a target of references, the row of the candidate that refers to it most strongly.
+    """For each row that candidates refer to: the row of the candidate that refers to it most strongly.
 
-    That candidate has the largest score ** POWER * weight, with the (n,) scores after this stage.
+    This candidate has the largest score ** POWER * weight, where `scores` are the (n,) scores after this stage.
     """
     if pool.links is None:
         return {}
@@ -53,10 +54,10 @@ def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Li
     """(n,) scores by the formula at the top of this file, divided by their best.
 
     Args:
-        scores: (n,) of the stages before; below 0 counts as 0.
-        named, mentioning: (n,) 0..1, fields of `Pool`; (0,): the query names none.
+        scores: (n,) scores after the stages before; one below 0 counts as 0.
+        named, mentioning: (n,) 0..1, fields of `Pool`; (0,): the query names no chunk.
         links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
-        share: >= 0, in units of the best score. The largest gain by a name; the gain by references has the same limit.
+        share: Largest gain by a name, and largest gain by references; >= 0, in units of the best score.
     """
     own = np.maximum(scores, 0.0)
     best = float(own.max(initial=0.0))

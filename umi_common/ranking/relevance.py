@@ -15,11 +15,11 @@ Scores are divided by the best of their result, so they do not compare across qu
                fewer wrong chunks can come first. chunks: the number in the background; without a background few is 0
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
-answer. Above 0.5 their product is too small: of hits with .75, .87 are relevant. The cosines of many embedders have the
-form a + (1 - a) * c; lift and spread do not depend on a. Each feature is averaged over the query variations with the
-weights of fusion. If only one arm answered, other coefficients are used. All were fitted on nine collections with two
-embedders. Those of `answers` for both arms minimise the log loss of the first ten hits, where hit r has weight 1 / r.
-docs/evaluation.md has the figures on collections left out of the fit.
+answer. Above 0.5 the product of the two is too small: of the hits with a product of 0.75, 87 % are relevant. The
+cosines of many embedders have the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is averaged
+over the query variations with the weights of fusion. If only one arm answered, other coefficients are used. All were
+fitted on nine collections with two embedders. Those of `answers` for both arms minimise the log loss of the first ten
+hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of the fit.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from umi_common.ranking.fusion import weights_of_variations
 
 DEFAULTS = FusionConfig()
 LEXICAL_SHARE = DEFAULTS.lexical_weight / (DEFAULTS.lexical_weight + DEFAULTS.dense_weight)
-"""Share of the lexical arm in the evidence, by the default weights. Other settings do not change it, because the
-coefficients were fitted with it."""
+"""Share of the lexical arm in the evidence, by the default weights. Other weights in the settings do not change it,
+because the coefficients were fitted with this share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,9 +45,9 @@ class Coefficients:
     """Coefficients of the formulas at the top of this file."""
 
     known: Floats
-    """(4,) of lift, spread and covered, and the constant."""
+    """(4,) coefficients of lift, spread and covered in `known`, and the constant."""
     answers: Floats
-    """(3,) of covered and evidence, and the constant."""
+    """(3,) coefficients of covered and evidence in `answers`, and the constant."""
     fall: float
     """Coefficient of ln(score / best score) in `answers`."""
 
@@ -55,17 +55,17 @@ class Coefficients:
 FEW_CHUNKS = 100
 """Number of chunks of a store from which `few` is 0."""
 FEW_WEIGHT = 0.6
-"""Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; without any one of these it is
-0.5 to 0.7."""
+"""Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; fits that leave one of these
+collections out give 0.5 to 0.7."""
 ODDS_POWER = 1.25
-"""Power of odds above 1. Fitted without any one set it is 1.1 to 1.9. The larger it is, the more do coefficients that
-are fitted without the measured set overstate: docs/evaluation.md."""
+"""Power of odds above 1. Fits that leave one collection out give 1.1 to 1.9. The larger the power, the more is
+relevance overstated on a collection that was left out of the fit: docs/evaluation.md."""
 COEFFICIENTS = {
     "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([1.78, 2.28, -2.43]), 4.33),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
     "vector": Coefficients(np.array([17.06, 66.84, 0.0, -12.14]), np.array([0.0, 1.93, -1.87]), 2.05),
 }
-"""By `Pool.mode`, the arms that answered."""
+"""Coefficients by `Pool.mode`, which says which arms answered."""
 
 
 def relevance(
@@ -111,7 +111,7 @@ def _steeper_above_half(probability: Floats) -> Floats:
 
 
 def _comparable_arms(pool: Pool) -> str | None:
-    """The arms that answered and whose scores compare across queries: "hybrid", "text" or "vector"; None: none.
+    """The arms that answered and whose scores compare across queries: "hybrid", "text" or "vector"; None: no arm.
 
     BM25 compares only as a share of its bound, which some stores do not give.
     """

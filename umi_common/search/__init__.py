@@ -8,9 +8,9 @@ is a generator (`runtime.calls.Body`).
     recall             one pool of candidates for the query, for the LLM's variations, and from extra arms
     extra_arms         further ways to find chunks (`Arm` and `SparseArm` are public)
     sparse_index       postings of a learned sparse encoder, for `SparseArm`
-    rank               a pool to an order: fusion, score stages, MMR
-    fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
+    rank               the order of a pool's rows: fusion, score stages, MMR
+    fetch              the chunks of the best rows, without duplicates if configured; hits with their signals
     reorder/           the best candidates reordered by their texts, stage by stage
-    passages           the passage of a long text that answers the query, which a context keeps
+    passages           the passage of a long text that answers the query best; a context keeps it
     trace              collects the stages of one search with their times and facts; counts, logs and exports them
 """

@@ -24,6 +24,7 @@ from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, TimeRange
 
 OWN_ARMS = ("lexical", "dense")
+"""The arms of the store; no extra arm may have one of these names."""
 
 ArmReply = Sequence[tuple[Chunk | str, float]]
 """(chunk or id, score), best first. Larger is better; pairs with a score <= 0 are dropped."""
@@ -42,12 +43,13 @@ class Arm:
     Args:
         name: The arm's name in signals and degradations; neither "lexical" nor "dense".
         search: May block; called from many threads at once.
-        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. It counts double, up to the sum
-            of both, for a chunk that the store does not hold: no arm of the store can add to its score.
+        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. For a chunk that the store
+            does not hold it is doubled, at most to the sum of these two weights, because no arm of the store can add to
+            the score of this chunk.
         asearch: `search` for event loops; None: `search` runs in a thread.
 
     Raises:
-        ConfigError: If name, search or weight are wrong.
+        ConfigError: If name, search or weight is not as described.
     """
 
     name: str
@@ -66,12 +68,14 @@ class Arm:
 
 
 class SparseArm(Arm):
-    """The store's chunks by a learned sparse encoder, such as a SPLADE model; exact, by postings in memory.
+    """An extra arm that finds the store's chunks by a learned sparse encoder, such as a SPLADE model.
 
     score(q, d) = sum over terms t of w_q(t) * w_d(t)      weights are float32, sums float64
 
-    Filter and time range are applied before the best k are taken. A search first indexes what was added, replaced or
-    deleted in the store. A text is encoded once: its weights are kept in `sparse.db`, by model and hash of the text.
+    w_q(t) and w_d(t) are the encoder's weights of t in the query and in the chunk's text. The search is exact and reads
+    postings in memory. Filter and time range are applied before the best k are taken. A search first updates the index
+    with the chunks that were added, replaced or deleted. A text is encoded once: its weights are kept in `sparse.db`,
+    by model and hash of the text.
 
     Args:
         store: A `HybridStore`, a `ChromaStore`, or a store that offers `listing` (`protocols.Store`).
@@ -82,11 +86,11 @@ class SparseArm(Arm):
             model of sentence-transformers, the weights are kept in memory only.
         directory: An existing directory for `sparse.db`. None: the store's, which is only read if the store is
             read-only; if it has none, the weights are kept in memory only.
-        show_progress: A progress bar while the texts that the store holds now are encoded.
+        show_progress: Whether to show a progress bar while the texts that the store holds now are encoded.
 
     Raises:
-        ConfigError: If an argument is none of these.
-        EmbedderError: If the encoder fails, here or in `update`. In a search the arm is then left out.
+        ConfigError: If an argument is not as described.
+        EmbedderError: If the encoder fails here or in `update`. A search in which it fails leaves the arm out.
     """
 
     _index: SparseIndex
@@ -108,10 +112,10 @@ class SparseArm(Arm):
         self.update(show_progress=show_progress)
 
     def update(self, *, show_progress: bool = False) -> None:
-        """Index what the store holds now; to be called after a large write.
+        """Index the chunks that the store holds now. Call it after a large write.
 
-        A search indexes new chunks, too, but leaves the arm out if that takes longer than `extra_arms.timeout_seconds`.
-        After an interrupt, the next call continues where this one ended.
+        A search indexes new chunks, too, but it leaves the arm out if this takes longer than
+        `extra_arms.timeout_seconds`. After an interrupt, the next call continues where the interrupted one ended.
         """
         self._index.update(show_progress=show_progress)
 
@@ -120,7 +124,7 @@ def listed_arms(arms: Any) -> tuple[Any, ...]:
     """The arms that a caller gave, as a tuple; None: there are none.
 
     Raises:
-        ConfigError: If it is no collection.
+        ConfigError: If `arms` is no collection.
     """
     if arms is None:
         return ()
@@ -133,8 +137,8 @@ def arms_of(retrievers: Sequence[Any] | None, as_arm: Callable[[Any], Arm]) -> l
     """One arm for each of a framework's retrievers; the second of a class is named "<class> 2", and so on.
 
     Args:
-        retrievers: May also be arms, which keep their names; None: none.
-        as_arm: From a retriever to an arm named as its class; returns an arm as it is.
+        retrievers: Retrievers of the framework, or arms, which keep their names; None: there are none.
+        as_arm: Makes an arm of a retriever, named after the retriever's class; returns an arm unchanged.
     """
     seen: Counter[str] = Counter()
     arms = []
@@ -160,7 +164,7 @@ class ExtraArms:
     """The extra arms of one retriever, each with its thread limit.
 
     Raises:
-        ConfigError: If two arms have the same name, or one is no `Arm`.
+        ConfigError: If two arms have the same name, or an element of `arms` is no `Arm`.
     """
 
     def __init__(self, arms: Sequence[Arm]) -> None:
@@ -169,11 +173,11 @@ class ExtraArms:
                 raise ConfigError(f"arms holds {type(arm).__name__}; expected Arm(name, search)")
         self.weights = {arm.name: arm.weight for arm in arms}
         if len(self.weights) < len(arms):
-            raise ConfigError(f"arms {[arm.name for arm in arms]}: two have the same name; give each a name of its own")
+            raise ConfigError(f"arms {[arm.name for arm in arms]}: two arms have the same name; give each its own")
         self._arms = [(arm, ThreadLimiter()) for arm in arms]
 
     def calls(self, request: SearchRequest, config: ExtraArmsConfig) -> tuple[Call, ...]:
-        """One call for each arm."""
+        """The calls of all arms, one for each."""
         return tuple(_call(arm, limiter, request, config) for arm, limiter in self._arms)
 
     def hits(self, outcomes: Sequence[CallOutcome], trace: TraceBuilder) -> dict[str, ArmHits]:

@@ -1,4 +1,5 @@
-"""Fetch the chunks of the best rows, and make hits of them: each chunk with everything that made its score."""
+"""Fetch the chunks of the best rows, and make hits of them: a hit is a chunk with its score, signals and stage
+scores."""
 
 from __future__ import annotations
 
@@ -74,10 +75,11 @@ def fetch(
 
 
 def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
-    """The chunks of some rows, aligned; from a store that keeps versions, the versions that were scored.
+    """The call that gets the chunks of some rows, aligned with them. A store that keeps versions returns the versions
+    that were scored.
 
     Args:
-        exact: For a chunk that was replaced after it was scored, True gives None, False the newer version.
+        exact: For a chunk that was replaced after it was scored: True returns None, False the newer version.
     """
     ids = pool.ids_at(rows)
     get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
@@ -95,8 +97,8 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
 def _found_or_last_read(
     store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: TraceBuilder
 ) -> Sequence[Chunk | None]:
-    """The chunks of `outcome`. On StoreUnavailable, of a store with `last_read`: the chunks as they were last read, and
-    a degradation in the trace. Other errors are raised."""
+    """The chunks of `outcome`. If it is StoreUnavailable and the store has `last_read`: the chunks as the store last
+    read them, and the trace gets a degradation. Any other error is raised."""
     last_read: Callable[[Sequence[str]], list[Chunk | None]] | None = getattr(store, "last_read", None)
     if last_read is None or not isinstance(outcome, CallFailure) or not isinstance(outcome.error, StoreUnavailable):
         chunks: Sequence[Chunk | None] = value_of(outcome)
@@ -113,10 +115,10 @@ def chunks_beside(
     """(neighbouring chunks by the id of the hit, degradations): at most `policy.neighbours` on each side.
 
     Args:
-        store: If its `neighbours` raises, there are none, and a degradation says so.
+        store: If its method `neighbours` raises an error, the result has no chunks and one degradation.
         ids: Ids of the hits.
         policy: Assembly policy of the context.
-        where, window: Filter and time range of the search; all chunks pass both.
+        where, window: Filter and time range of the search; only chunks that pass both are returned.
     """
     if not policy.neighbours or not ids:
         return {}, ()
@@ -164,8 +166,8 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
 
 
 def _signals(pool: Pool, row: int, extra_ranks: Mapping[str, Ints]) -> tuple[Signal, ...]:
-    """The signals of a row: of the store's arms that answered, for the query and then for each of its variations; then
-    of the extra arms that found it."""
+    """The signals of a row: first those of the store's arms that answered, for the query and then for each of its
+    variations; then those of the extra arms that found the row."""
     arms = ("lexical", pool.lexical, pool.lexical_rank), ("dense", pool.dense, pool.dense_rank)
     own = [
         Signal(arm, variation, int(ranks[variation, row]) or None, float(scores[variation, row]))

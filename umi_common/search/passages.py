@@ -1,12 +1,16 @@
-"""Cut a text that does not fit into a context around the passage that answers the query, by the query's words.
+"""Cut a text that does not fit into a context around the passage that answers the query best.
 
-    idf(t) = log(1 + passages / passages with t)
-    own(p) = sum over the query's terms t in p of weight(t) * idf(t)
-    score(p) = own(p) + BESIDE * the same sum over the terms that the passages before and after p have and p lacks
+A passage is a sentence or a line. For each passage p of the text and each term t of the query:
 
-weight(t) is the number of times that what the query asks holds t: its questions, if it has some beside other text, else
-all of it, without its frame and without what it excludes. A term that only the rest holds, or only the messages before
-a follow-up question, has AROUND times its number. Function words have weight 0, unless there are no others.
+    idf(t)    = log(1 + number of passages / number of passages that hold t)
+    own(p)    = sum of weight(t) * idf(t) over the terms t that p holds
+    beside(p) = sum of weight(t) * idf(t) over the terms t that p lacks and the passage before or after p holds
+    score(p)  = own(p) + BESIDE * beside(p)
+
+weight(t) is how often t occurs in the questions of the query, if it holds questions beside other text; else in the
+whole query, without its frame ("can you tell me") and without what it excludes. A term that occurs only in the other
+text, or only in the messages before a follow-up question, has AROUND times its number of occurrences. Function words
+have weight 0, unless the query has no other words.
 """
 
 from __future__ import annotations
@@ -30,11 +34,12 @@ from umi_common.types import Chunk, Hit
 PASSAGE = re.compile(r"\S(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S)){0,200}[.!?…。！？।؟۔]*")
 """A sentence or a line; a longer one is divided after about 200 characters."""
 BESIDE = 0.5
-"""Weight of the terms beside a passage: the sentence or heading before an answer often names its subject."""
+"""Weight of the terms that only the passages before and after hold: the sentence or heading before an answer often
+names its subject."""
 AROUND = 0.25
-"""Weight of a term of the messages before a follow-up question, or of the text beside a question. Share of MTRAG's
-follow-up questions whose passage is in 150 tokens of a text of twelve passages: 0.54 with 0, 0.75 with 0.1, 0.78 with
-0.25, 0.73 with 0.5, 0.68 with 1."""
+"""Weight of a term of the messages before a follow-up question, or of the text beside a question. If a text of twelve
+passages is cut to 150 tokens, the right passage stays for this share of MTRAG's follow-up questions: 0.54 with 0, 0.75
+with 0.1, 0.78 with 0.25, 0.73 with 0.5, 0.68 with 1."""
 
 
 def assemble_for(
@@ -43,11 +48,11 @@ def assemble_for(
     """`assemble` for the hits of a query: a text that is too long is cut around the passage that answers the query.
 
     Args:
-        query: Any text; "" if it is not known: texts are then cut to their beginning.
+        query: The query; "" if it is not known: long texts are then cut to their beginning.
         hits: As in `assemble`.
         history: Earlier messages of the conversation, oldest first.
-        found: The hits as the search found them, if the chunks of `hits` are longer texts that hold theirs: such a text
-            is cut around the passage of the chunk that was found in it.
+        found: The hits of the search, if the chunks of `hits` are longer texts that contain the chunks that the search
+            found. Such a longer text is cut around the best passage of the chunk in it.
         **packing: Further arguments of `assemble`: `budget`, `policy`, `counter`, `around`.
 
     Raises:
@@ -68,9 +73,10 @@ def assemble_for(
 
 
 def passage_finder(query: str, history: Sequence[str] = ()) -> PassageOf:
-    """A function from a chunk to the characters [start, end) of its passage with the best score, the first of equals.
+    """Return a function from a chunk to the range [start, end), in characters, of the passage with the best score.
 
-    It returns None for a chunk that holds no term of the query. It caches the passage of each chunk.
+    Of passages with equal scores it takes the first. It returns None for a chunk that holds no term of the query. It
+    caches the passage of each chunk.
     """
     whole = without_frame(query)
     exclusion = exclusion_in(whole)
@@ -82,8 +88,8 @@ def passage_finder(query: str, history: Sequence[str] = ()) -> PassageOf:
         key = chunk.id, len(chunk.text)
         if key not in found:
             analyzer = _analyzer().of_language(_analyzer().language_of(chunk.text))
-            faint = {term: AROUND * n for term, n in analyzer.weighted_terms(around, 0.0).items()}
-            found[key] = _best_passage(chunk.text, {**faint, **analyzer.weighted_terms(asked, 0.0)}, analyzer)
+            weak = {term: AROUND * n for term, n in analyzer.weighted_terms(around, 0.0).items()}
+            found[key] = _best_passage(chunk.text, {**weak, **analyzer.weighted_terms(asked, 0.0)}, analyzer)
         return found[key]
 
     return passage_of

@@ -30,8 +30,8 @@ from umi_common.search.trace import TraceBuilder, observed_context, observed_sea
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
 READ_OF_EACH_ARM = 50
-"""Candidates up to this rank in an arm have their texts read for dates: five times the default limit of a search.
-Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
+"""The texts of the candidates up to this rank in an arm are read for dates. The number is five times the default limit
+of a search. Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
 
 
 def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -69,10 +69,11 @@ search_body = observed_search(_search)
 
 
 def _best_beside_event(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[dict[str, Chunk]]:
-    """The best chunks beside the event by which the query names a time, by id, best first; {} if it names none.
+    """The best chunks from the time of an event that the query names ("after the meeting with Bob"), by id, best first.
 
-    They take two searches: for the event, whose best chunk tells when it was, and for the rest of the query in the
-    period beside it. For the whole query, texts with the words of the event would be the best.
+    Two searches find them. The first is for the event: the time of its best chunk is taken as the time of the event.
+    The second is for the rest of the query, in the period before or after the event. One search for the whole query
+    would rank texts about the event first. {} if the query names no event, or if a search fails or finds nothing.
     """
     reads = components.config.when.enabled and request.time_range is None and request.strategy == "hybrid"
     event = event_in(request.asked, request.now) if reads else None
@@ -90,7 +91,7 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
             found = yield from _search(alone, ask(query=event.rest, limit=request.limit, time_range=period))
         except Exception as error:  # noqa: BLE001 - the query itself may still be answered
             log_bug("event", error)
-            trace.degrade("event", type(error).__name__, "ranked chunks of the time that the query names as any others")
+            trace.degrade("event", type(error).__name__, "did not raise the chunks of the time that the query names")
             return {}
         facts.update(start=_iso(period.start), end=_iso(period.end), found=len(found.hits))
     return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id not in about.ids}
@@ -108,7 +109,8 @@ def _rank_and_fetch(
 
     Args:
         when: The period that the query names; None: it names none.
-        lifted: The same, if its candidates are raised; None: no candidates are.
+        lifted: `when`, if the candidates of this period are raised; None: they are not, because the query names no
+            period, or because the period is the filter of the search.
     """
     config, pool = components.config, recalled.pool
     trace.degraded.extend(pool.degraded)
@@ -132,9 +134,10 @@ def context_body(
     counter: Any,
     on_stage: OnStage | None = None,
 ) -> Body[AssembledContext]:
-    """The hits of one search that fit a token budget. Raises BudgetError if none can; else as `search_body`."""
+    """The hits of one search that fit a token budget. Raises BudgetError if no hit fits, and the errors
+    of `search_body`."""
     budget, policy = asked_assembly(components.config.assembly, budget, policy)
-    if components.config.duplicates.enabled:  # the context shows equal texts once itself, and cites all their sources
+    if components.config.duplicates.enabled:  # a context shows equal texts once anyway, and cites all their sources
         components = replace(components, config=components.config.replaced(duplicates={"enabled": False}))
     result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}
@@ -187,7 +190,7 @@ def _period_boost(
         texts = {row: chunk.indexed_text for row, chunk in zip(rows.tolist(), chunks, strict=True) if chunk is not None}
         stated = partial(states_date_in, period=when.range, now=request.now)
         stating = [row for row, text in texts.items() if stated(text)]
-        if when.yearless and not stating and not boost.inside(pool).any():  # "19 May" is then that of any year
+        if when.yearless and not stating and not boost.inside(pool).any():  # "19 May" may then be of any year
             stating = [row for row, text in texts.items() if stated(text, any_year=True)]
         facts.update(read=len(rows), said=len(stating))
     return replace(boost, stating=np.array(stating, dtype=np.int64))
@@ -198,7 +201,7 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def _candidates_wanted(components: Components, request: SearchRequest, stages: Sequence[ReorderStage]) -> int:
-    """Number of rows to fetch: as many as the limit, each of these stages, the reranker and MMR need."""
+    """Number of rows to fetch: the largest number that the limit, a stage, the reranker or MMR needs."""
     config = components.config
     return max(
         request.limit,
@@ -243,7 +246,8 @@ def _result(
 
 
 class _NotCopied:
-    """A store's function, which copies of a result share: deepcopy and `dataclasses.asdict` would copy the store."""
+    """A method of the store in a `SearchResult`. Copies of the result share it: `deepcopy` and `dataclasses.asdict`
+    would copy the whole store with the method."""
 
     def __init__(self, function: Callable[[str], Sequence[str]]) -> None:
         self._function = function
@@ -256,10 +260,10 @@ class _NotCopied:
 
 
 def _relevant(hits: tuple[Hit, ...], minimum: float | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
-    """The hits whose relevance is at least `minimum`, and the others; None: all, and none.
+    """(hits whose relevance is at least `minimum`, all other hits); (all hits, ()) if `minimum` is None.
 
     Raises:
-        ConfigError: If a minimum is given and the relevance is not known.
+        ConfigError: If `minimum` is given and the relevance of a hit is not known.
     """
     if minimum is None or not hits:
         return hits, ()

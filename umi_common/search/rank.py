@@ -1,4 +1,7 @@
-"""Rank a pool: fusion, the score stages, MMR; and change a ranking. Pure, but each step is added to the trace."""
+"""Rank a pool by fusion and the score stages, reorder a ranking, and diversify it by MMR.
+
+The functions change none of their arguments, except that some add a stage to the trace.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from umi_common.ranking.relevance import relevance
 from umi_common.search.trace import TraceBuilder
 
 ScoreStage = tuple[str, str, Callable[[Pool, Floats, Any, dict[str, object]], Floats], object]
-"""Name in `Hit.stages`, name in the trace, the stage's `apply`, its settings."""
+"""(name in `Hit.stages`, name in the trace, the stage's function `apply`, the settings that `apply` gets)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,15 +36,15 @@ class RankedPool:
     scores: Floats
     """(n,) final score by row."""
     stages: dict[str, Floats]
-    """By stage that ran, in order: (n,) score by row after it."""
+    """By name of each stage that ran, in the order of running: (n,) the scores after this stage."""
     relevance: Floats | None = None
-    """(n,) 0..1 by row; None: not known."""
+    """(n,) relevance by row, 0..1; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
     """Rows left out: (row, reason, row that replaces it or None)."""
 
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
-    """The score stages that are on, in the order in which they run."""
+    """The score stages that run for this pool, in this order."""
     if config.feedback.enabled and pool.mode == "hybrid" and len(pool) > feedback.BEST:
         yield "feedback", "feedback", feedback.apply, config.feedback
     if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
@@ -66,13 +69,13 @@ def rank(
 
     Args:
         pool: n candidates.
-        config: All stages.
-        boost: The boost of rows of the period that the query names; None: none is boosted.
+        config: Settings of fusion and of all score stages.
+        boost: The boost of rows of the period that the query names; None: no row is boosted.
         trace: Gets the time and facts of each stage.
         arm_weights: Weight of each extra arm by name; None: there are no extra arms.
     """
     with trace.stage("fuse") as facts:
-        # The largest BM25 of one term, per unit of its idf.
+        # The most that one term adds to BM25, divided by its idf.
         largest_gain = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
         evidence = arm_evidence(pool, largest_gain)
         scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
@@ -88,10 +91,12 @@ def rank(
 
 
 def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
-    """The ranking with its first k rows sorted by new scores; all scores are scaled so that the largest stays the same.
+    """The ranking with its first k rows sorted by new scores.
+
+    All scores are then multiplied by one factor, so that the largest stays the same.
 
     Args:
-        rows: (k,) the first k of `ranked.order`, rising.
+        rows: (k,) the first k rows of `ranked.order`, sorted by row number.
         scores: (k,) their new scores.
         stage: Name in `Hit.stages`.
     """
@@ -104,10 +109,13 @@ def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> Ranke
 
 
 def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[int]:
-    """The indices 0 to count - 1 in their new order: each in turn moves forward, up to the first that it does not pass.
+    """The indices 0 to count - 1 of some candidates in a new order.
+
+    Each candidate in turn, from the first to the last, moves forward past those directly before it, until it stands
+    behind one that it does not pass.
 
     Args:
-        passes: Whether the candidate of the first index passes that of the second, which stands directly before it.
+        passes: (a, b) -> whether candidate a passes candidate b, which stands directly before a.
     """
     order: list[int] = []
     for new in range(count):
@@ -119,10 +127,11 @@ def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[
 
 
 def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool:
-    """The ranking with its first k rows in a new order; their scores are given to them anew, in falling order.
+    """The ranking with its first k rows in a new order; the same k scores are reassigned to them, the largest to
+    the first.
 
     Args:
-        order: k indices of these rows, in their new order.
+        order: The indices 0 to k - 1 of these rows, in their new order.
         stage: Name in `Hit.stages`.
     """
     if list(order) == sorted(order):
@@ -140,7 +149,9 @@ def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool
 
 
 def in_turn(ranked: RankedPool, rows: Sequence[int], stage: str) -> RankedPool:
-    """The ranking taken in turn with these rows, its own first; all scores are given anew, in falling order.
+    """The ranking interleaved with other rows: its first row, the first of `rows`, its second row, and so on.
+
+    No row is repeated. The scores are reassigned, the largest to the first row.
 
     Args:
         rows: Rows of the pool, best first; they need not be among `ranked.order`.
@@ -154,7 +165,8 @@ def in_turn(ranked: RankedPool, rows: Sequence[int], stage: str) -> RankedPool:
 
 
 def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:
-    """The best `limit` rows by maximal marginal relevance; replaced rows are added to `suppressed`."""
+    """`limit` rows chosen by maximal marginal relevance. Rows that had been among the best `limit` and are not chosen
+    are added to `suppressed`."""
     rows = np.sort(ranked.order)
     scaled = min_max(ranked.scores[rows] / (ranked.scores.max(initial=0.0) or 1.0))
     settings = config.mmr

@@ -30,15 +30,15 @@ from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
 SPECIFIC_BOUND = 6.0
-"""A question for which a text could reach a larger BM25 than this is specific, and counts more than the text around it.
-Two rare words reach more; the common words of "what are the next steps?" reach less."""
+"""If a text could reach a larger BM25 than this for a question, the question is specific, and the text around it counts
+less than the question. Two rare words reach more; the common words of "what are the next steps?" reach less."""
 NO_TIMES = (
     "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
     'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
 )
 CONTEXT_WORDS = 2.0
-"""Largest number of words around a question, per word of the question, that count as much as it does: they are its
-context ("I just bought a flat. Can I deduct the interest?")."""
+"""Largest number of words around the questions of a query, per word of the questions, with which the whole query keeps
+its full weight: so few words are the context of the questions ("I just bought a flat. Can I deduct the interest?")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Components:
     arms: ExtraArms | None
     counter: SearchCounter
     parent: Any = None
-    """OpenTelemetry's context for the spans of a search; None: the caller's."""
+    """OpenTelemetry's context for the spans of a search; None: the context of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,12 @@ class Recalled:
     variations: tuple[str, ...] = ()
     """The LLM's variations of the query that were searched."""
     arm_hits: Mapping[str, ArmHits] = field(default_factory=dict)
-    """What the extra arms found, by arm."""
+    """The hits of the extra arms, by name of the arm."""
     chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that only an extra arm has, by id."""
     of_period: tuple[str, ...] = ()
-    """Ids of the best chunks of the period that the query names, and of those that state it."""
+    """Ids of the best chunks whose time lies in the period that the query names, and of the best chunks whose text
+    states that period. If it names none: the ids that the caller of `recall` gave."""
 
 
 def recall(
@@ -77,11 +78,15 @@ def recall(
     when: When | None = None,
     ids: tuple[str, ...] = (),
 ) -> Body[Recalled]:
-    """The candidates of the store and of the extra arms for the query, and the best of the period that it names,
-    which are sought first; without such a period also the chunks of these ids.
+    """The candidates of the store and of the extra arms for the query.
 
-    If routing asks the LLM because of the query alone, the LLM is called at the same time as the store, and the
-    candidates for its variations are among the result. Routing by evidence calls `recall_more` afterwards.
+    If the query names a period, the store is first searched in that period, and the best chunks of this search are
+    candidates, too. If routing asks the LLM because of the query alone, the LLM is called at the same time as the
+    store, and the candidates for its variations are added. Routing by evidence calls `recall_more` afterwards.
+
+    Args:
+        when: The period whose chunks are raised; None: there is none.
+        ids: Chunks that become candidates, too; used only without such a period.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
@@ -116,7 +121,7 @@ def recall(
 
 
 def decides_by_evidence(components: Components, request: SearchRequest) -> bool:
-    """Whether the ranking of the first search decides if the LLM is asked."""
+    """Whether the LLM is asked only after a first search, if the evidence that it finds is weak."""
     return components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None
 
 
@@ -127,7 +132,7 @@ def recall_more(
 
     Args:
         recalled: The candidates for the query alone.
-        scores: (n,) final score of each of its rows, before a reranker.
+        scores: (n,) final score of each row of `recalled.pool`, before a reranker.
     """
     decision = weigh_evidence(recalled.pool, scores, request.query, config=components.config.routing)
     trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
@@ -142,11 +147,14 @@ def recall_more(
 def _recall_period(
     components: Components, request: SearchRequest, when: When, trace: TraceBuilder
 ) -> Body[tuple[tuple[str, ...], Pool | None]]:
-    """The ids of the best `limit` chunks of each arm in a period, and of those that state its day or month in other
-    words than the query; and the pool of the former, None if the store fails.
+    """(ids, pool) of a search in the period that the query names.
 
-    In a long memory a period may have none of the candidates for the query: "what did I say yesterday" has few words,
-    and "12 March 2023" shares one with "2023-03-12".
+    The ids are those of the best `request.limit` chunks of each arm whose time lies in the period, and those of the
+    best chunks of a lexical search for its day or month in the words that texts use (`written`). The pool holds the
+    chunks of the first kind; it is None if the store fails.
+
+    In a long memory, the candidates for the query may hold no chunk of the period: "what did I say yesterday" has few
+    words, and "12 March 2023" and "2023-03-12" have one word in common.
     """
     limited = replace(request, time_range=_with_dates(when.range, request.now))
     probes = [replace(probe, references=False) for probe in _probes(components, request)[_first_asking(request) :]]
@@ -161,7 +169,7 @@ def _recall_period(
             if isinstance(outcome, CallFailure):
                 log_bug("period", outcome.error)
                 reason = type(outcome.error).__name__
-                trace.degrade("period", reason, "raised chunks of the period among the other candidates only")
+                trace.degrade("period", reason, "raised only the chunks of the period that the query itself finds")
         pools = [None if isinstance(each, CallFailure) else _pool_of(each, request) for each in outcomes]
         best = {id for each in pools if each for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
         facts.update(candidates=len(best))
@@ -169,8 +177,8 @@ def _recall_period(
 
 
 def _with_dates(period: TimeRange, now: datetime) -> TimeRange:
-    """The period, from midnight UTC of its first day if that is earlier than its start: a chunk with a date and no time
-    of day has that time."""
+    """The period, extended to begin at midnight UTC of its first day if that is earlier: a chunk with a date but no
+    time of day has midnight UTC as its time."""
     offset = now.utcoffset() or timedelta()
     if period.start is None or offset >= timedelta():
         return period
@@ -180,7 +188,8 @@ def _with_dates(period: TimeRange, now: datetime) -> TimeRange:
 def _with_variations(
     components: Components, request: SearchRequest, recalled: Recalled, rewrites: Rewrites, trace: TraceBuilder
 ) -> Body[Recalled]:
-    """The store's candidates for the query and the LLM's variations of it; `recalled` itself if they are not found."""
+    """The store's candidates for the query and the LLM's variations of it; `recalled` itself if there are no
+    variations, or if the search for them fails."""
     trace.add("rewrite", variations=len(rewrites.variations), **rewrites.facts)
     if rewrites.degraded is not None:
         trace.degraded.append(rewrites.degraded)
@@ -204,7 +213,7 @@ def _with_variations(
 def _join_arms(
     components: Components, request: SearchRequest, recalled: Recalled, trace: TraceBuilder
 ) -> Body[Recalled]:
-    """The candidates with the scores of the extra arms; `recalled` itself if they found none."""
+    """The candidates with the scores of the extra arms; `recalled` itself if these arms found nothing."""
     arm_hits = recalled.arm_hits
     if not arm_hits:
         return recalled
@@ -221,7 +230,8 @@ def _with_arm_hits(
 ) -> Body[Recalled]:
     """The candidates with the hits of extra arms that the pool lacks.
 
-    The store scores those that it holds. The others are added without its scores, if they pass the filter.
+    The store scores the hits that it holds. The other hits are added without scores of the store, if they pass the
+    filter and lie in the time range.
     """
     pool = recalled.pool
     with trace.stage("join arms") as facts:
@@ -232,7 +242,7 @@ def _with_arm_hits(
         if isinstance(outcome, CallFailure):
             log_bug("arms", outcome.error)
             reason = type(outcome.error).__name__
-            trace.degrade("arms", reason, "ranked chunks that only extra arms found without the store's scores")
+            trace.degrade("arms", reason, "ranked the chunks that only extra arms found, without scores of the store")
         else:
             recalled_again = _pool_of(outcome, request)
             pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))
@@ -256,11 +266,12 @@ def _probes(
 ) -> list[Probe]:
     """A probe for the query, for each of its questions and for each of the LLM's variations.
 
-    References are those of the questions, if there is other text around them, else of the query; pasted text has none.
+    References (`Probe.references`) are sought for the questions alone if more than CONTEXT_WORDS words per word of
+    theirs stand around them; else for the query, unless it is pasted text.
 
     Args:
-        variations: The LLM's.
-        vectors: (dim,) of each of the first probes; an entry None, or of length 0: not known.
+        variations: The LLM's variations of the query.
+        vectors: Vectors (dim,) of the first probes, in order; one that is None or has length 0 is not known.
         ids: `Probe.ids` of the first probe.
     """
     known = [vector if vector is not None and len(vector) else None for vector in vectors] or [request.query_vector]
@@ -274,12 +285,14 @@ def _probes(
 
 
 def _first_asking(request: SearchRequest) -> int:
-    """Index of the first probe that may name a period: 1 for pasted text, whose questions alone may."""
+    """Index of the first probe that may name a period: 0, the query; 1 for pasted text, of which only the questions
+    may."""
     return 1 if request.questions and request.asked != request.searched else 0
 
 
 def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:
-    """Whether to ask the LLM without knowing the pool; no in mode "evidence", which decides after the first recall."""
+    """Whether to ask the LLM, by the query and the settings alone. No in mode "evidence", in which `recall_more`
+    decides after the first recall."""
     mode = components.config.routing.mode
     if components.rewriting is None:
         return Decision(False, ("no rewriter",))
@@ -291,7 +304,8 @@ def _decide_beforehand(components: Components, request: SearchRequest) -> Decisi
 
 
 def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:
-    """The strategy of a search's recalls after that of a pool: an embedder that failed is not called again."""
+    """The strategy of the recalls that follow the recall of `pool` in one search: "text" if the embedder failed in that
+    recall, so that it is not called again."""
     return "text" if pool is not None and pool.mode == "text" else request.strategy
 
 
@@ -302,11 +316,12 @@ def _ask_store(
     strategy: Strategy,
     best_of_each: int | None = None,
 ) -> Call:
-    """The store's pool for these probes; calls of searches that wait at the same time are made as one.
+    """The call that recalls the store's pool for these probes. Calls of searches that wait at the same time are run as
+    one batch.
 
     Args:
-        best_of_each: Number of candidates of each arm, which come without the chunks around and those that they name;
-            None: as configured.
+        best_of_each: Number of candidates of each arm, recalled without the chunks beside them; None: both as
+            configured.
     """
     config, whole = components.config, best_of_each is None
     around = config.recall.around if config.neighbours.enabled and whole else 0
@@ -331,7 +346,7 @@ def _ask_store(
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
-    """A pool for each request, by one call if the store has `recall_many`."""
+    """A pool for each request, from one call for all if the store has `recall_many`, else from one call for each."""
     recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
     if recall_many is not None and len(searches) > 1:
         return recall_many(searches)
@@ -339,7 +354,7 @@ def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
 
 
 def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
-    """The store's chunks, aligned with ids; None where it has none."""
+    """The call that gets the store's chunks, aligned with ids; None for an id that the store lacks."""
     return Call.batched(("get", id(store)), ids, store.get, operator.getitem)
 
 
@@ -353,10 +368,12 @@ def _ask_llm(components: Components, request: SearchRequest) -> Call:
 
 
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
-    """The pool of a finished call, cut to the arm of the strategy, with the weight of the text around questions.
+    """The pool of a finished call, with the scores of the strategy's arms alone.
 
-    weight = min(1, max(SPECIFIC_BOUND / the largest `lexical_bound` of a question,
-                        CONTEXT_WORDS / `SearchRequest.words_around`))
+    If the query holds questions beside other text, `query_weight` is set to
+
+    min(1, max(SPECIFIC_BOUND / the largest `lexical_bound` of a question,
+               CONTEXT_WORDS / `SearchRequest.words_around`))
 
     Raises the call's error.
     """

@@ -39,7 +39,7 @@ SAME_OPTION = (
     ("min_relevance", "score_threshold", "similarity_cutoff"),
     ("embed_model", "embedding"),
 )
-"""Names of one option in the core, in LangChain and in LlamaIndex."""
+"""Groups of names: those of a group mean the same option in the core, in LangChain or in LlamaIndex."""
 OWN_DIRECTORY = "each store has its directory"
 DIRECTORY_OPTIONS = ("persist_directory", "persist_dir")
 NAMES_ELSEWHERE = {
@@ -47,16 +47,16 @@ NAMES_ELSEWHERE = {
     "storage_context": OWN_DIRECTORY,
     "config": 'give the stages of a UmiConfig: fusion={"method": "rrf"}',
     "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
-    "search_kwargs": "k and filter are options of their own",
+    "search_kwargs": "give k=... and filter=... as options instead",
     "weights": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
     "retriever_weights": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
     "num_queries": 'write rewrite={"variations_max": ...}',
     "mode": 'write fusion={"method": ...}',
-    "retrievers": "from_documents(arms=[...]) takes further ones; BM25 and vectors are part of umi",
+    "retrievers": "from_documents(arms=[...]) takes further retrievers; BM25 and vectors are part of umi",
     "search_type": 'mmr={"enabled": True} diversifies, min_relevance=... sets a threshold',
     "fetch_k": 'it belongs to MMR: max_marginal_relevance_search, search_type="mmr", or mmr={"pool": ...}',
     "lambda_mult": 'it belongs to MMR: max_marginal_relevance_search, search_type="mmr", or mmr={"trade_off": ...}',
-    "where_document": "a filter sees metadata alone; put the words into the query, in quotation marks",
+    "where_document": "a filter reads metadata only; put the words into the query, in quotation marks",
     "id_key": "a document is known by its id",
     "documents": "from_documents takes them",
     "nodes": "from_nodes takes them",
@@ -67,7 +67,7 @@ NAMES_ELSEWHERE = {
     "vectorstore": "from_vectorstore takes it",
     "vector_store": "from_index takes an index over it; a UmiVectorStore has .retriever()",
 }
-"""By a parameter of other retrievers, what to write here in its place."""
+"""By name of a parameter that other retrievers have and umi lacks: what to write instead. Part of an error message."""
 
 Window = TimeRange | tuple[datetime | None, datetime | None] | None
 """A time range, or its start and end."""
@@ -75,7 +75,7 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
 class SharedOptions(TypedDict, total=False):
-    """Options of `DualRetriever.search` that many queries may share."""
+    """Options of `DualRetriever.search` that one call may set for several queries."""
 
     limit: int
     deep_search: bool
@@ -96,7 +96,7 @@ class SearchOptions(SharedOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A valid search."""
+    """The checked arguments of one search, and the parts of its query."""
 
     query: str
     searched: str
@@ -104,26 +104,26 @@ class SearchRequest:
     one arm alone is searched: the query as it is."""
     asked: str
     """The part of `searched` that may name numbers, codes, titles and times: all of it, or, if it is mostly pasted
-    text, the questions alone. The numbers of such text would take long and mean little."""
+    text, the questions alone. Looking up the numbers of pasted text would take long and help little."""
     verbatim: str
-    """The part of `asked` whose words are sought as they stand: the questions, if there are some, else all. Code and
-    quotations beside a question are not sought."""
+    """The part of `asked` whose words are looked for verbatim in texts: the questions, if `questions_of` finds some,
+    else all of `asked`. Code and quotations beside a question are not looked for."""
     questions: tuple[str, ...]
-    """Texts that are searched as variations of the query: the questions of a longer query, see `questions_of`, or a
-    follow-up question with the messages before it, see `follow_up`; then the query with what it excludes, because a
-    text may state the exception. () if one arm alone is searched, or if the caller gave the query's vector, so that
-    nothing need be embedded."""
+    """Texts that are searched as variations of the query: the questions of a longer query (`questions_of`), or a
+    follow-up question with the messages before it (`follow_up`); then, if `searched` lacks what the query excludes, the
+    query with that part, because a text may state the exception. () if one arm alone is searched, or if the caller gave
+    the query's vector, so that nothing has to be embedded."""
     exclusion: Exclusion | None
     """What the query asks for and what it excludes; None: it excludes nothing."""
     words_around: float
-    """Words of the query outside its questions, per word of its questions; 0: it has no questions, or hardly other
+    """Words of the query outside its questions, per word of its questions; 0: it has no questions, or only few other
     words."""
     limit: int
     deep_search: bool
     time_range: TimeRange | None
     where: Filter | None
     now: datetime
-    """Aware; its time zone is that of the days that the query names."""
+    """The current time, with a time zone. A day that the query names is a day of this zone."""
     history: tuple[str, ...]
     strategy: Strategy
     query_vector: Vectors | None
@@ -151,7 +151,7 @@ class SearchRequest:
         """A request from a caller's arguments.
 
         Raises:
-            InputError: Names the wrong argument; mostly one of its subclasses.
+            InputError: If an argument is wrong. The message names it; mostly a subclass of InputError is raised.
         """
         if strategy not in STRATEGIES:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
@@ -219,10 +219,10 @@ def refuse_unlisted(queries: object, name: str) -> None:
 
 
 def end_of(message: object) -> str:
-    """The last QUERY_BYTES_MAX bytes of a message, which usually hold its question; a warning says that it is cut.
+    """The last QUERY_BYTES_MAX bytes of a message, which usually hold its question. Cutting a message logs a warning.
 
     Raises:
-        InputError: If it is no string.
+        InputError: If `message` is no string.
     """
     whole = _checked_text(message).encode(errors="replace")
     if len(whole) > QUERY_BYTES_MAX:
@@ -266,7 +266,7 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
     """The time that lies in both a retriever's own range and the one that a call asks for; None: any.
 
     Raises:
-        InvalidTimeRange: If no time lies in both, or one is no range.
+        InvalidTimeRange: If no time lies in both, or an argument is no range.
     """
     windows = [window for window in map(_checked_range, (own, asked)) if window is not None]
     if len(windows) < 2:
@@ -301,11 +301,11 @@ def _checked_vector(vector: object) -> Vectors | None:
 
 
 def refuse_unknown_options(given: Iterable[str], known: Iterable[str], error: type[Exception]) -> None:
-    """Raise an error if an option is not known; its message says what was meant.
+    """Raise an error if an option is not known. The message names the option that the caller probably meant.
 
     Args:
-        given: Names that a caller used.
-        known: Names that there are.
+        given: Names that the caller used.
+        known: Names of all options.
         error: Type of the error.
     """
     known = list(known)

@@ -1,7 +1,7 @@
 """Postings of a learned sparse encoder over a store's chunks, updated before each search.
 
-A row is a distinct text, so a chunk whose metadata changed is not encoded again. New texts form a segment, which is
-merged with the one before it when that has at most twice as many postings.
+Each distinct text has one row, so a chunk whose metadata alone changed is not encoded again. The postings of new texts
+form a new segment. The last two segments are merged while the older one has at most twice as many postings.
 """
 
 from __future__ import annotations
@@ -28,41 +28,44 @@ from umi_common.stores.lexical.top_k import SearchLimits, best
 from umi_common.types import Chunk, TimeRange
 
 CHUNKS_AT_ONCE = 2_000
-"""New chunks that are read, encoded and indexed together."""
+"""Number of new chunks that are read, encoded and indexed in one step; it limits the memory that a step takes."""
 WAIT_SECONDS = 1.0
-"""Seconds that a search waits while another call encodes new chunks."""
+"""Longest time that a search waits, in seconds, while another call encodes new chunks."""
 SPARE_ROWS = 1_000
-"""Texts without a chunk are dropped when there are more rows than this plus two for each chunk."""
+"""Texts whose chunks were removed are dropped once there are more rows than 2 * chunks + SPARE_ROWS: dropping them
+rewrites all postings, so it must be rare."""
 UNKNOWN = -1
-"""Code of a term that no text has, and row of a text that is dropped."""
+"""Code of a query term that no text holds; row of a dropped text."""
 
 
 class _Segment(NamedTuple):
-    """P postings by rising term."""
+    """P postings, sorted by the code of the term."""
 
     codes: npt.NDArray[np.int32]
     """(P,) codes of the terms."""
     rows: npt.NDArray[np.int32]
     """(P,) rows of the texts; no row twice for one term."""
     weights: npt.NDArray[np.float32]
-    """(P,)."""
+    """(P,) weight of the term in the text."""
 
 
 class _State(NamedTuple):
-    """The index after an update: n chunks, and one row for each text. Some texts may be of removed chunks."""
+    """The index after an update: n chunks, and one row for each distinct text. A text may be of a removed chunk."""
 
     ids: npt.NDArray[np.object_] = np.zeros(0, np.object_)
     """(n,) ids of the chunks."""
     versions: Ints = np.zeros(0, np.int64)
-    """(n,) their versions in the store's listing, rising."""
+    """(n,) versions of the chunks in the store's listing, rising."""
     texts: Ints = np.zeros(0, np.int64)
     """(n,) row of each chunk's text."""
     rows: int = 0
+    """Number of rows."""
     segments: tuple[_Segment, ...] = ()
+    """Postings of all rows; no row is in two segments."""
 
 
 class SparseIndex:
-    """The index of a `SparseArm`, whose arguments and errors it has. Thread-safe."""
+    """The index of a `SparseArm`. Arguments and errors are those of `SparseArm`. Thread-safe."""
 
     _lock: Lock
 
@@ -82,12 +85,15 @@ class SparseIndex:
             self._cache = sparse_cache(Path(folder), encoder, writable=writable)
         self._codes: dict[str, int] = {}
         self._row_of: dict[bytes, int] = {}
-        """Row by hash of the text."""
+        """The row of a text, by the SHA-256 hash of the text."""
         self._state = _State()
         give_lock(self)
 
     def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> list[tuple[str, float]]:
-        """(id, score > 0) of the best k chunks that pass, best first; ties by the smaller id. Errors as `update`."""
+        """(id, score > 0) of the best k chunks that pass the filter and the time range, best first, then by rising id.
+
+        Raises the errors of `update`.
+        """
         state = self.update(wait_seconds=WAIT_SECONDS)
         ((terms, weights),) = self._encoder.embed_queries([query])
         codes = np.array([self._codes.get(term, UNKNOWN) for term in terms], np.int32)
@@ -105,14 +111,14 @@ class SparseIndex:
         return list(zip(state.ids[found].tolist(), values.tolist(), strict=True))
 
     def update(self, *, show_progress: bool = False, wait_seconds: float = -1.0) -> _State:
-        """The index of all chunks that the store holds now.
+        """Index the chunks that the store holds now, and return the index.
 
         Args:
-            wait_seconds: How long to wait for another thread that encodes new chunks; -1: until it is done.
+            wait_seconds: Longest wait for another thread that encodes new chunks; -1: no limit.
 
         Raises:
-            EmbedderError: If the encoder fails. What was encoded before is kept.
-            IndexUnavailable: If another thread is not done in time.
+            EmbedderError: If the encoder fails. The steps of CHUNKS_AT_ONCE chunks that were done before stay indexed.
+            IndexUnavailable: If another thread still encodes after `wait_seconds`.
         """
         if not self._lock.acquire(timeout=wait_seconds):
             raise IndexUnavailable(f"sparse encoder {self._encoder.name!r} is still encoding new chunks")
@@ -136,7 +142,7 @@ class SparseIndex:
             self._lock.release()
 
     def _add(self, chunks: Sequence[Chunk | None], versions: Ints, advance: progress) -> None:
-        """Index chunks; None: the chunk was removed since it was listed."""
+        """Index chunks. An entry is None if its chunk was removed after the store listed it."""
         state, there = self._state, [chunk for chunk in chunks if chunk is not None]
         keys = [hashlib.sha256(c.indexed_text.encode("utf-8", "surrogatepass")).digest() for c in there]
         new = {key: chunk for key, chunk in zip(keys, there, strict=True) if key not in self._row_of}
@@ -153,10 +159,10 @@ class SparseIndex:
             state.rows + len(new),
             tuple(segments),
         )
-        self._row_of.update(row_of)  # last: after an interrupt every row in it exists
+        self._row_of.update(row_of)  # last, so that after an interrupt every row in it exists
 
     def _encoded(self, chunks: Sequence[Chunk], advance: progress) -> list[SparseVector]:
-        """The vector of each chunk's text, from the file or from the encoder; no two texts are equal."""
+        """The vector of each chunk's text, from the cache file or the encoder. No two of the texts may be equal."""
         texts, cache = [chunk.indexed_text for chunk in chunks], self._cache
         encoder: Any = self._encoder
         known: dict[str, SparseVector] = {} if cache is None else cache.get(texts)
@@ -179,7 +185,7 @@ class SparseIndex:
         return [known[text] for text in texts]
 
     def _segment(self, vectors: Sequence[SparseVector], first: int) -> _Segment:
-        """A segment of texts whose rows begin at `first`."""
+        """The segment of new texts, whose rows are `first`, `first` + 1 and so on."""
         codes = [self._codes.setdefault(term, len(self._codes)) for terms, _ in vectors for term in terms]
         rows = np.repeat(np.arange(first, first + len(vectors)), [len(terms) for terms, _ in vectors])
         weights = np.concatenate([np.zeros(0, np.float32), *(weights for _, weights in vectors)])
@@ -193,20 +199,20 @@ class SparseIndex:
         whole = _merged(state.segments)
         kept = used[whole.rows]
         segment = _Segment(whole.codes[kept], new_row[whole.rows[kept]].astype(np.int32), whole.weights[kept])
-        row_of, self._row_of = self._row_of, {}  # after an interrupt here, known texts are looked up or encoded again
+        row_of, self._row_of = self._row_of, {}  # after an interrupt here, texts are read or encoded again
         self._state = state._replace(texts=new_row[state.texts], rows=int(used.sum()), segments=(segment,))
         self._row_of = {key: int(new_row[row]) for key, row in row_of.items() if used[row]}
 
 
 def _merged(segments: Sequence[_Segment]) -> _Segment:
-    """The postings of all segments by rising term."""
+    """One segment with the postings of all, sorted by the code of the term."""
     codes, rows, weights = map(np.concatenate, zip(*segments, strict=True))
     order = codes.argsort(kind="stable")
     return _Segment(codes[order], rows[order], weights[order])
 
 
 def _among(values: Ints, rising: Ints) -> Bools:
-    """(n,) whether each value is among the rising ones."""
+    """(n,) whether each of the n `values` is in `rising`, which is sorted."""
     if not len(rising):
         return np.zeros(len(values), np.bool_)
     found: Bools = rising.take(rising.searchsorted(values), mode="clip") == values

@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("umi")
 
 WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
-"""Names of facts of stages that are written although they are strings; other strings may hold words of the query."""
+"""Names of the facts of stages that are exported and logged although they are strings. All other strings are left out,
+because they may hold words of the query."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
-"""Fields of `SearchMetrics` that are counters or histograms of OpenTelemetry, named `umi.<field>`, and their units."""
+"""Fields of `SearchMetrics` that OpenTelemetry gets as counters or histograms, named `umi.<field>`; with their
+units."""
 SearchBody = Callable[..., Body[SearchResult]]
 ContextBody = Callable[..., Body[AssembledContext]]
 
@@ -46,8 +48,10 @@ class TraceBuilder:
     """Collects the trace of one search. Not thread-safe."""
 
     on_stage: OnStage | None = None
-    """Called when a stage begins; its result is called when the stage ends."""
+    """Called with the stage's name when a stage begins; the function that it returns is called with the `Stage` at the
+    end."""
     started: float = field(default_factory=time.perf_counter)
+    """`time.perf_counter()` at the start of the search, in seconds."""
     stages: list[Stage] = field(default_factory=list)
     degraded: list[Degradation] = field(default_factory=list)
 
@@ -66,12 +70,12 @@ class TraceBuilder:
                 on_end(self.stages[-1])
 
     def add(self, name: str, **facts: Any) -> None:
-        """Adds a stage whose time is not worth measuring."""
+        """Adds a stage that takes next to no time, with its facts."""
         with self.stage(name) as stated:
             stated.update(facts)
 
     def degrade(self, part: str, reason: str, consequence: str) -> None:
-        """Adds a part that failed, and what was done instead."""
+        """Adds a degradation: the part that failed, why, and what was done instead."""
         self.degraded.append(Degradation(part, reason, consequence))
 
     def build(self) -> Trace:
@@ -114,7 +118,7 @@ def observed_context(assembled: ContextBody) -> ContextBody:
             components = replace(components, parent=_api("set_span_in_context")(span))
         try:
             context = yield from assembled(components, *others)
-        except BaseException as error:  # also if it was cancelled: the span must end
+        except BaseException as error:  # also when the search is cancelled: the span must end
             _end_failed(span, error)
             raise
         stats = context.stats
@@ -270,5 +274,6 @@ def _caller() -> Any:
 
 
 def _api(name: str) -> Any:
-    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported that, and so has no SDK."""
+    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported this module: then no SDK is
+    set up."""
     return getattr(sys.modules.get("opentelemetry.trace"), name, None)

@@ -4,5 +4,5 @@ In: a query and its history. Out: a few strings (`variations_max`), or the reaso
 
     rewrite   the call: prompt, cache in memory and on the disk, breaker, deadline, retry
     reply     the reply as a checked list of strings
-    models    LangChain's, LlamaIndex's and plain functions as one protocol
+    models    LLMs of LangChain and LlamaIndex, and plain functions, behind one protocol
 """

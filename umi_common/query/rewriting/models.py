@@ -1,4 +1,4 @@
-"""Any LLM as a `Rewriter`. It is recognised by its methods, so no framework is imported.
+"""Make a `Rewriter` of any LLM. The LLM is recognised by its methods, so no framework is imported.
 
 | methods | models | text of the reply |
 |---|---|---|
@@ -20,7 +20,7 @@ from umi_common.runtime.loop_thread import LoopThread
 
 NOT_STREAMED = {"tags": ["nostream"]}
 """Config of a LangChain model's call. LangGraph's `stream_mode="messages"` leaves out the tokens of calls with this
-tag; they would appear in the agent's answer."""
+tag. Without the tag they would appear in the agent's answer."""
 
 
 class Model:
@@ -29,7 +29,8 @@ class Model:
     Args:
         name: Part of the cache's key, so that two models do not share replies.
         complete: Blocks; None: `acomplete` is called instead, on an event loop in one thread for all calls.
-        acomplete: Does not block; None: there is no such method. At least one of the two is given.
+        acomplete: Does not block; None: the object has no such method. At least one of `complete` and `acomplete` is
+            given.
     """
 
     def __init__(
@@ -53,10 +54,10 @@ class Model:
 
 
 def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Rewriter:
-    """An LLM of any of the kinds above as a `Rewriter`.
+    """A `Rewriter` made from an LLM of a kind in the table at the top of this file.
 
     Raises:
-        ConfigError: If it is none of them.
+        ConfigError: If `llm` is of none of these kinds.
     """
     if isinstance(llm, Model):
         return llm
@@ -78,7 +79,7 @@ def text_of(reply: Any) -> str:
     """The text of a framework's reply.
 
     Raises:
-        InputError: If it has none.
+        InputError: If the reply has no text.
     """
     if isinstance(reply, str):
         return reply

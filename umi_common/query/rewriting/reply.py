@@ -1,7 +1,8 @@
 """Read a few clean strings from an LLM's reply: JSON, almost JSON, or numbered lines, with or without text around them.
 
-The reply is untrusted. Its length is checked before it is parsed, and so is the depth of its brackets; every step is
-linear in its length (JSON is tried at most `STARTS_MAX` times); its strings are only used as queries.
+The reply is untrusted. Its length is checked before it is parsed, and so is the depth of its brackets; every step
+takes time linear in its length (parsing as JSON is tried at most `STARTS_MAX` times). Its strings are only used as
+queries.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from umi_common.config import RewriteConfig
 from umi_common.errors import InputError
 
 REPLY_CHARS_MAX = 65_536
-"""A longer reply is not parsed; three variations need a few hundred characters."""
+"""Largest number of characters of a reply that is parsed; three variations need a few hundred."""
 STRINGS_MAX = 50
-"""A reply with a longer list is not used."""
+"""Largest number of strings in the list; a reply with a longer list is not used."""
 
 _REFUSAL = re.compile(
     r"(?:(?:i'm|i am|we're|we are)?\s*(?:really |very |so )?sorry\b|i apologi[sz]e\b|unfortunately\b|as an ai\b"
@@ -66,7 +67,7 @@ class Reply:
 
     variations: tuple[str, ...]
     fault: str | None = None
-    """Why there are no variations; None where there are some, or where the LLM only repeats the query."""
+    """Why there are no variations; None if there are some, or if the LLM only repeats the query."""
 
 
 def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> Reply:
@@ -74,12 +75,13 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
 
     Args:
         text: The unchanged reply.
-        query: The original; variations equal to it are dropped (see below).
-        config: Caps, and the template, whose own examples are dropped.
+        query: The original query; variations equal to it are dropped (see below).
+        config: Limits, and the template of the prompt: variations that repeat an example of it are dropped.
 
     Returns:
         At most `config.variations_max` variations in the reply's order, each 1..`variation_bytes_max` UTF-8 bytes on
-        one line, none equal to the query or to another but for case, punctuation, spaces and word endings. Often none.
+        one line. None is equal to the query or to another one if case, punctuation, spaces and word endings are
+        ignored. Often there are none.
 
     Raises:
         InputError: If `text` or `query` is no string.
@@ -105,7 +107,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     variations = _chosen(strings, query, config)
     if not variations and not any(_gist(string) == _gist(query) for string in strings):
         return Reply((), "no usable string in the reply")
-    return Reply(variations)  # empty without a fault where the LLM only repeats the query
+    return Reply(variations)  # neither variations nor a fault if the LLM only repeats the query
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[
 
 
 def _clean(string: str) -> str | None:
-    """One line of printable text, or None where the string is damaged."""
+    """The string as one line of printable text; None if it holds a NUL, a surrogate or no printable character."""
     if "\0" in string or any("\ud800" <= char <= "\udfff" for char in string):
         return None
     kept = (_printable(char) for char in string)
@@ -157,7 +159,7 @@ def _is_refused(variation: str) -> bool:
 
 
 def _without_echo(text: str, template: str) -> str:
-    """The reply after the prompt, where the model repeats the prompt before (or instead of) its answer."""
+    """The part of the reply after the prompt, if the model repeats the prompt before its answer or instead of it."""
     before, _, after = template.partition("{query}")
     tail, head = after.rpartition("}")[2].strip(), before.partition("{history}")[0].strip()
     for fixed in (tail, head):
@@ -169,9 +171,9 @@ def _without_echo(text: str, template: str) -> str:
 def _strings_of(reply: str) -> list[str] | None:
     """The strings of the list in a reply, in order; None if it holds no list.
 
-    Tried in turn, in the reply without thinking before it and without code fences: the first JSON value that holds one
-    list of strings; quoted items after a bracket (single or smart quotes, a trailing comma, a list cut short); the
-    texts of XML elements; lines with bullets or numbers; two to ten short plain lines.
+    Thinking before the answer and code fences are removed. Then these forms are tried in turn: the first JSON value
+    that holds one list of strings; quoted items after a bracket (single or smart quotes, a trailing comma, a list cut
+    short); the texts of XML elements; lines with bullets or numbers; two to ten short plain lines.
     """
     is_json = reply.lstrip()[:1] in ("[", "{") and not reply.lstrip().startswith("[THINK]")
     answer = reply if is_json else _without_thinking(reply)  # a string of the list may hold "<think>"
@@ -188,7 +190,7 @@ def _strings_of(reply: str) -> list[str] | None:
 def _elements(answer: str) -> list[str]:
     """The texts of XML elements, such as `<query>...</query>`, of the most frequent name.
 
-    [] if there is text outside of elements, other than lines that end with a colon.
+    [] if there is text outside the elements, except lines that end with a colon.
     """
     others = _TAG.sub("", _ELEMENT.sub("", answer)).splitlines()
     if any(line.strip() and not line.rstrip().endswith(":") for line in others):
@@ -227,7 +229,8 @@ def _quoted_items(text: str) -> list[str]:
 
 
 def _closing(text: str, opening: int) -> int | None:
-    """The index of the quote that closes the one at `opening`; it precedes a comma, a colon, a bracket or the end."""
+    """The index of the quote that closes the quote at `opening`: a comma, a colon, a bracket or the end follows it.
+    None: there is none."""
     quote = text[opening]
     position = text.find(quote, opening + 1)
     while position >= 0:
@@ -279,7 +282,7 @@ def _string_of(item: object) -> list[str]:
 
 
 def _depth(text: str) -> int:
-    """The deepest nesting of brackets; brackets inside strings count, too, so it may be too large."""
+    """The deepest nesting of brackets; brackets inside strings count, too, so the result may be too large."""
     depth = deepest = 0
     for char in text:
         if char in "[{":

@@ -2,7 +2,7 @@
 
     cache -> breaker -> LLM within its deadline -> parser
 
-A failure of any step leaves the search without variations and never raises. `variations` and `avariations` run the same
+If a step fails, the search goes on without variations; no error is raised. `variations` and `avariations` run the same
 generator, which yields the call of the LLM.
 """
 
@@ -39,10 +39,10 @@ Variations = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rewrites:
-    """The LLM's variations of a query, or why there are none."""
+    """The LLM's variations of a query, or the reason why there are none."""
 
     variations: Variations = ()
-    """At most `variations_max`, none equivalent to the query; () if the call failed."""
+    """At most `variations_max` variations, none equivalent to the query; () if the call failed."""
     degraded: Degradation | None = None
     """The failure; None: the call did not fail."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Rewriting:
     Args:
         rewriter: The LLM, in any form that `as_rewriter` takes.
         config: Template, limits, timeout, breaker.
-        clock: Returns monotonic seconds; for the breaker and the time limit.
+        clock: Returns monotonic seconds; the breaker and the time limit use it.
         directory: Where the cache is kept between processes; None: memory only.
         writable: False: the cache in the directory is read and never written.
         previous: A `Rewriting` whose cache, breaker and thread limit are reused if the settings of cache and breaker
@@ -98,7 +98,7 @@ class Rewriting:
             history: Earlier messages of the conversation, oldest first.
 
         Returns:
-            Variations, or none and the failure. Never raises for anything the LLM does.
+            The variations, or no variations and the failure. Raises no error of the LLM.
         """
         return drive(self._body(query, history), self._threads)
 
@@ -166,7 +166,7 @@ class Rewriting:
         }
 
     def _capped(self, variations: Variations) -> Variations:
-        """The cached variations that the present limits allow; they may have been cached under others."""
+        """The cached variations that fit the present limits; they may have been cached under other limits."""
         fitting = (
             text for text in variations if len(text.encode("utf-8", "replace")) <= self.config.variation_bytes_max
         )
@@ -183,7 +183,7 @@ def _failure(error: Exception) -> str:
         return "no reply in time"
     if isinstance(error, TooManyCalls):
         return "too many calls to the LLM have not returned"
-    if isinstance(error, InputError):  # from `text_of`
+    if isinstance(error, InputError):  # raised by `text_of`
         return str(error)
     status = getattr(error, "status_code", None)
     suffix = f" (status {status})" if isinstance(status, int) else ""
@@ -193,8 +193,8 @@ def _failure(error: Exception) -> str:
 def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
     """The template with {query} and {history} filled in, in one pass.
 
-    Other braces in the template, and all in query and history, stay as they are. If the template has no {history}, a
-    history that is not empty is put before it as a paragraph of its own.
+    Other braces in the template, and all braces in query and history, stay as they are. If the template has no
+    {history}, a history that is not empty is put before it as a paragraph of its own.
     """
     messages = _latest(history)
     values = {"query": query, "history": messages}
@@ -205,7 +205,8 @@ def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
 
 
 def _latest(history: Sequence[str]) -> str:
-    """The last messages that fit into HISTORY_CHARS_MAX, one per line; of a longer last message its end."""
+    """The last messages that fit into HISTORY_CHARS_MAX, one per line; the end of the last message if it alone is
+    longer."""
     kept: list[str] = []
     room = HISTORY_CHARS_MAX
     for message in reversed(history):
@@ -237,7 +238,7 @@ class RewriteCache:
             self._file = FileCache(path, "", size, _packed, _unpacked, writable=writable, private=True)
 
     def get(self, model: str, prompt: str) -> Variations | None:
-        """The cached variations of this prompt, or None; counts as a use."""
+        """The cached variations of this prompt, or None; the entry counts as used."""
         key = f"{model}\0{prompt}"
         found = self._memory.get([key])
         if not found and self._file is not None:

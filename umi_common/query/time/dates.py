@@ -1,4 +1,4 @@
-"""Dates, months, quarters, seasons, years and decades by name or number."""
+"""Rules for dates, months, quarters, seasons, years and decades by name or number."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _range_of_months(match: re.Match[str], now: datetime) -> CalendarPeriod:
     first, last = month_number(match["month"]), month_number(match["last"])
 
     def span(year: int) -> CalendarPeriod:
-        """The months from `first` of `year` on; the last may be in the next year."""
+        """The months from `first` of `year` to `last`, which may be in the next year."""
         return spans.months(spans.day(now, year, first, 1).start, count=(last - first) % 12 + 1)
 
     if match["year"]:
@@ -196,7 +196,7 @@ def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     digits = f"{DECADES.index(name.lower()) + 2}0" if name else re.sub(r"\D", "", match[0])
     if len(digits) == 4:
         return spans.years(now, int(digits), 10)
-    # Two digits: of this century if the decade has begun, else of the last.
+    # A decade of two digits is one of this century if that has begun, else one of the last century.
     century = 2000 if int(digits) <= now.year % 100 else 1900
     return spans.years(now, century + int(digits), 10)
 
@@ -228,14 +228,14 @@ def _half(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"(?P<which>)(?P<loose>)(?P<year>){SEASON}{BEFORE_YEAR}")
 def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     name = match["season"].lower()
-    if match["year"]:  # winter 2022/23 begins in 2022
+    if match["year"]:  # the winter 2022/23 begins in 2022
         year = year_number(match["year"])
         begins = spans.season(now, year, name)
         ends = spans.season(now, year - 1, name)
         ambiguous = name == "winter" and year == now.year and "which" in match.groupdict()
-        return ends if ambiguous and begins.start - now > now - ends.end else begins  # the nearer one
+        return ends if ambiguous and begins.start - now > now - ends.end else begins  # the nearer winter
     if match["which"] is None and match["loose"] is None:
-        return None  # "spring" alone may be no season
+        return None  # "spring" alone may mean something else
     begun = spans.latest(now, lambda year: spans.season(now, year, name))
     if match["loose"] is not None:
         return begun
@@ -254,6 +254,6 @@ def _seasons_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 def _ended_season(now: datetime, name: str, count: int) -> CalendarPeriod:
-    """The season that has ended, `count` - 1 years before the last one."""
+    """The season of this name that has ended, `count` - 1 years before the last such season."""
     begun = spans.latest(now, lambda year: spans.season(now, year, name))
     return spans.season(now, begun.start.year - int(begun.end > now) - count + 1, name)

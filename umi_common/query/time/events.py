@@ -1,6 +1,6 @@
 """An event by which a query names a time: "what did we decide after the meeting with Bob?".
 
-Only a search for the event tells when it was.
+The query does not say when the event was; a search for the event finds its time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from umi_common.query.time.vocabulary import time_pattern
 from umi_common.types import TimeRange
 
 BESIDE = timedelta(days=7)
-"""Length of "after the meeting" and of "before the meeting": a longer period holds more texts on other matters."""
+"""Length of the period that "after the meeting" or "before the meeting" names. A longer period holds more texts on
+other subjects."""
 _PAST = time_pattern(
     r"\b(?:did|was|were|had)\b|^\W{0,3}(?:who|what) (?:[a-z]{2,}ed|ate|began|bought|broke|brought|came|fell|found|gave"
     r"|got|grew|hurt|left|lost|made|met|paid|said|sent|took|went|won|wrote)\b"
@@ -31,26 +32,27 @@ _EVENT = time_pattern(
 )
 """A noun phrase or a clause of at least two words: "after Emma left", not "after Emma" or "before lunch"."""
 _VERB_IN_FRONT = re.compile(r"\b(?:look\w*|named)\s{1,3}$", re.IGNORECASE)
-"""A verb that "after" belongs to: "who looked after the cat?"."""
+"""A verb to which "after" belongs: "who looked after the cat?"."""
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event that a query names, and what the query asks besides."""
+    """An event by which a query names a time, and the rest of the query."""
 
     phrase: str
-    """Such as "the meeting with Bob"."""
+    """The words for the event: "the meeting with Bob"."""
     rest: str
-    """The query without the words of the time: "what did we decide?"."""
+    """The query without the words that name the time: "what did we decide?"."""
     _query: str
     _span: tuple[int, int]
 
     def period_beside(self, moment: datetime) -> TimeRange | None:
-        """The period that the query means if the event was at `moment`; None: it lies outside the years 1 to 9999.
+        """The period that the query means if the event was at `moment`; None: the period lies outside the years 1 to
+        9999.
 
         Args:
-            moment: In the time zone of the user's days.
+            moment: A time in the time zone of the user's days.
         """
         with suppress(InvalidTimeRange, OverflowError, ValueError):
             beside = _beside(self._query, self._span, moment)
@@ -67,7 +69,7 @@ def event_in(query: str, now: datetime) -> Event | None:
 
     Args:
         query: A query in which `find_time` finds no period; one of more than SCANNED_CHARS characters names no event.
-        now: Any time near the present.
+        now: Any time near the present; it only serves to find the words in front of the event.
     """
     match = _EVENT.search(query) if len(query) <= SCANNED_CHARS else None
     if match is None or _PAST.search(query) is None or _VERB_IN_FRONT.search(query, 0, match.start()):
@@ -80,5 +82,9 @@ def event_in(query: str, now: datetime) -> Event | None:
 
 
 def _beside(query: str, span: tuple[int, int], moment: datetime) -> FoundPeriod:
-    """The period that the words in front of the event, query[slice(*span)], make of its day."""
+    """The period that the words in front of the event name if the event was on the day of `moment`.
+
+    Args:
+        span: [start, end) of the event in the query, in characters.
+    """
     return changed_period(query, FoundPeriod(*span, spans.days(moment)))

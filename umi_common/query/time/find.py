@@ -1,14 +1,15 @@
-"""The time that a query names: "last week", "two Fridays ago", "in March 2023", relative to a given now; and whether it
-asks for the latest or the first of several texts: "current phone", "first report".
+"""Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time;
+and whether a query asks for the latest or the first of several texts ("current phone", "first report").
 
-    a test for time words -> rules (dates.py, relative.py), else numeric dates -> a period and its year, or two periods,
-    joined (ranges.py) -> kind
+A query with a time word or a number is read by the rules of `dates`, `relative` and `other_languages`; if none matches,
+numeric dates are sought. Then `ranges` joins a period with its year, or two periods ("between A and B"). Last, the kind
+of the period is determined.
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
-`when.mode` "filter", explicit ones filter. In a query that asks for nothing else ("what happened last week") the chunks
-of the period come first. Of several periods the first that names its year is chosen, because it does not depend on
-`now`. "Recently" names no period.
+`when.mode` "filter", an explicit period is a filter. In a query that asks for nothing else ("what happened last week")
+the chunks of the period come first. Of several periods in a query the first that names its year is chosen, because such
+a period does not depend on `now`. "Recently" names no period.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from umi_common.types import TimeRange, as_utc
 TimeKind = Literal["explicit", "fuzzy"]
 TimeOrder = Literal["latest", "first"]
 RULE_MODULES = (dates, relative)
-"""Importing them fills RULES."""
+"""Importing these modules fills `RULES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +48,22 @@ class When:
     span: tuple[int, int]
     """[start, end) of the phrase in the query, in characters."""
     dated: bool = False
-    """The phrase names its year, so it does not depend on `now`; it gets a larger boost than "last week"."""
+    """Whether the phrase names its year, so that the period does not depend on `now`. Its chunks then get a larger
+    boost than those of "last week"."""
     nothing_else: bool = False
-    """The query names no subject besides the period: "what did I say yesterday", "what happened last week"."""
+    """Whether the query names no subject besides the period: "what did I say yesterday", "what happened last week"."""
     best_first: bool = False
-    """The query asks about the past ("what did I cook three days ago"), and the period is over, at most a month long,
-    and told without a year. A memory holds few texts of such a period, and the right one may lack the query's words."""
+    """Whether the query asks about the past ("what did I cook three days ago"), and the period is over, at most a month
+    long, and named without a year. A memory holds few texts of such a period, and the right one may lack the query's
+    words."""
     yearless: bool = False
-    """The phrase is a date, month or season without a year, and the range the latest one: "on 19 May"."""
+    """Whether the phrase is a date, month or season without a year, such as "on 19 May". `range` is then the latest
+    one."""
 
 
 SCANNED_CHARS = 1_000
-"""Characters at the start of a query that are searched for a time; a longer query is probably a pasted text."""
+"""Number of characters at the start of a query that are searched for a time; a longer query is probably a pasted
+text."""
 _WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
@@ -106,11 +111,13 @@ _PRESENT = re.compile(
     r"\b(?:am|is|are|do|does|will|shall|should|can|may|going to|(?:what|when|where|who|how)['\u2019]s)\b", re.I
 )
 _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
-"""A query with a word of the first and none of the second asks about the present: "is my appointment on Friday?"."""
+"""A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
+Friday?"."""
 _ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
-"""A day in another language that may be past or to come: "am Freitag", "el 12 de mayo"; not "el martes pasado"."""
+"""A day in another language that may be in the past or the future: "am Freitag", "el 12 de mayo"; not "el martes
+pasado"."""
 SCOPE_CHARS = 80
-"""Characters before a period that are searched for a word such as "messages" or "said"."""
+"""Number of characters before a period that are searched for a word such as "messages" or "said"."""
 
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
@@ -123,8 +130,8 @@ _LATEST = re.compile(
     r"|现在|目前",
     re.IGNORECASE,
 )
-"""Words for the latest; or a question in the present tense: "where do I live", "what's our rent", "do I still eat
-fish"."""
+"""Words that ask for the latest text, or the beginning of a question in the present tense: "where do I live", "what's
+our rent", "do I still eat fish"."""
 _FIRST = re.compile(
     r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place)))\b",
     re.IGNORECASE,
@@ -140,11 +147,11 @@ _OTHER_MEANING = re.compile(
 
 
 def find_time(query: str, now: datetime) -> When | None:
-    """The first period that the query names, or None.
+    """The period that the query names; None: it names none. Of several, the first that names its year, else the first.
 
     Args:
         query: In English, German, French, Spanish, Italian, Portuguese, Dutch or Chinese.
-            Takes microseconds without time words, else less than a ms.
+            A query without time words takes microseconds, any other less than 1 ms.
         now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
 
     Raises:
@@ -159,7 +166,7 @@ def find_time(query: str, now: datetime) -> When | None:
         return None
     try:
         period = TimeRange(*(found.bounds or (found.period.start, found.period.end)))
-    except InvalidTimeRange:  # empty, beyond the years 1 to 9999, or within an hour that a change of clocks leaves out
+    except InvalidTimeRange:  # empty, outside the years 1 to 9999, or in an hour that a change of clocks skips
         return None
     phrase = query[found.start : found.end]
     dated = _NAMES_YEAR.search(phrase) is not None
@@ -177,7 +184,7 @@ def _is_recalled(query: str, period: TimeRange, now: datetime) -> bool:
 
 
 def _may_name_time(query: str) -> bool:
-    """Whether the query holds a time word or a digit: a cheap test that misses no period."""
+    """Whether the query holds a time word or a number: a fast test that every query with a period passes."""
     words = set(_WORD.findall(query.lower()))
     return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words) or bool(further_rules(query))
 
@@ -196,15 +203,15 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
             if whole is not first:
                 periods = periods[1:]
             wholes.append(changed_period(query, first) if whole is first else whole)
-        except (ValueError, OverflowError):  # 29 February in another year, the year before the year 1
+        except (ValueError, OverflowError):  # 29 February of another year, a year before 1
             wholes.append(first)
     dated = (whole for whole in wholes if _NAMES_YEAR.search(query, whole.start, whole.end))
     return next(dated, wholes[0] if wholes else None)
 
 
 def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
-    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first); the other order if only that order gives a valid
-    date."""
+    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first). If the first order gives no valid date, the other
+    one is used."""
     for match in _NUMERIC.finditer(query):
         *numbers, digits = re.split(r"\D", match[0])
         first, second, year = *map(int, numbers), year_number(digits)
@@ -216,7 +223,8 @@ def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
 
 
 def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
-    """Periods from left to right; where two overlap, the one that ends later, then the longer."""
+    """Periods from left to right. Of overlapping ones the one that ends last is used, and of several such the
+    longest."""
     found: list[FoundPeriod] = []
     for rule in (*RULES, *further_rules(query)):
         for match in rule.pattern.finditer(query):
@@ -236,7 +244,8 @@ def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
 
 
 def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> TimeKind:
-    """ "explicit" where a word for a record or for saying stands right beside the period, query[start:end].
+    """ "explicit" if a word for a record or for saying stands directly beside the period, query[start:end]; else
+    "fuzzy".
 
     "What did I say yesterday" is explicit. "What did I say about the party yesterday" is fuzzy: the party may have been
     yesterday.
@@ -249,8 +258,8 @@ def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> 
 
 
 def time_order(query: str) -> TimeOrder | None:
-    """Whether the query asks for the latest or the first of several texts on one subject; None: any, or both ("from the
-    first to the latest")."""
+    """Whether the query asks for the latest or the first of several texts on one subject; None: for neither, or for
+    both ("from the first to the latest")."""
     query = _OTHER_MEANING.sub(" ", query)
     latest, first = _LATEST.search(query), _FIRST.search(query)
     if latest and first:

@@ -1,9 +1,9 @@
 """Periods in German, French, Spanish, Italian, Portuguese, Dutch and Chinese.
 
-A rule puts the phrase into English, and an English rule reads it.
+A rule translates the phrase into English, and an English rule then reads it.
 
-Left out are words that mean something else as well: "morgen" is also the morning, and "hier" counts only after a French
-verb, because it is "here" in German.
+Words that also mean something else are left out, such as "morgen", which is also the morning. "Hier" counts only after
+a French verb or with "soir" or "matin", because it is "here" in German.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ UNITS = ["day", "week", "month", "year", "weekend"]
 
 
 def _english(words: list[str], *languages: str) -> dict[str, str]:
-    """From each form of each language's words to the English word; forms of one word are separated by "|"."""
+    """A mapping from each word of these languages to its English word.
+
+    Args:
+        words: n English words.
+        languages: For each language its n words in the same order, separated by spaces; "|" separates forms of one
+            word.
+    """
     pairs = [pair for language in languages for pair in zip(words, language.split(), strict=True)]
     return {form: word for word, forms in pairs for form in forms.split("|")}
 
@@ -76,12 +82,12 @@ HINTS = frozenset(
         "anteontem hoje gisteren eergisteren vandaag vorige afgelopen volgende deze geleden"
     ).split()
 ) | (_NAMES.keys() - {"an", "week", *MONTHS})
-"""Words of which a period in a European language holds one."""
+"""Each phrase for a period in one of the European languages holds one of these words."""
 _CHINESE_HINT = re.compile("[天晚周期月年]")
 
 
 def _any(words: dict[str, str]) -> str:
-    """A group of these words, the longest first."""
+    """A pattern of a group that matches one of these words; longer words are tried first."""
     return f"({'|'.join(sorted(words, key=len, reverse=True))})"
 
 
@@ -105,6 +111,7 @@ _PHRASES = {
     rf"(?:im|en|em|in) {_MONTH}": "in {}",
     rf"(?:(?:im|en) )?{_MONTH} (?:de )?(\d{{4}})": "{} {}",
 }
+"""By pattern: the English phrase, in which each {} stands for a group of the match."""
 _DIGIT = "[\\d一二两三四五六七八九十]"
 _CHINESE_PHRASES = {
     "前天": "the day before yesterday",
@@ -122,7 +129,8 @@ _CHINESE_PHRASES = {
 
 
 def _resolve(english: str, match: re.Match[str], now: datetime) -> CalendarPeriod | None:
-    """The period of the English phrase, in which {} stands for a group of the match, in English."""
+    """The period of the English phrase, in which each {} is replaced by a group of the match, translated into
+    English."""
     given = [group.lower() for group in match.groups() if group]
     words = [_NAMES.get(word) or _COUNTS.get(word) or _CHINESE.get(word, word) for word in given]
     phrase = english.format(*words, "").strip()
@@ -137,6 +145,7 @@ FURTHER_RULES = [
 
 
 def further_rules(query: str) -> list[Rule]:
-    """The rules of this file; none for a query that holds no word of them, because they take half a millisecond."""
+    """The rules of this file; [] for a query that holds none of the words and signs of their phrases, because applying
+    the rules takes half a millisecond."""
     named = not HINTS.isdisjoint(re.findall(r"[^\W\d_]+", query.lower()))
     return FURTHER_RULES if named or _CHINESE_HINT.search(query) else []

@@ -1,6 +1,6 @@
 """Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A").
 
-Both functions return the period they were given if no such words stand beside it.
+`joined_periods` and `changed_period` return the period that they are given if no such words stand beside it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,26 @@ _WORD_IN_FRONT = time_pattern(
     r"(?<!\w)(?<!the\s)(?<!our\s)(?P<word>since|before|prior to|after|until|till|up to|by|between|from)"
     r" (?:the |on |in )?$"
 )
-"""The end of the text before a period: a word that changes the period ("until the ")."""
+"""A word that changes the period, at the end of the text before the period ("until the ")."""
 _FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
-"""The beginning of a period's own words: such a word."""
+"""A word that changes the period, at the beginning of the period's own words ("since Friday")."""
 _JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
-"""The words between the two periods that "between" or "from" begins."""
+"""The words between two periods if "between" or "from" stands before the first."""
 _JOIN_ALONE = time_pattern(r"\s{0,3}(?:to|until|till|through|-|\u2013) (?:the )?")
-"""The words between two periods that no such word begins: "28 Feb - 3 Mar"."""
+"""The words between two periods if neither "between" nor "from" stands before the first: "28 Feb - 3 Mar"."""
 _OF_YEAR = time_pattern(r"(?:,? (?:(?:of|in|on|at) )?)?")
-"""The words between a day or month and its year: "in May of last year", "two years ago, at Christmas"."""
+"""The words between a period and its year: "in May of last year", "two years ago, at Christmas"."""
 YEAR_DAYS = (365, 366)
+"""Lengths of a year, in days."""
 _OFFSET = time_pattern(
     rf"(?<![\w-])(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
-"""Words before A that name a period beside it: "two weeks before", "the day after", "the Sunday before"."""
+"""Words before a period that name another period beside it: "two weeks before", "the day after", "the Sunday
+before"."""
 CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 16, 40
-"""Characters searched before a period for a word that changes it, and before the end of that word for an offset."""
+"""Number of characters before a period that are searched for a word that changes the period, and number of characters
+before that word that are searched for an offset ("two weeks")."""
 _WEEK = time_pattern(r"(?:the )?week (?P<from>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$")
 """Words before a day that name a week: "the week of 5 May"."""
 SATURDAY = 5
@@ -51,7 +54,8 @@ class FoundPeriod:
 
 
 def in_its_year(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod | None:
-    """The period of "May last year" or "two years ago at Christmas"; None: the two are no such period and its year."""
+    """The period of "May last year" or "two years ago at Christmas"; None: `first` and `second` are
+    not a period and its year."""
     if second is None or _OF_YEAR.fullmatch(query, first.end, second.start) is None:
         return None
     for part, year in ((first, second), (second, first)):
@@ -62,8 +66,8 @@ def in_its_year(query: str, first: FoundPeriod, second: FoundPeriod | None) -> F
 
 
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
-    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; else `first`
-    itself.
+    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; `first` itself
+    if the query does not join A and B.
 
     Args:
         first: A.
@@ -87,7 +91,7 @@ def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -
 
 
 def _begins_with_join(query: str, first: FoundPeriod, second: FoundPeriod) -> bool:
-    """Whether `second` follows at once and its own words begin with the join ("to Friday")."""
+    """Whether `second` follows `first` directly and its own words begin with a joining word ("to Friday")."""
     return not query[first.end : second.start].strip() and _JOIN.match(query, second.start) is not None
 
 
@@ -98,7 +102,8 @@ def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
 
 
 def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
-    """The period of "since A", "before A", "the week before A", where `found` is A; else `found` itself."""
+    """The period of "since A", "before A" or "the week before A", where `found` is A; `found` itself if no such words
+    stand beside it."""
     week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
     if week is not None and found.period.end - found.period.start <= timedelta(hours=25):
         return FoundPeriod(week.start(), found.end, _week(found.period, week["from"].lower()))
@@ -126,7 +131,7 @@ def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
 
 
 def _week(day: CalendarPeriod, word: str) -> CalendarPeriod:
-    """The week "of", "starting", "beginning", "commencing" or "ending" a day."""
+    """The week that `word` names beside a day: "of", "starting", "beginning", "commencing" or "ending"."""
     if word == "of":
         return spans.week(day.start)
     return spans.days(day.start - timedelta(days=6 if word == "ending" else 0), 7)
@@ -151,7 +156,7 @@ def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     before = match["side"].lower() == "before"
     edge = period.start if before else period.end
     sign = -1 if before else 1
-    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` begins to look on the next day
+    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` looks from the next day on
     if match["weekday"]:
         return spans.weekday(day, WEEKDAYS.index(match["weekday"].lower()), sign)
     if match["whole"]:

@@ -24,9 +24,9 @@ from umi_common.query.time.vocabulary import (
 
 DAYS_AWAY = {"yesterday": -1, "today": 0, "tomorrow": 1}
 HALVES = {"hour": ("minute", 30), "day": ("hour", 12), "year": ("month", 6), "decade": ("year", 5)}
-"""By unit, a smaller one, and how many of it are half of the larger."""
+"""For each unit: a smaller unit, and the number of smaller units in half of the larger one."""
 HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
-"""Parts of a day; a night reaches to six the next morning."""
+"""First hour of each part of a day, and the hour at which it ends; a night ends at six the next morning."""
 HOLIDAYS = {
     "christmas eve": (12, 24, 1),
     "christmas": (12, 24, 3),
@@ -39,7 +39,7 @@ HOLIDAYS = {
     "independence day": (7, 4, 1),
     "halloween": (10, 31, 1),
 }
-"""Month and day of the first day, and number of days."""
+"""(month, day, number of days) of each holiday; month and day are those of its first day."""
 WEEKDAY_HOLIDAYS = {
     "mother's day": (5, 8, 6),
     "memorial day": (5, 25, 0),
@@ -48,9 +48,9 @@ WEEKDAY_HOLIDAYS = {
     "black friday": (11, 23, 4),
     "cyber monday": (11, 26, 0),
 }
-"""Month and earliest day, and the weekday (Monday is 0): that weekday among the seven days from it on."""
+"""(month, day, weekday): the holiday is on that weekday (Monday is 0) of the seven days that begin with this day."""
 EASTER_HOLIDAYS = {"good friday": (-2, 1), "easter sunday": (0, 1), "easter monday": (1, 1), "easter": (-2, 4)}
-"""Days after Easter Sunday, and number of days."""
+"""(days after Easter Sunday, number of days) of each holiday."""
 
 
 @rule(r"(?:the )?(?P<over>day (?:before yesterday|after tomorrow))")
@@ -220,6 +220,7 @@ def _unit(now: datetime, unit: str, offset: int) -> CalendarPeriod:
 
 
 def _hours(day: datetime, part: str | None) -> CalendarPeriod:
+    """The part of a day that a key of HOURS names; the whole day if `part` is empty or None."""
     if not part:
         return spans.days(day)
     first, last = (timedelta(hours=hour) for hour in HOURS[part.lower()])

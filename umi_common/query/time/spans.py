@@ -14,19 +14,20 @@ from datetime import datetime, timedelta, timezone
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """First month of each season of the northern hemisphere; winter reaches into the next year."""
 LEAP_YEARS_APART = 8
-"""Largest number of years from one 29 February to the next: from 1896 to 1904."""
+"""Largest number of years from one 29 February to the next, such as from 1896 to 1904."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarPeriod:
-    """[start, end) in local time."""
+    """A period [start, end) in local time."""
 
     start: datetime
     end: datetime
     yearless: bool = False
-    """The phrase names no year, so it takes the year of the other period in "between May and July 2023"."""
+    """Whether the phrase names no year. It then takes the year of another period: May in "between May and July
+    2023"."""
     vague: bool = False
-    """Start and end are estimates ("a few weeks ago")."""
+    """Whether start and end are estimates ("a few weeks ago")."""
 
 
 def midnight(moment: datetime) -> datetime:
@@ -35,13 +36,13 @@ def midnight(moment: datetime) -> datetime:
 
 
 def days(first: datetime, count: int = 1) -> CalendarPeriod:
-    """`count` days from the day of `first` on."""
+    """`count` days, of which the day of `first` is the first."""
     start = midnight(first)
     return CalendarPeriod(start, start + timedelta(days=count))
 
 
 def day(now: datetime, year: int, month: int, number: int) -> CalendarPeriod:
-    """One date. Raises ValueError where it does not exist."""
+    """The day of one date. Raises ValueError if the date does not exist."""
     return days(now.replace(year=year, month=month, day=number))
 
 
@@ -62,23 +63,23 @@ def months(now: datetime, count: int = 1) -> CalendarPeriod:
 
 
 def month(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """One month of one year; `number` 1..12."""
+    """The month `number` (1..12) of a year."""
     return months(now.replace(year=year, month=number, day=1))
 
 
 def quarter(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """One quarter of one year; `number` 1..4."""
+    """The quarter `number` (1..4) of a year."""
     return months(now.replace(year=year, month=3 * number - 2, day=1), count=3)
 
 
 def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
-    """`count` calendar years from `first` on."""
+    """`count` calendar years, of which `first` is the first."""
     start = midnight(now).replace(month=1, day=1, year=first)
     return CalendarPeriod(start, start.replace(year=first + count))
 
 
 def season(now: datetime, year: int, name: str) -> CalendarPeriod:
-    """The season that starts in `year`."""
+    """The season that starts in `year`; `name` is a key of SEASONS."""
     return months(now.replace(year=year, month=SEASONS[name], day=1), count=3)
 
 
@@ -97,7 +98,8 @@ def easter(year: int) -> int:
 
 
 def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
-    """A weekday (Monday is 0): offset -1 is the last one before today, 1 the first after it."""
+    """The day of a weekday (Monday is 0): with offset -1 the last one before today, with offset 1 the first after
+    today."""
     ahead = (number - now.weekday()) % 7
     if offset > 0:
         return days(now + timedelta(days=(ahead or 7) + 7 * (offset - 1)))
@@ -108,7 +110,8 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> Cale
     """The latest period that has begun by `now`, of those that `span_of_year` gives for each year.
 
     Raises:
-        ValueError: If `span_of_year` raises it for each of the last years.
+        ValueError: If `span_of_year` raises it, or gives a later period, for each of the last LEAP_YEARS_APART + 1
+            years.
     """
     for year in range(now.year, now.year - LEAP_YEARS_APART - 1, -1):
         with suppress(ValueError):  # 29 February
@@ -135,7 +138,7 @@ def in_year(period: CalendarPeriod, year: int) -> CalendarPeriod:
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
-    """The moment `count` units later; if the month has no such day, its last day.
+    """The moment `count` units later, or on the last day of the month if the month has no such day.
 
     Args:
         unit: "minute", "hour", "day", "week", "month", "quarter", "year" or "decade".
@@ -170,7 +173,7 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
 
 
 def _elapsed(moment: datetime, time: timedelta) -> datetime:
-    """The moment at which `time` has elapsed, also across a change of clocks."""
+    """The moment after `time` has elapsed, also if clocks change in between."""
     return (moment.astimezone(timezone.utc) + time).astimezone(moment.tzinfo)
 
 

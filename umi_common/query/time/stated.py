@@ -1,7 +1,7 @@
-"""Whether a text states a date in a period, and words that state a day or a month, to search for.
+"""Whether a text states a date in a period; the words in which texts state a day or a month, for a search.
 
 A text may state "12 March 2023", "12-Mar-23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "Q1 2023", "1Q23",
-"2023" and, in a period of at most a month, "12 March". "FY24" is taken as the calendar year, "1990s" as its first year.
+"2023" and, in a period of at most a month, "12 March". "FY24" is read as the calendar year 2024, "1990s" as 1990.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
-"""Characters of a text that are read, from its start: some thirty pages. More are a whole file as one chunk, such as a
-log with a date in each line, of which a megabyte took 0.3 s."""
+"""Number of characters at the start of a text that are read: some thirty pages. A longer text is a whole file in one
+chunk, such as a log with a date in each line; reading a megabyte of it took 0.3 s."""
 LONGEST_DAY, LONGEST_MONTH = timedelta(hours=25), timedelta(days=31, hours=1)
-"""One hour longer for clocks that go back. In a period longer than a month, dates without a year do not count."""
+"""Longest day and longest month, each with the hour by which clocks may go back. In a period longer than a month, dates
+without a year do not count."""
 SHORTEST_YEAR = timedelta(days=364)
-"""Shortest period that a range of years states; a year less a day, for clocks that change."""
+"""Length from which a period counts as a year or longer: a year less a day, because clocks change."""
 MANY_YEARS = timedelta(days=3_660)
-"""Longest period for which a text is first searched for the digits of the period's years: most texts with a date hold
-digits of a longer one."""
+"""Longest period for which a text is first searched for the digits of the period's years. Most texts with a date hold
+the digits of a year of a longer period, so the search would exclude few texts."""
 CENTURIES = ("18", "19", "20")
 _YEAR = rf"(?:{'|'.join(CENTURIES)})\d\d"
 _DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
-"""After digits that are no part of a price, of a time or of a longer number."""
+"""Follows digits that are no part of a price, of a time or of a longer number."""
 _MAY_STATE = re.compile(
     r"[\djfmasondqJFMASONDQ](?<![\w.].)(?:(?:[1-4][12])?[089]\d\d|(?i:y\s?['\u2019]?\d\d|q\d\d\b|"
     rf"\d?(?:([/.])\s?\d\d?\1\s?\d\d|(?:st|nd|rd|th|\.)?[\s/-]{{1,2}}(?:of\s)?{MONTH_START})"
     r"|(?:an|eb|[aä][iry]|pr|u[gln]|e[cpz]|[ck]t|ov)[a-z]{0,6}[.,]?[\s-]{1,2}['\u2019\d]))"
 )
-"""Searched first: on a text without a date it is three times as fast as `_STATED`,
-because it begins with a set of characters."""
+"""A pattern that every text with a date matches, searched before `_STATED`. On a text without a date it is three times
+as fast, because it begins with a set of characters."""
 _STATED = re.compile(
     rf"(?<![\w.])(?:(?P<y1>{_YEAR})(?:[-/.](?P<m1>[01]?\d)[-/.](?P<d1>[0-3]?\d)|-(?P<m2>[01]\d))(?!\d)"
     rf"|(?P<y8>(?:19|20)\d\d)(?P<m8>[01]\d)(?P<d8>[0-3]\d){_ENDS}"
@@ -63,34 +64,36 @@ _NUMBER_OF = re.compile(
     r"|nr|number))[.:]?\s{0,2}$",
     re.IGNORECASE,
 )
-"""Before digits that count or name something and are no date: "section 14.10.23", "phone 20231014"."""
+"""A label or sign before digits that number or name something and are no date: "section 14.10.23", "phone 20231014"."""
 _YEARS = re.compile(
     rf"(?<![\w.,/-])(?P<first>{_YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)"
     rf"(?P<last>{_YEAR}|1[3-9]|[2-9]\d)(?![\w%]|[-.,/]\d)"
 )
-"""Several years: "1994-2001", "2019/20", "1994 to 2001". "2010-12" is a month."""
+"""A range of years: "1994-2001", "2019/20", "1994 to 2001"; not "2010-12", which is a month."""
 _DECADE = re.compile(
     rf"\bthe\s(?:(?:early|mid|late)[\s-])?(?:(?P<name>{'|'.join(DECADES)})|['\u2019]?(?P<digits>[2-9]0)s)\b",
     re.IGNORECASE,
 )
 """A decade without its century: "the nineties", "the late '90s"."""
 DECADE = timedelta(days=3_651)
-"""Shortest period that a decade lies in; the one from 1900 on has two leap years."""
+"""Shortest period that may hold a decade: the one from 1900 on, which has only two leap years, less a day because
+clocks change."""
 LABEL_CHARACTERS = 12
-"""Number of characters before digits that are searched for the label that `_NUMBER_OF` finds."""
+"""Number of characters before digits that are searched for a label of `_NUMBER_OF`."""
 GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()  # noqa: SIM905
 
 
 def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: bool = False) -> bool:
-    """Whether the text states a date, month, quarter or year that lies wholly in the period, or, if this is a year or
-    longer, a range of years that holds it.
+    """Whether the text states a date, month, quarter or year that lies wholly in the period.
 
-    A date without a year ("12 March") is taken to be of the period's year, if the period is at most a month long.
+    A range of years that holds the period counts, too, if the period is a year or longer, or reaches from one year into
+    the next. So does a decade without its century that may lie in the period. A date without a year ("12 March") counts
+    as a date of the period's year, if the period is at most a month long.
 
     Args:
-        text: Its first CHARACTERS_READ characters are read, in at most 25 ms.
+        text: The text, of which the first CHARACTERS_READ characters are read, in at most 25 ms.
         period: [start, end).
-        now: Gives the time zone in which a stated day begins.
+        now: The current time; only its time zone is used, in which a stated day begins.
         any_year: Whether a date with a year is read as if it had none.
     """
     text = with_plain_letters(text[:CHARACTERS_READ])
@@ -103,7 +106,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         return False
     matches = (match for match in _STATED.finditer(text) if not _is_number(match))
     different = {match[0]: match for match in matches}
-    yearless = _years_without_one(period)
+    yearless = _possible_years(period)
     return any(
         _inside(stated, period)
         for match in different.values()
@@ -113,24 +116,29 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
 
 @lru_cache(maxsize=8)
 def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
-    """Parts of dates in lower case; a text that states a date in the period holds one of them. () if any date may do.
+    """Strings in lower case of which every text that states a date in the period holds one; () if no such strings are
+    known.
 
-    They are the last two digits of each year, and in a period of at most a month the beginnings of the month's names.
+    They are the last two digits of each year, and in a period of at most a month the beginnings of the names of its
+    months.
     """
     if period.start is None or period.end is None or period.end - period.start > MANY_YEARS:
         return ()
     try:
         first, last = period.start.astimezone(zone), (period.end - timedelta(microseconds=1)).astimezone(zone)
-    except OverflowError:  # in the year 1 or 9999
+    except OverflowError:  # the period is in the year 1 or 9999
         return ()
-    months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _years_without_one(period) else ()
+    months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _possible_years(period) else ()
     names = [name for name, number in MONTHS_BY_NAME.items() if number in {(month - 1) % 12 + 1 for month in months}]
     return (*(f"{year % 100:02}" for year in range(first.year, last.year + 1)), *names)
 
 
 def _states_years_around(text: str, period: TimeRange) -> bool:
-    """Whether a text states a range of years, such as 1994-2001, that holds a period of a year or more, or one that
-    begins in a year and ends in the next: "2022/23" is said of a winter."""
+    """Whether a text states a range of years, such as 1994-2001, that holds the period.
+
+    False for a period shorter than a year, unless it reaches from one year into the next: texts write "2022/23" for a
+    winter.
+    """
     if period.start is None or period.end is None:
         return False
     year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
@@ -146,7 +154,7 @@ def _states_years_around(text: str, period: TimeRange) -> bool:
 
 
 def _states_decade_in(text: str, period: TimeRange) -> bool:
-    """Whether a text names a decade, without its century, that may lie in the period."""
+    """Whether a text names a decade without its century ("the nineties"), and such a decade lies in the period."""
     if period.start is None or period.end is None or period.end - period.start < DECADE:
         return False
     year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
@@ -158,21 +166,22 @@ def _states_decade_in(text: str, period: TimeRange) -> bool:
 
 
 def _is_number(match: re.Match[str]) -> bool:
-    """Whether digits that could be a date are the number of something."""
+    """Whether a match of `_STATED` is not a date but the number of something, by the label before it."""
     if match["y8"] is None and match["y9"] is None:
         return False
     return _NUMBER_OF.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start()) is not None
 
 
-def _years_without_one(period: TimeRange) -> set[int]:
-    """The years that a date without a year may be of: none if the period is too long."""
+def _possible_years(period: TimeRange) -> set[int]:
+    """The years that a date without a year may have; none if the period is longer than a month."""
     if period.start is None or period.end is None or period.end - period.start > LONGEST_MONTH:
         return set()
     return {period.start.year, period.end.year}
 
 
 def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_year: bool) -> Iterator[CalendarPeriod]:
-    """The periods that a match may mean: 5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August; 31 February is none."""
+    """The periods that a match of `_STATED` may mean: 5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August, 31 February
+    is no period."""
     given = {name: value for name, value in match.groupdict().items() if value}
     if "d5" in given and given["month"] in {"may", "march", "mar"}:  # "you may 3 times": a verb
         return
@@ -199,7 +208,7 @@ def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_yea
 
 
 def _first(given: dict[str, str], *names: str) -> int | None:
-    """The number of the first of these groups that matched."""
+    """The number in the first of these groups that matched; None: none did."""
     return next((int(given[name]) for name in names if name in given), None)
 
 
@@ -209,9 +218,9 @@ def _inside(stated: CalendarPeriod, period: TimeRange) -> bool:
 
 
 def written(period: TimeRange) -> str:
-    """Words of texts that state the period, in English and German; "" if it is longer than a month.
+    """The words in which texts state the period, in English and German; "" if it is longer than a month.
 
-    Numeric dates need one form only: the lexical index has the others under the same term; see `stores.lexical`.
+    One numeric form of a date is enough: the lexical index gives all numeric forms the same term, see `stores.lexical`.
     """
     start, end = period.start, period.end
     if start is None or end is None or end - start > LONGEST_MONTH:

@@ -1,9 +1,8 @@
-"""English time words as parts of patterns, and the list of rules, each a pattern and a function from a match to a
-period.
+"""English time words as parts of patterns, and the list of rules.
 
-Repetitions in patterns are bounded, so their cost is linear in the query. A rule returns None if the words do not mean
-a time ("may 5 people"). Words that are also names or verbs (May, March, spring, second) need a preposition or a number
-beside them.
+A rule is a pattern and a function from a match to a period. Repetitions in patterns are bounded, so the time to match
+is linear in the length of the query. The function returns None if the words do not mean a time ("may 5 people"). Words
+that are also names or verbs (May, March, spring, second) need a preposition or a number beside them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ DAY_ORDINALS = [*ORDINALS, "sixth", "seventh", "eighth", "ninth", "tenth", "elev
 DAY_ORDINALS += ["fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth"]
 DAY_ORDINALS += [f"twenty-{name}" for name in DAY_ORDINALS[:9]] + ["thirtieth", "thirty-first"]
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
-""""a few weeks ago": from five units ago to two."""
+"""(farthest, nearest) number of units: "a few weeks ago" is from five weeks ago to two weeks ago."""
 
 MONTH = (
     r"(?P<month>jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[yi]|jun[ei]?|jul[yi]?|aug(?:ust)?"
@@ -48,12 +47,13 @@ MONTH = (
 )
 """A month's name or abbreviation, in English or German."""
 MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
-"""The letters that each name of a month begins with, in English or German."""
+"""The letters with which the names of months begin, in English or German."""
 LONG_MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
 YEAR = r"'?(?P<year>(?:19|20)\d\d|(?<=')\d\d(?![^\x27\u2019]{0,40}'(?!\w)))\b(?![-/:.]\d)(?:'s\b)?"
 """Four digits, or two after an apostrophe that no closing one follows: "Feb '24", but not "of '20 questions'"."""
 FISCAL_YEAR = r"(?:fy|fiscal(?: year)?)[\s-]?'?(?P<year>(?:19|20)?\d\d)"
-"""Such as "FY24"; taken as the calendar year, because companies begin theirs in different months."""
+"""A fiscal year, such as "FY24". It is read as the calendar year, because companies begin their fiscal years in
+different months."""
 OF_YEAR = rf"(?:\s{{0,3}},?\s{{0,3}}(?:of |in )?{YEAR})"
 DAY = r"(?P<day>[0-3]?\d)(?P<ordinal>st|nd|rd|th)?"
 COUNT = (
@@ -73,8 +73,9 @@ BEFORE_YEAR = rf"(?=,? (?:of |in )?(?:(?:last|this|next) year|{COUNT} years? ago
 """The words that follow a month or season of a year relative to the present: "May last year"."""
 
 PIVOT_YEAR = 69
-"""A two-digit year below this is of the 2000s, else of the 1900s, as in `strptime`."""
+"""A two-digit year below this number is a year of the 2000s, any other one of the 1900s, as in `strptime`."""
 WHICH_OFFSET = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1}
+"""Number of units from the current one, by the word for it."""
 PARTS = {
     "early": (0.0, 1 / 3),
     "beginning": (0.0, 1 / 3),
@@ -86,6 +87,7 @@ PARTS = {
     "first half": (0.0, 0.5),
     "second half": (0.5, 1.0),
 }
+"""Shares of a period's length, 0..1, at which a part of it begins and ends."""
 
 Resolve = Callable[["re.Match[str]", datetime], "CalendarPeriod | None"]
 
@@ -99,18 +101,18 @@ class Rule:
 
 
 RULES: list[Rule] = []
-"""All rules. Of two that match the same words the earlier one is used."""
+"""All rules of `dates` and `relative`. Of two rules that match the same words, the earlier one is used."""
 
 
 def time_pattern(pattern: str) -> re.Pattern[str]:
-    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and ' both
-    apostrophes.
+    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and ' matches
+    both apostrophes.
     """
     return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
 
 
 def whole_words(pattern: str) -> re.Pattern[str]:
-    """The `time_pattern` of whole words."""
+    """The `time_pattern` of `pattern` that matches whole words only."""
     return time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)")
 
 
@@ -130,7 +132,7 @@ def named_part(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
 
 
 def month_number(name: str) -> int:
-    """1..12 for what MONTH matches."""
+    """1..12 for a name or abbreviation that MONTH matches."""
     return times.MONTHS[name.lower()[:3]]
 
 
@@ -143,7 +145,7 @@ def year_number(digits: str) -> int:
 
 
 def counted(text: str) -> tuple[int, int]:
-    """The (farthest, nearest) number that a phrase means: "three" is (3, 3), "a few" (5, 2)."""
+    """The (farthest, nearest) number that a match of COUNT means: "three" is (3, 3), "a few" is (5, 2)."""
     words = text.lower().split()
     for name, reach in VAGUE_COUNTS.items():
         if name in words:

@@ -7,26 +7,30 @@ the best `COMPARED` candidates, a is put before b if both of these are true:
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
 
-and one of these:
+and one of these is true:
 
     held(a) contains held(b) and is larger
     held(a) = held(b) and apart(a) contains apart(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
     held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(b) >= max(2 * start(a), `BEGINNING`)
 
-common(x, y) = |x and y| / min(|x|, |y|). words(i) is the set of the words of text i, and pairs(i) that of its pairs of
-adjacent words that are not both function words: records of two layouts have few words in common, but more of them side
-by side than prose has.
-asked(i) is the sequence of the query's words in the text of i, with repeated words. held(i) is the set of these words
-without function words, but with negations; if the query names a period and i is of it, the period is one more word.
-neighbours(i) is the set of pairs of words that follow each other in asked(i), at most `REACH` words apart in the text,
-and also in the query if the words that the text lacks are left out of it. start(i) is the number of words at the
-beginning of the text that hold all of held(i): a text mostly names its subject first, and later what it refers to.
+For the text i of a candidate:
 
-apart(i) is the set of the query's words and hyphenated words that text i holds as they are, and not as parts of other
-ones: for "vim", the record of "vim" and not that of "vim-common".
+    words(i)       the set of its words
+    pairs(i)       the set of its pairs of adjacent words that are not both function words: two records of different
+                   layouts share few words, but more pairs than two texts of prose
+    asked(i)       the sequence of the query's words in the text, with repetitions
+    held(i)        the set of the words of asked(i) without function words, but with negations; if the query names a
+                   period and the text is of that period, the period is one more element
+    neighbours(i)  the set of pairs of words that follow each other in asked(i), are at most `REACH` words apart in the
+                   text, and follow each other in the query after the words that the text lacks are removed from it
+    start(i)       the number of words at the beginning of the text that hold all of held(i): a text mostly names its
+                   subject first, and other things later
+    apart(i)       the set of the query's words and hyphenated words that the text holds as they are, not as parts of
+                   hyphenated words: the record of "vim" holds "vim", that of "vim-common" does not
 
-The scores of the candidates are then given to them anew, in falling order. Measured in docs/decisions.md.
+common(x, y) = |x and y| / min(|x|, |y|). The scores of the candidates are then reassigned to them, the largest to the
+first. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -46,32 +50,34 @@ from umi_common.types import Chunk
 
 STAGE = "alike"
 COMPARED = 10
-"""Best candidates that are compared; with 20 the results are the same."""
+"""Number of best candidates that are compared; with 20 the results are the same."""
 SHARED = 0.58
-"""Smallest sum of the two shares, 0 to 2; two texts of prose rarely reach it."""
+"""Smallest sum of the two shares `common`, 0 to 2, of alike texts; two texts of prose rarely reach it."""
 SCORE = 0.8
-"""Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
+"""A candidate passes another one only if it has at least this share of the other's score; 0.7 and 0.9 give nearly the
+same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
-"""A text that holds all words within fewer words than this names them first: "Show Me the Money", "The Money"."""
+"""A text with a smaller start(i) names its subject at the beginning, so no text passes it by naming the subject
+earlier: of "Show Me the Money" and "The Money" neither does."""
 CHARACTERS_MAX = 20_000
-"""A longer text is compared with no other: reading its words would take 1 ms."""
+"""Largest number of characters of a text that is compared with others: reading the words of a longer one takes 1 ms."""
 PERIOD = " "
-"""A member of `Words.held`, beside words: the text is of the period that the query names."""
+"""An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-"""A word with all that is joined to it by hyphens. With underscores and points, too, names in code count as longer ones
-(CoSQA with MiniLM -.005)."""
+"""A word with all words that hyphens join to it. Underscores and points do not join words: they stand in names in code,
+and joining these lowers the result on CoSQA with MiniLM by .005."""
 
 
 class Words:
     """The words of one text, and those that the query asks for, by the formulas at the top of this file.
 
-    Most texts differ in `held`; the rest is computed when a comparison first needs it.
+    Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them.
 
     Args:
-        text: Has no words if it is longer than `CHARACTERS_MAX`.
-        query: Its words in order.
+        text: The text; it counts as one without words if it is longer than `CHARACTERS_MAX`.
+        query: The words of the query, in order.
         joined: `joined_in` of the query, without function words and numbers.
         of_period: Whether the text is of the period that the query names.
     """
@@ -88,31 +94,31 @@ class Words:
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """See the top of this file."""
+        """pairs(i) at the top of this file."""
         function_words = all_function_words()
         adjacent = pairwise(self._words)
         return frozenset({pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words})
 
     @cached_property
     def apart(self) -> frozenset[str]:
-        """See the top of this file; none of a text without words."""
+        """apart(i) at the top of this file; empty for a text without words."""
         if self._text.isascii() and "-" not in self._text:  # no word is joined to another
             return self._joined & self.all
         return self._joined & joined_in(self._text) if self._words else frozenset()
 
     @cached_property
     def start(self) -> int:
-        """Number of words."""
+        """start(i) at the top of this file, in words."""
         return 1 + max(map(self._words.index, self._content), default=0)
 
     @cached_property
     def asked(self) -> list[str]:
-        """Sorted."""
+        """asked(i) at the top of this file, sorted."""
         return sorted(word for _, word in self._places)
 
     @cached_property
     def neighbours(self) -> int:
-        """Number of pairs."""
+        """Number of pairs in neighbours(i) at the top of this file."""
         near = {(one, other) for (at, one), (then, other) in pairwise(self._places) if then - at <= REACH}
         return len(near.intersection(pairwise(word for word in self._query if word in self._common)))
 
@@ -150,7 +156,7 @@ def reorder_alike(
 
 
 def joined_in(text: str) -> frozenset[str]:
-    """The words of a text in lower case, each with what is joined to it."""
+    """The words of a text in lower case, each with the words that hyphens join to it."""
     return frozenset(JOINED.findall(text.lower()))
 
 
@@ -158,7 +164,7 @@ def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
     """The indices of n texts in their new order, best first.
 
     Args:
-        scores: Of each text, falling.
+        scores: (n,) score of each text, falling.
     """
 
     def passes(one: int, other: int) -> bool:
@@ -179,6 +185,6 @@ def _is_fuller(new: Words, other: Words) -> bool:
 
 
 def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """The share of the smaller set that the other has, too; 0 if it is empty."""
+    """The share of the smaller set that is also in the larger one; 0 if a set is empty."""
     fewer = min(len(one), len(other))
     return len(one & other) / fewer if fewer else 0.0

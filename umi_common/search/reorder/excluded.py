@@ -8,9 +8,10 @@ the best `CANDIDATES`, a passes b, which stands directly before it, if all of th
     score(a) >= `SCORE` * score(b), or the query asks for everything else: "anything except tea"
 
 lacks(i) is the set of the excluded words that text i lacks. held(i) is the set of the words that the query asks for and
-text i holds. Neither has function words. A text holds a word as it stands or by its terms: a word alone is stemmed as
-English, the text by the rules of its language. If a candidate itself states an exception with an excluded word ("open
-daily except Mondays"), the query may ask for that text, and the order stays. Measured in docs/decisions.md.
+text i holds. Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms
+alone would miss words of other languages: a single word is stemmed as English, a text by the rules of its language. If
+a candidate itself states an exception with an excluded word ("open daily except Mondays"), the query may ask for that
+text, and the order stays. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from umi_common.types import Chunk
 
 STAGE = "excluded"
 CANDIDATES = 50
-"""Best candidates whose texts are read; with 200 the results are the same."""
+"""Number of best candidates whose texts are read; with 200 the results are the same."""
 SCORE = 0.4
-"""Smallest share of the other's score: a text with less is about another subject, so it must not pass even an excluded
-one."""
+"""A candidate passes another one only if it has at least this share of the other's score. A text with less is about
+another subject, and must not come before even a text with excluded words."""
 CHARACTERS_MAX = 20_000
-"""Number of characters at the beginning of a text that are read."""
+"""Number of characters at the beginning of a text that are read, which limits the time."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
@@ -51,7 +52,7 @@ def reorder_excluded(
     `ReorderStage`.
 
     Args:
-        exclusion: Of the query.
+        exclusion: What the query asks for and what it excludes.
         terms_of: The store's function from a text to its terms.
     """
 
@@ -81,12 +82,12 @@ def _held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> 
     """The words that a text holds.
 
     Args:
-        words: Each with its terms.
+        words: Words to look for, each with its terms.
     """
     as_they_stand, terms = set(words_in(text)), frozenset(terms_of(text))
     return {word for word, own in words.items() if word in as_they_stand or own <= terms}
 
 
 def stated_exceptions(text: str) -> str:
-    """What follows "except" and similar words in a text, each up to the end of its sentence."""
+    """The parts of a text that follow "except" and similar words, each up to the end of its sentence."""
     return " ".join(SENTENCE_END.split(text[found.end() :], maxsplit=1)[0] for found in EXCEPT.finditer(text))

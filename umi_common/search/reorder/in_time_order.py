@@ -1,21 +1,23 @@
-"""Raise the latest of nearly equal candidates for a query that asks for the latest, or the first if it asks for that.
+"""Raise the latest of nearly equal candidates if the query asks for the latest, or the first if it asks for the first.
 
-"Anna's current phone" matches equally well each of the phones that she has named over the years.
+"Anna's current phone" matches all phones equally well that Anna has named over the years.
 
     final(i) = score(i) * (1 + weight * place(i))
 
-place(i) is 0 if i is not among the best `CANDIDATES`, its time is unknown, or its score or BM25 is below the share
-`SCORE` or `BM25` of the largest, or, where the latest is asked for, its time lies in the future. The other candidates
-are sorted by their times: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the
-query asks for the first.
+weight is a setting. A candidate i of the best `CANDIDATES` is compared if its time is known, its score is at least the
+share `SCORE` of the largest score, and its BM25 at least the share `BM25` of the largest BM25. If the query asks for
+the latest, a candidate with a time in the future is not compared. The compared candidates are sorted by time: place
+rises in equal steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. place
+is 0 for all other candidates.
 
 A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
-If the query asks for the present state, such a text needs the share `CHANGE_SCORE` of the largest score alone, and its
-weight is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") counts as similar to the query as
-the best of the `CORRECTED` chunks before it. Measured in docs/decisions.md.
+If the query asks for the present state, such a text is compared if it has the share `CHANGE_SCORE` of the largest
+score, whatever its BM25, and its weight is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday")
+has at least the score of the best of the `CORRECTED` chunks before it. Measured in docs/decisions.md.
 
-If the query asks when something last took place ("when did I last do yoga?"), texts need the shares `EVENT_SCORE` and
-`EVENT_BM25`. A message that plans or denies it ("skipped yoga") is not compared; its score is divided by 1 + weight.
+If the query asks when something last took place ("when did I last do yoga?"), the shares are `EVENT_SCORE` and
+`EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared; its score is divided by
+1 + weight.
 """
 
 from __future__ import annotations
@@ -33,15 +35,17 @@ from umi_common.types import Chunk
 
 STAGE = "time_order"
 CANDIDATES = 50
+"""Number of best candidates that are compared."""
 SCORE, BM25 = 0.65, 0.8
-"""Smallest shares of the largest score and of the largest BM25 of these candidates."""
+"""Smallest shares of the largest score and of the largest BM25 of these candidates that a compared candidate has."""
 EVENT_SCORE, EVENT_BM25 = 0.5, 0.5
-"""The same for a query that asks when something last took place, among texts that do not deny it: they tell of it in
-many words ("did yoga", "an hour on the mat")."""
+"""`SCORE` and `BM25` for a query that asks when something last took place, among the texts that do not deny the event.
+Smaller, because texts tell of an event in many words ("did yoga", "an hour on the mat")."""
 CHANGE_SCORE = 0.4
 """Smallest share of the largest score of a candidate that states a change: "I moved to Paris" need not hold "live"."""
 CHANGE_WEIGHT = 3.0
-"""Factor on `weight` for such a candidate: with the default weight the latest reaches a text of 2.5 times its score."""
+"""Factor on `weight` for such a candidate: with the default weight, the latest one reaches a text of 2.5 times its
+score."""
 CORRECTED = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(
@@ -49,7 +53,8 @@ _CORRECTION = re.compile(
 )
 """Words of a text that corrects the one before it and need not name its subject: "no wait, I meant Thursday"."""
 CHARACTERS_READ = 1_000
-"""Characters of a text that are searched for a change; a message is rarely longer, and more would take milliseconds."""
+"""Number of characters at the beginning of a text that are searched for a change. A message is rarely longer, and
+reading more would take milliseconds."""
 _WORD = re.compile(r"[^\W\d_]+")
 _CHANGE_WORDS = frozenset(
     _WORD.findall(
@@ -83,8 +88,8 @@ _CHANGE_PHRASES = (
         "新的",
     ),
 )
-"""Words with which a text says that something is not as it was, or not as the text before it said. If the query has one
-("my new phone"), texts that tell no change have it, too."""
+"""With `_CHANGE_WORDS`: words of a text that states that something has changed, or that the text before it is wrong. If
+the query itself holds one ("my new phone"), texts that state no change hold it, too."""
 _EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
 """Words of a query that asks for the last event ("my last exam"), not for a state that may have changed."""
 _LAST_TIME = re.compile(r"\bwhen\b.*\blast\b|\blast time\b", re.IGNORECASE)
@@ -95,12 +100,13 @@ _NOT_DONE = re.compile(
     r"|n['\u2019]t\b",
     re.IGNORECASE,
 )
-"""Words of a message that plans something, or tells that it did not take place."""
+"""Words of a message that plans an event, or tells that it did not take place."""
 NOTE_CHARACTERS = 200
-"""Longest text that is searched for these words: in a longer one they mostly tell of something else."""
+"""Largest number of characters of a text that is searched for `_NOT_DONE`: in a longer text these words mostly refer to
+something else than the event."""
 FUTURE_HOURS = -24.0
-"""Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. Not 0, because
-a local time may have been read as UTC, which is up to 14 hours off."""
+"""Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. It is below 0,
+because a local time may have been read as UTC, which makes it wrong by up to 14 hours."""
 
 
 def reorder_by_time(
@@ -116,8 +122,8 @@ def reorder_by_time(
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        query: The words that `asked` was read from.
-        asked: From `time_order`.
+        query: The query without the words that name a period.
+        asked: `time_order` of `query`: whether it asks for the latest or the first.
         weight: >= 0, `WhenConfig.order_boost`.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
@@ -152,7 +158,14 @@ def reorder_by_time(
 
 
 def _with_corrected(pool: Pool, rows: Ints, scores: Floats, corrects: Bools) -> Floats:
-    """(k,) the scores; of a correction the largest of its own and those of the `CORRECTED` chunks before it."""
+    """(k,) the scores, in which each correction has the largest of its own score and the scores of the `CORRECTED`
+    chunks before it in its source.
+
+    Args:
+        rows: (k,) rows of the pool.
+        scores: (k,) their scores.
+        corrects: (k,) whether the text of each row is a correction.
+    """
     raised = np.array(scores)
     source, position = pool.source[rows], pool.position[rows]
     for at in np.flatnonzero(corrects):

@@ -3,10 +3,10 @@
     m(q, i) = max over tokens t of candidate i of cos(q, t)     how well candidate i matches the query's token q
     w(q) = 1 - mean_i m(q, i)                                   a token that all candidates match counts little
     s(i) = sum_q w(q) * m(q, i) / sum_q w(q)                    MaxSim
-    z(i) = (s(i) - mean s) / max(`DEVIATION_MIN`, deviation)    of s over the candidates; below 0 counts as 0
+    z(i) = (s(i) - mean s) / max(`DEVIATION_MIN`, deviation s)  over the candidates; z below 0 counts as 0
     final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: `neighbours.length_factors`, falls with the length
 
-Then all scores are divided so that the largest is as large as before.
+`weight` is a setting. Then all scores are multiplied by one factor, so that the largest is as large as before.
 
 The stage `neighbours` raises all messages around an answer; this stage compares the words of each message itself. It
 helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus; it falls
@@ -43,13 +43,14 @@ DEVIATION_MIN = 0.07
 """Smallest divisor of z, so that candidates whose matches are nearly equal gain next to nothing. 9 in 10 questions to
 chats and meetings have a deviation above 0.086; the entries of a changelog have 0.06."""
 COMPARED_CHARACTERS_MAX = 1_000
-"""Only this many first characters of a text are read, some 150 words: more make late interaction slower, not better."""
+"""Number of characters at the beginning of a text that are read, some 150 words. Reading more makes late interaction
+slower and not better."""
 WORDS_KEPT = 50_000
-"""Words whose tokens are cached; at most 40 letters each."""
+"""Number of words whose tokens are cached; each word has at most 40 letters."""
 TEXTS_KEPT = 4_096
-"""Texts whose tokens are cached; at most 6 KB each."""
+"""Number of texts whose tokens are cached, at most 6 KB for each text."""
 LENGTH_MIN = 1e-12
-"""Smallest divisor of a vector, so that a vector of zeros does not become NaN."""
+"""Smallest length by which a vector is divided, so that a vector of zeros does not become NaN."""
 _WORD = re.compile(r"[^\W_]{1,40}")
 
 
@@ -65,7 +66,7 @@ def reorder_by_late_interaction(
 ) -> RankedPool:
     """The ranking with its first `config.pool` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
-    If the embedded model fails, the ranking stays as it is and the trace says so.
+    If the embedded model fails, the ranking is returned unchanged and the trace gets a degradation.
 
     Args:
         share: Factor on `config.weight`, above 0, at most 1.
@@ -90,7 +91,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
     """Unit vectors of the distinct tokens of some texts, and the tokens of each text.
 
     Args:
-        texts: n texts; of each the words in lower case are used, without punctuation.
+        texts: n texts, of which the words are used, in lower case and without punctuation.
 
     Returns:
         (T, 256) float32 vectors of all T tokens; (L,) rows of these vectors: the distinct tokens of the first text,
@@ -110,7 +111,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 
 @lru_cache(TEXTS_KEPT)
 def _tokens(text: str) -> Ints:
-    # Not a set, whose order differs between processes and would change the rounding of sums.
+    # A dict, because the order of a set differs between processes and would change the rounding of sums.
     words = dict.fromkeys(_WORD.findall(normalize("NFC", text).lower()))
     return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
 
@@ -127,7 +128,7 @@ def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -
         query: (Q, dim) unit rows.
         vectors: (T, dim) unit rows.
         rows: (L,) rows of `vectors`: the tokens of the first candidate, then those of the second, and so on.
-        counts: (n,) tokens of each candidate, adding up to L; for one without tokens m is 0.
+        counts: (n,) number of tokens of each candidate, L in all; m is 0 for a candidate without tokens.
     """
     found: Floats = np.zeros((len(counts), len(query)))
     filled = np.flatnonzero(counts)
@@ -142,8 +143,8 @@ def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight:
 
     Args:
         scores: (n,) scores after the stages before.
-        matches: (Q, n) m.
-        length: (n,) terms in the chunk.
+        matches: (Q, n) m, for Q tokens of the query and n candidates.
+        length: (n,) number of terms of each chunk.
         weight: weight * share, >= 0.
     """
     token_weights = 1.0 - matches.mean(axis=1)

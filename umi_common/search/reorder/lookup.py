@@ -3,15 +3,15 @@
 Let p be something that the query looks up. Vectors place 502 near 501 and raise texts that lack a word, BM25 does not
 see the order of words, and the stage `neighbours` raises chunks beside the text that holds p. p is one of these:
 
-    a code in a query of few words ("error 502", "UMB-2231"), or one of at least five digits in any ("which version
-        closed bug 983434?"): an identifier
+    a code in a query of few words ("error 502", "UMB-2231"); in a query of any length a code of at least five digits,
+        called an identifier ("which version closed bug 983434?")
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
     a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates
-        hold, while its words are names of others
+        hold, while others hold its single words
     a phrase in quotation marks
     a whole query of few words, without the function words around it ("what is Harrow v Lindqvist"); if no candidate
-        holds a phrase or a code, the same without any function words ("return true if object is data descriptor")
+        holds a phrase or a code, the query without all its function words ("return true if object is data descriptor")
     a word that an entry begins with, as in a dictionary or a reference ("what does open do?", "perl open"), if no
         candidate holds a phrase or a code
     all keywords of a query, if no candidate holds a phrase or a code; a query has keywords if it has a name, or no
@@ -20,16 +20,17 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
 In a longer query a short code is one detail of several, and the raise would cost more than it gains. Scores are
 `words.raised` with
 
-    g(p, i) = 1 - offset of p / length, for a code or phrase that candidate i holds; 1 more for a code if i also holds
-                  the other words of the query in any form, function words aside, and another candidate with the code
-                  does not
+    g(p, i) = 1 - offset of p / length of the text, for a code or phrase that candidate i holds; 1 more for a code if i
+                  also holds the other words of the query in any form, function words aside, and another candidate
+                  with the code does not hold them
               1 for a name, a full name, the first word of an entry, and for the keywords if i holds them all and has
                   nearly the best BM25
               0 if i does not hold p
 
-Each identifier and full name that a candidate holds adds the best score * the share of candidates that do not hold it:
-few texts hold one, these share few other words with the query, and vectors tell nothing of it. Then all scores are
-multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+Each identifier and full name that a candidate holds adds to its score the best score * the share of candidates that do
+not hold this identifier or name: few texts hold it, they share few other words with the query, and vectors do not
+represent it. Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -54,31 +55,34 @@ STAGE = "lookup"
 PARTS = ("phrases", "codes", "identifiers", "names", "full_names", "keywords", "heads")
 """The parts of a `Lookup` that the trace counts."""
 CANDIDATES = 50
-"""Best candidates whose texts are read."""
+"""Number of best candidates whose texts are read."""
 HOLDING_SHARE = 0.5
 """Only texts with at least this share of the best candidate's BM25 are read for all words of the query. Of the texts
-that hold them, 99 in 100 have it."""
+that hold all these words, 99 in 100 reach this share."""
 FAR_CANDIDATES = 200
-"""Best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent, and for an
-identifier or a name with capital letters, which a text may hold among many other words."""
+"""Number of best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent, and
+for an identifier or a name with capital letters, which a text may hold among many other words."""
 LONG_WORDS = 50
-"""In a longer query, such as a pasted text, an identifier or a name is one detail of many, and there are many: looking
-them all up took 10 to 40 ms at 30,000 passages."""
+"""Largest number of words of a query whose full names are looked up, and whose identifiers are sought beyond
+`FAR_CANDIDATES`. A longer query, such as a pasted text, holds many names and identifiers, and each is one detail of
+many: looking up all of them took 10 to 40 ms at 30,000 passages."""
 IDENTIFIER_DIGITS = 5
 """Smallest number of digits of an identifier, such as the number of an order. A year and most quantities have fewer."""
 OTHER_WORDS_MAX = 2
-"""Largest number of a lookup's words that are neither codes nor function words."""
+"""Largest number of words, other than codes and function words, of a query whose short codes are looked up."""
 PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole."""
 KEYWORDS_MAX = 6
-"""Largest number of keywords of a query of keywords."""
+"""Largest number of keywords of a query whose keywords are looked up."""
 KEYWORDS_SHARE = 0.7
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
 but have low scores."""
 ENDING = 3
-"""Letters of a word that may follow its keyword: "task" finds "tasks", and "sign" does not find "signature"."""
+"""Largest number of letters that may follow a keyword in a word of a text: "task" finds "tasks", and "sign" does not
+find "signature"."""
 PHRASE_CHARACTERS_MAX = 100_000
-"""Characters at the beginning of a text in which phrases are sought, which takes some 3 ms. Whole books are longer."""
+"""Number of characters at the beginning of a text in which phrases are sought. Reading so many takes some 3 ms; a whole
+book has more."""
 QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
 """A phrase in quotation marks."""
 OPTION = re.compile(r"-[A-Za-z]|--[A-Za-z][\w-]*")
@@ -89,54 +93,58 @@ PROGRAM_NAME = re.compile(
     r"|[a-z]{2,}(?:[A-Z][a-z]+)+(?:\(\))?"
     r"|[A-Za-z]\w{2,}\(\)"
 )
-"""os.path.join, max_tokens, maxTokens, or close()."""
+"""A name from a program, such as os.path.join, max_tokens, maxTokens, or close()."""
 NAMED_CHARACTERS_MAX = 20_000
-"""Characters at the beginning of a text in which names are sought, which takes some 0.2 ms for each name."""
+"""Number of characters at the beginning of a text in which names are sought. Reading so many takes some 0.2 ms for each
+name."""
 NAME_LENGTH = 100
-"""Characters of a word that are read for a name."""
+"""Number of characters at the beginning of a word that are read for a name."""
 CAPITALS = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
-"""A name of capital letters alone, perhaps with the s of a plural."""
+"""A name of two to six capital letters; the s of a plural may follow it."""
 CONTENT_MIN = 3
-"""Smallest number of words of a query that are sought side by side, function words aside."""
+"""Smallest number of words, function words aside, of a query whose words are sought side by side."""
 HEADS_MAX = 3
 """Largest number of words of a query that may be the head of an entry."""
 HOLDERS_MAX = 3
-"""If more candidates hold a full name, it is what they are all about."""
+"""Largest number of candidates that hold a full name that is looked up. A name that more of them hold is their common
+subject and distinguishes none of them."""
 NAME_QUERY_WORDS_MAX = 4
-"""Largest number of words, function words aside, of a query whose names are not told by capital letters."""
+"""Largest number of words, function words aside, of a query in which any two adjacent words may be a full name, because
+capital letters do not mark names in it."""
 SHARED_MIN = 3
-"""A full name counts if each of its words is in at least so many candidates that do not hold it. If a word is in fewer,
-BM25 finds the name by it."""
+"""A full name is looked up if each of its words is in at least so many candidates that do not hold the name. If one of
+its words is in fewer, BM25 finds the name by this word."""
 NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
-"""Between the words of a query that are not of one name."""
+"""Signs that end a full name: the words before and after them are not of one name."""
 CAPITALISED = r"[^\W\d_a-z][\w'’-]+"
 REVERSED_NAME = re.compile(rf"({CAPITALISED}\s)?\b({CAPITALISED}),\s({CAPITALISED})\b(?!\s{CAPITALISED})")
 """A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
 POSSESSIVE = re.compile(r"['’]s\b")
 ENTRIES_MAX = 3
-"""If more candidates begin with a word, it is the name of a speaker or a label, and not the head of an entry, unless
-the query asks for its meaning."""
+"""Largest number of candidates that begin with the head of an entry. A word with which more candidates begin is the
+name of a speaker or a label, unless the query asks for its meaning."""
 ENTRY_WORDS_MIN = 4
-"""Smallest number of words of an entry; a bare heading tells nothing more than its head."""
+"""Smallest number of words of an entry: a heading without a text says nothing about its head."""
 ENTRY_CHARACTERS = 100
-"""Characters at the beginning of a text that are read for its head."""
+"""Number of characters at the beginning of a text that are read for its first word, the head of an entry."""
 MEANING = frozenset(
     {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
 )
-"""Words that ask what a name of capitals stands for."""
+"""Words that ask what another word or a name of capital letters means."""
 PART_OF_A_CODE = re.compile(r"[^\W\d_]+|\d+")
-"""A run of letters, or one of digits."""
+"""A run of letters or a run of digits."""
 
 
 class Code(NamedTuple):
-    """A code of a query, as texts hold it."""
+    """A code of a query, in the forms in which a text may hold it."""
 
     pattern: re.Pattern[str]
     digits: str
-    """Its first digits, which every text with the code holds, and few others; "" if it has none but raised ones."""
+    """The first digits of the code, which every text with the code holds and few other texts hold; "" if all its digits
+    are superscripts. A quick test for the code."""
 
     def search(self, text: str) -> re.Match[str] | None:
-        """The first place of the code in a text."""
+        """The first match of the code in a text; None: the text does not hold the code."""
         return self.pattern.search(text) if self.digits in text else None
 
 
@@ -144,17 +152,17 @@ class Lookup(NamedTuple):
     """What a query looks up."""
 
     phrases: list[str]
-    """As `_words` returns them; each of at least two words."""
+    """Phrases of at least two words, in the form that `_words` returns."""
     codes: list[Code]
-    """Without the identifiers."""
+    """The codes of the query without the identifiers."""
     identifiers: list[Code]
     """Codes of at least `IDENTIFIER_DIGITS` digits."""
     beside: list[str]
-    """The other words of a query with codes, without function words."""
+    """The other words of a query with codes, without function words; [] for a query without codes."""
     names: list[re.Pattern[str]]
-    """Names of programs and of capital letters."""
+    """Patterns of names from programs and of names of capital letters."""
     keywords: list[str]
-    """The words of a query of keywords; none of another query."""
+    """The words of a query that consists of keywords; [] for any other query."""
     quoted: bool
     """Whether the phrases stand in quotation marks."""
     long: bool
@@ -167,7 +175,7 @@ class Lookup(NamedTuple):
     heads: list[str]
     """Words of a short query; an entry about one of them begins with it."""
     defines: bool
-    """Whether the query asks for what a word means, so that all its entries answer it."""
+    """Whether the query asks what a word means, so that every entry about the word answers it."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
         """Number of best candidates whose texts are read: a constant for quoted phrases, identifiers, codes, names and
@@ -176,7 +184,7 @@ class Lookup(NamedTuple):
         Args:
             order: The rows of the pool, best first.
         """
-        if self.identifiers and not self.long:  # a long text with a rare one has a low score
+        if self.identifiers and not self.long:  # a long text with a rare identifier has a low score
             return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
         if self.identifiers or self.quoted or any(map(str.islower, self.full_names)):
             return FAR_CANDIDATES
@@ -188,7 +196,7 @@ class Lookup(NamedTuple):
 
 
 def lookup_in_query(request: SearchRequest, period: tuple[int, int]) -> Lookup:
-    """What the query of a request looks up; `period` as in `looked_up`."""
+    """What the query of a request looks up; `period` is that of `looked_up`."""
     lookup = looked_up(request.asked, period, request.verbatim)
     framed = request.asked == request.searched != request.query
     if lookup.quoted or not framed:
@@ -203,7 +211,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     Args:
         period: Indices in `query` of the first character of the words that name a period, and of the first one after
             them; these words are no codes.
-        verbatim: The part that is searched for names of programs and names of capitals, if it is one line; None: all.
+        verbatim: The part of the query that is searched for names, if it is one line; None: the whole query.
     """
     phrases = QUOTED.findall(query)
     quoted = bool(phrases)
@@ -219,7 +227,8 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     names = [name for name in names if name not in {code.pattern for code in codes + identifiers}]
     beside = [word for word in words_in(timeless) if word.isalpha() and word not in all_function_words()]
     words = words_in(timeless)
-    telling = " ".join(word for word in timeless.split() if bare(word).lower() not in all_function_words())  # not "für"
+    # Function words are removed before `words_in`, too, because it removes the accent that makes "für" one.
+    telling = " ".join(word for word in timeless.split() if bare(word).lower() not in all_function_words())
     content = [word for word in words_in(telling) if word not in all_function_words()]
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
     one_of_few = len(heads) <= HEADS_MAX and len(words) <= PHRASE_WORDS_MAX and not (codes or identifiers)
@@ -242,11 +251,11 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
 def _keywords(query: str, *, among_function_words: bool) -> list[str]:
     """The keywords of a query: its distinct words without function words.
 
-    None if it has a digit, more than `PHRASE_WORDS_MAX` words, fewer than 2 or more than `KEYWORDS_MAX` keywords, or
-    function words that it may not have.
+    There are none if the query has a digit, more than `PHRASE_WORDS_MAX` words, fewer than 2 or more than
+    `KEYWORDS_MAX` keywords, or function words that it may not have.
 
     Args:
-        among_function_words: Whether function words may stand between them.
+        among_function_words: Whether function words may stand among the keywords.
     """
     words = list(dict.fromkeys(words_in(query))) if len(query.split()) <= PHRASE_WORDS_MAX else []
     content = [word for word in words if word not in all_function_words()]
@@ -255,10 +264,11 @@ def _keywords(query: str, *, among_function_words: bool) -> list[str]:
 
 
 def _codes(query: str) -> tuple[list[Code], list[Code]]:
-    """The codes of a query with at most `OTHER_WORDS_MAX` other words, function words aside, else none; and its
-    identifiers.
+    """(codes, identifiers) of a query.
 
-    A code is a word of at least two characters, one of them a digit. A digit alone mostly counts something.
+    A code is a word of at least two characters, one of them a digit; a digit alone mostly counts something. A code with
+    at least `IDENTIFIER_DIGITS` digits is an identifier. The first list holds the other codes; it is empty if the query
+    has more than `OTHER_WORDS_MAX` other words, function words aside.
     """
     words = dict.fromkeys(bare(word).lower() for word in query.split())
     digits = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
@@ -271,8 +281,10 @@ def _codes(query: str) -> tuple[list[Code], list[Code]]:
 
 
 def _code(code: str) -> Code:
-    """A code as texts hold it, also as a part of a longer one. Between its parts a text may have any sign or none,
-    between two digits it must have one.
+    """The pattern of a code, which also finds it as a part of a longer code.
+
+    The parts of a code are its runs of letters and its runs of digits. Between two parts a text may have one sign of
+    any kind or none; between two runs of digits it must have one.
 
     "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
     """
@@ -286,7 +298,8 @@ def _code(code: str) -> Code:
 
 
 def _program_names(query: str) -> list[re.Pattern[str]]:
-    """Patterns of the query's options, calls, and names of several parts; "-x" and "-X" are two options."""
+    """Patterns of the query's command options, calls, and program names of several parts; "-x" and "-X" are two
+    options."""
     words = [word[:NAME_LENGTH] for word in query.split()]
     options = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words if OPTION.fullmatch(word)]
     names = [word.removesuffix("()") for word in map(_without_signs, words) if PROGRAM_NAME.fullmatch(word)]
@@ -295,7 +308,7 @@ def _program_names(query: str) -> list[re.Pattern[str]]:
 
 def _name_pattern(name: str) -> re.Pattern[str]:
     """A pattern of a name, also with other signs or white space between its parts: "cache.ttl" finds "cache:\n  ttl".
-    Only a name in lower case finds texts that spell it in other letters."""
+    Case is ignored only for a name in lower case."""
     pattern = r"[\W_]{0,8}".join(map(re.escape, PART_OF_A_CODE.findall(name)))
     return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE if name.islower() else 0)
 
@@ -309,8 +322,8 @@ def _without_signs(word: str) -> str:
 
 
 def _capitals(query: str) -> list[re.Pattern[str]]:
-    """Patterns of the names of capitals in a query with at most one other word, function words aside. They find whole
-    words, with or without a plural s, and in capitals only."""
+    """Patterns of the names of capitals in a query with at most one other word, function words aside. The
+    patterns find whole words in capitals only, with or without a plural s."""
     found = list(dict.fromkeys(CAPITALS.findall(query)))
     others = set(words_in(CAPITALS.sub(" ", query))) - all_function_words() - MEANING
     if len(others) > 1 or query.isupper():
@@ -320,10 +333,10 @@ def _capitals(query: str) -> list[re.Pattern[str]]:
 
 def _full_names(query: str) -> list[str]:
     """Names such as "tara hale": adjacent words that begin with a capital letter, without punctuation between them, or
-    the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no part of one.
+    the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no part of a name.
 
-    If all words of the query begin with a capital letter, or none has one, any two adjacent words may be a name. These
-    are returned as texts spell them: "Tara Hale"."""
+    If all words of the query begin with a capital letter, or none has one, any two adjacent words may be a name. Such
+    names are returned as texts spell them: "Tara Hale"."""
     words = query.split()
     content = [not all_function_words().issuperset(words_in(word)) for word in words]
     named = [
@@ -343,7 +356,7 @@ def _full_names(query: str) -> list[str]:
 
 
 def _without_outer_function_words(query: str) -> str:
-    """A query without the function words at its start and end; all of it if it has fewer than two other words."""
+    """A query without the function words at its start and end; the whole query if it has fewer than two other words."""
     words = query.split()
     content = [at for at, word in enumerate(words) if not all_function_words().issuperset(words_in(word))]
     return " ".join(words[content[0] : content[-1] + 1]) if len(content) > 1 else query
@@ -364,8 +377,8 @@ def reorder_by_lookup(
     holds a part of the query; see `ReorderStage`.
 
     Args:
-        sought: From `lookup_in_query`.
-        read: From its `candidates`.
+        sought: What the query looks up, from `lookup_in_query`.
+        read: Number of candidates to read, from `sought.candidates`.
         weight: >= 0, `FusionConfig.lookup_weight`.
         terms_of: The store's function from a text to its terms; None: words beside a code must have the same beginning.
     """
@@ -401,14 +414,14 @@ def reorder_by_lookup(
 
 
 def _shared_names(texts: Sequence[str], full_names: Sequence[str]) -> Floats:
-    """(n, F) 1 where a text holds a full name, if at most `HOLDERS_MAX` do, and each of its words is in `SHARED_MIN`
-    others; else 0."""
+    """(n, F) g of F full names in n texts: 1 where a text holds a name, if at most `HOLDERS_MAX` texts hold this name,
+    and each of its words is in at least `SHARED_MIN` texts without the name; else 0."""
     texts = [text[:NAMED_CHARACTERS_MAX] for text in texts]
     lower = [text.lower() for text in texts] if any(map(str.islower, full_names)) else []
     held = np.zeros((len(texts), len(full_names)))
     for at, name in enumerate(full_names):
         pattern, words = _name_pattern(name), [_name_pattern(word) for word in name.split()]
-        first = PART_OF_A_CODE.findall(name)[0]  # most texts lack it, and this test is faster
+        first = PART_OF_A_CODE.findall(name)[0]  # most texts lack this word, and a test for it is faster than a pattern
         read = lower if name.islower() else texts
         holding = [first in text and pattern.search(text) is not None for text in read]
         others = [text for text, holds in zip(read, holding, strict=True) if not holds]
@@ -423,7 +436,7 @@ def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:
 
 
 def _heads_of(texts: Sequence[str], heads: Sequence[str], defines: bool) -> Floats:
-    """(n, H) g of the heads of entries."""
+    """(n, H) g of H heads of entries in n texts."""
     if not heads:
         return np.zeros((len(texts), 0))
     beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
@@ -433,8 +446,13 @@ def _heads_of(texts: Sequence[str], heads: Sequence[str], defines: bool) -> Floa
 
 
 def _with_words_beside(codes: Floats, texts: Sequence[str], sought: Lookup, terms_of: TermsOf | None) -> Floats:
-    """(n, C) g of the codes, from their offsets alone: "which relay replaces K35?" asks for a text that names K35 late,
-    and holds "replaces" as the text on K35 does not."""
+    """(n, C) g of C codes in n texts, with the 1 more for a text that also holds the other words of the query.
+
+    "which relay replaces K35?" asks for a text that names K35 late and holds "replaces", which the text on K35 lacks.
+
+    Args:
+        codes: (n, C) g by the offsets alone.
+    """
     holding = np.asarray(codes.any(axis=1))
     if not (sought.beside and holding.any()):
         return codes
@@ -451,11 +469,11 @@ def _all_beside(text: str, words: Sequence[str], terms_of: TermsOf | None) -> bo
 
 
 def _words_if_any(text: str, lookup: Lookup) -> str:
-    """`_words` of the text's beginning; "" if there are no phrases and keywords, or a quick test shows that the text
-    holds none of the phrases and not all keywords."""
+    """`_words` of the text's beginning; "" if `lookup` has no phrases and no keywords, or if a quick test shows that
+    the text holds none of the phrases and not all keywords."""
     text = text[:PHRASE_CHARACTERS_MAX]
     wanted = [*(phrase.split() for phrase in lookup.phrases), lookup.keywords, lookup.content.split()]
-    if text.isascii():  # most texts are, and this test is faster than `_words`
+    if text.isascii():  # most texts are ASCII, and this test is faster than `_words`
         lower = text.lower()
         if not any(each and all(word in lower for word in each) for each in wanted):
             return ""
@@ -463,23 +481,23 @@ def _words_if_any(text: str, lookup: Lookup) -> str:
 
 
 def _without_function_words(words: str) -> str:
-    """`_words` without function words; "" for ""."""
+    """A result of `_words` without its function words; "" for ""."""
     return spaced([word for word in words.split() if word not in all_function_words()]) if words else ""
 
 
 def _phrase_in(words: str, phrase: str) -> float:
-    """g of a phrase; offset and length are those of the words alone."""
+    """g of a phrase in a text; both arguments are from `_words`, and offset and length are those in `words`."""
     at = words.find(phrase)
     return 0.0 if at < 0 else 1 - at / len(words)
 
 
 def _all_in(words: str, keywords: Sequence[str]) -> float:
-    """1 if a text holds each keyword, with at most `ENDING` letters more, else 0."""
+    """1 if a text holds each keyword, followed by at most `ENDING` more letters, else 0."""
     return float(all(re.search(rf" {keyword}\w{{0,{ENDING}}} ", words) for keyword in keywords))
 
 
 def _code_in(text: str, code: Code) -> float:
-    """g of a code."""
+    """g of a code in a text, by its offset alone."""
     match = code.search(text)
     return 0.0 if match is None else 1 - match.start() / len(text)
 

@@ -2,15 +2,16 @@
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
-its terms. A number holds a digit and no letter, except that it may end in one ("clause 9.b"). A number or code of
-several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. So are two
-numbers with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5"): a text may write them as
-one ("5:10", "5 (10)"). Scores are `words.raised` with
+its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). A number or code of
+several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two numbers
+with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a
+text may write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
 
-    g(p, i) = 1 - offset of the number / length, for the first pair p in candidate i; 0 if i does not hold it
+    g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
 
-It is larger near the start, because a text mostly names its subject first ("revision 7 ... replaces revision 5"). Then
-all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
+5"). Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -31,49 +32,52 @@ from umi_common.types import Chunk
 
 STAGE = "number_pairs"
 CANDIDATES = 50
-"""Best candidates whose texts are read."""
+"""Number of best candidates whose texts are read."""
 OCCURRENCES_MAX = 500
-"""Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
+"""Largest number of occurrences of the query's numbers that are read in a text, which takes about 7 ms. Only long
+tables hold more."""
 SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
-"""Two parts of a number or code."""
+"""The sign between two parts of a number or code, with a digit on each side."""
 LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 """A single letter after a word."""
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
-"""A number and its letter."""
+"""A number that ends in a letter, such as "9.b"."""
 LABELLED = re.compile(r"([^\W\d_]+)(\.?) (\d{1,3})\b")
-"""A label, the point of an abbreviation, and the number; longer numbers are mostly years and amounts."""
+"""A label, the full stop of an abbreviation, and a number of at most three digits; longer ones are mostly years and
+amounts."""
 YEAR = re.compile(r"\d{4}")
 """A number that may stand before or after its word: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
-"""Text before digits that are the end of a longer word or number."""
+"""The end of the text before digits, if the digits are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 WORD_LENGTH = 100
-"""Characters that are read on each side of a number, for the word beside it and the white space between."""
+"""Number of characters that are read on each side of a number to find the word beside it."""
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""A number and the terms of the word beside it, in the order of the text; the number of a `YEAR` is the second. The
-second element is () for a number of several parts, which is a pair by itself."""
+"""A number and the terms of the word beside it, in the order of the text, except that a `YEAR` is always the second
+element. The second element is () for a number that is a pair by itself, because it has several parts."""
 
 
 class QueryPairs(NamedTuple):
     """The number pairs of a query."""
 
     numbers: re.Pattern[str]
-    """Finds the query's numbers in a text, also at the end of a longer word, which `pairs_in_text` leaves out."""
+    """Matches the query's numbers in a text. It also matches the end of a longer word; `pairs_in_text` drops such
+    matches."""
     pairs: frozenset[Pair]
     terms_of: TermsOf
     """The store's function from a text to its terms."""
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
-    """The pairs of a query; None if it has none."""
+    """The number pairs of a query; None if it has none."""
     parts: list[str] = []
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
     distinct = list(dict.fromkeys(filter(_is_number, map(bare, parts))))[:PARTS_MAX]
-    numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
+    numbers = sorted(distinct, key=len, reverse=True)  # of numbers that begin alike, the longest is tried first
     joined = _labelled(query)[:PARTS_MAX]
     as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
     either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *map(re.escape, numbers), *_letters(query)])
@@ -85,10 +89,14 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 
 
 def _labelled(query: str) -> list[tuple[str, str]]:
-    """Pairs of numbers with labels that follow each other, that of the larger unit first. It is the first of the query
-    ("chapter 5, verse 10"), or the second if function words stand between them ("verse 10 of chapter 5")."""
+    """Pairs of labelled numbers that follow each other in the query, the number of the larger unit first.
+
+    The larger unit is the first of the query ("chapter 5, verse 10"), or the second if function words stand between the
+    two ("verse 10 of chapter 5").
+    """
     labelled = LABELLED.finditer(query)
-    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]  # "no. 5"
+    # A function word is a label only with a full stop: "no. 5".
+    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]
     several: list[tuple[str, str]] = []
     for first, second in pairwise(found):
         between = words_in(query[first.end() : second.start()])
@@ -108,7 +116,7 @@ def _letters(query: str) -> list[str]:
 
 
 def _is_number(part: str) -> bool:
-    """Whether it has digits and no letters but one at its end, or is a code of several parts."""
+    """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
     plain = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
     return plain or ENDS_IN_A_LETTER.fullmatch(part) is not None or SEVERAL_PARTS.search(part) is not None
 
@@ -125,7 +133,7 @@ def reorder_by_number_pairs(
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        query: From `query_pairs`.
+        query: The number pairs of the query, from `query_pairs`.
         weight: >= 0, `FusionConfig.number_pair_weight`.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
@@ -138,7 +146,8 @@ def reorder_by_number_pairs(
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
-    """g of each pair, in lower case, at the first `OCCURRENCES_MAX` occurrences of the query's numbers in a text."""
+    """By pair, in lower case: g of the pairs at the first `OCCURRENCES_MAX` occurrences of the query's numbers in a
+    text."""
     pairs: dict[Pair, float] = {}
     for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
@@ -160,18 +169,18 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
 
 
 def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
-    """The terms of a word, or the sign itself."""
+    """The terms of a word; for a sign, which has no terms, the sign itself."""
     return tuple(terms_of(word)) or (word,)
 
 
 def with_number_pairs(
     scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
 ) -> Floats:
-    """(n,) scores by the formula at the top of this file, before all are scaled; scores below 0 stay.
+    """(n,) scores by the formula at the top of this file, before the last step, which scales them; scores below 0 stay.
 
     Args:
         scores: (n,) scores after the stages before.
-        pairs: Of the query.
+        pairs: The number pairs of the query.
         held: n mappings, g of the pairs of each candidate.
         weight: >= 0.
     """

@@ -25,11 +25,11 @@ ScoreTexts = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 def as_reranker(model: Any) -> ScoreTexts:
-    """Scores from a `Reranker`, a LangChain cross-encoder (`score(pairs)`), a sentence-transformers one
-    (`predict(pairs)`), or a function (query, texts) -> scores.
+    """A function (query, texts) -> scores made from a `Reranker`, a LangChain cross-encoder (`score(pairs)`), a
+    sentence-transformers one (`predict(pairs)`), or a function (query, texts) -> scores.
 
     Raises:
-        ConfigError: If it is none of these.
+        ConfigError: If `model` is none of these.
     """
     if isinstance(model, type):
         raise ConfigError(f"reranker is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
@@ -83,7 +83,8 @@ class Reranking:
 def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:
     """Sort `rows`, the first of the order, by their new scores; the rows that the reranker did not score follow.
 
-    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out as well.
+    Rows with a score of -inf are suppressed. If there are such rows, the rows that were not scored are left out as
+    well.
 
     Returns:
         The new ranking and "", or the given ranking and a phrase that says what is wrong with the scores.

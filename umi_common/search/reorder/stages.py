@@ -20,10 +20,10 @@ from umi_common.types import Chunk
 
 
 class ReorderStage(NamedTuple):
-    """One stage."""
+    """A stage that reorders the best candidates of one search."""
 
     reads: int
-    """Number of best candidates whose chunks it reads, at least 1."""
+    """Number of best candidates whose chunks the stage reads, at least 1."""
     apply: Callable[[Pool, RankedPool, Mapping[str, Chunk], TraceBuilder], RankedPool]
     """The ranking with these candidates in their new order.
 
@@ -39,12 +39,12 @@ def reorder_stages(
     when: When | None,
     boost: PeriodBoost | None,
 ) -> Iterator[ReorderStage]:
-    """The stages that a search has; none if it asks one arm alone.
+    """The stages that a search runs; none if its strategy is one arm alone.
 
     Args:
         order: The rows of the pool, best first.
         when: The period that the query names; None: it names none.
-        boost: The boost that rows of this period have; None: none has.
+        boost: The boost of the rows of this period; None: no row is boosted.
     """
     config = components.config
     if request.strategy != "hybrid":
@@ -52,7 +52,7 @@ def reorder_stages(
     start, end = (0, 0) if when is None else when.span  # "last March" and "the first week of May" ask for no order
     outside = request.asked[:start] + request.asked[end:]
     by_time = time_order(outside) if config.when.enabled and config.when.order_boost else None
-    if when is None or not when.nothing_else:  # else the query has no words but those of the period
+    if when is None or not when.nothing_else:  # else the query has no words besides those of the period
         yield from _by_words(components, request, pool, order, when, by_time)
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted(pool)
@@ -103,11 +103,11 @@ def _by_words(
                 share=share,
             ),
         )
-    if fusion.method == "rrf":  # scores of fusion by ranks differ so little that one of these stages alone would decide
+    if fusion.method == "rrf":  # its scores differ so little that one of these stages alone would decide the order
         return
     if fusion.lookup_weight:
         sought = lookup.lookup_in_query(request, (0, 0) if when is None else when.span)
-        if by_time is not None and not sought.quoted:  # an older value of a fact may be worded just as the query is
+        if by_time is not None and not sought.quoted:  # the text with an older value may repeat the query's words
             sought = sought._replace(phrases=[], content="", keywords=[])
         if read := sought.candidates(pool, order):
             yield ReorderStage(
@@ -129,7 +129,8 @@ def _by_words(
 def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
     """Factor on the weight of late interaction, 0..1; 0: it is off.
 
-    Of copies all tokens but the query's own numbers and names match alike, and the similarity of two numbers is noise.
+    If the best candidates are copies of each other, they match all tokens of the query equally well, except its numbers
+    and names, and the similarity of the vectors of two numbers is noise.
     """
     if not config.enabled:
         return 0.0

@@ -1,14 +1,15 @@
-"""Raise the candidates that hold runs of the query's words as they stand there: a quotation, an error message.
+"""Raise the candidates that hold runs of the query's words in the query's order: a quotation, an error message.
 
-    r(i) = words in the runs of the query's words that candidate i holds, in the query's order / words of the query;
-           0 if these are fewer than `HELD_MIN` words, or less than `SHARE_MIN`
+    r(i) = h(i) / number of words of the query; 0 if h(i) < `HELD_MIN` or this share is below `SHARE_MIN`
+    h(i) = number of words in the runs of the query's words that candidate i holds, in the query's order
     s = the share of candidates with r(i) = 0
     final(i) = score(i) * (1 + weight * s * r(i)) if s > `OTHERS_MIN`, else score(i)
 
-A run counts if it has at least `RUN_WORDS_MIN` words that are not function words alone. Between two runs, words may
-differ: a quotation from memory, the values in an error message. If the query is a question, the questions of a text
-are left out: they hold its words, and not its answer. Scores below 0 stay. Then all scores are multiplied by one
-factor, so that the largest is as large as before. BM25 does not see the order of words. Measured in docs/decisions.md.
+A run is a sequence of adjacent words of the query. It counts if it has at least `RUN_WORDS_MIN` words and not only
+function words. Between two runs, words may differ, as in a quotation from memory or in the values of an error message.
+If the query is a question, the questions in a text are not read: they hold the query's words, but not its answer.
+Scores below 0 stay. Then all scores are multiplied by one factor, so that the largest is as large as before. BM25 does
+not see the order of words. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -29,27 +30,29 @@ from umi_common.types import Chunk
 
 STAGE = "word_runs"
 CANDIDATES = 20
-"""Best candidates whose texts are read."""
+"""Number of best candidates whose texts are read."""
 HOLDING_SHARE = 0.4
 """Texts with a smaller share of the best candidate's BM25 are not read."""
 RUN_WORDS_MIN = 3
-"""Words of the shortest run that counts."""
+"""Number of words of the shortest run that counts."""
 HELD_MIN = 5
-"""Fewer words of a short query are its lesser part: "in the attic" of "flow in the attic"."""
+"""Smallest number of the query's words in runs. Fewer words of a short query often lack its subject: "in the attic" of
+"flow in the attic"."""
 SHARE_MIN = 0.4
-"""A smaller share of the query's words is a coincidence."""
+"""Smallest share of the query's words in runs; a text holds a smaller share by chance."""
 OTHERS_MIN = 0.5
-"""If more of the candidates hold runs, these are phrases of the whole collection and tell nothing."""
+"""Scores stay unless more than this share of the candidates holds no run. If most candidates hold runs, the runs are
+phrases of the whole collection and distinguish no text."""
 SENTENCE_END = re.compile(r"(?<=[.!?\n])")
 CHARACTERS_MAX, QUERY_WORDS_MAX = 5_000, 128
-"""Characters at the beginning of a text, and words at the beginning of a query, that are read."""
+"""Number of characters at the beginning of a text, and number of words at the beginning of a query, that are read."""
 PAIRS_MAX = 20_000
-"""Largest number of pairs of equal words, one of the query and one of a text; of more, such as those of a table with a
-few words, comparing would take 10 ms, and runs tell nothing."""
+"""Largest number of pairs of equal words, one of the query and one of a text. A text with more, such as a table that
+repeats a few words, is not compared: comparing it takes 10 ms, and its runs tell nothing."""
 
 
 def candidates(pool: Pool, order: Ints) -> int:
-    """Best candidates whose texts are read: up to the last that may hold enough of the query.
+    """Number of best candidates whose texts are read: up to the last that may hold enough of the query.
 
     Args:
         order: The rows of the pool, best first.
@@ -69,7 +72,7 @@ def reorder_by_word_runs(
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        runs: Of the query.
+        runs: The runs of the query's words.
         weight: >= 0, `FusionConfig.word_run_weight`.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
@@ -105,7 +108,7 @@ class WordRuns:
         return bool(self._telling) and len(self._words) >= HELD_MIN
 
     def share_in(self, text: str) -> float:
-        """r of a text, 0..1."""
+        """r of a text, 0..1, by the formula at the top of this file."""
         text = text[:CHARACTERS_MAX]
         words = words_in(_without_questions(text) if self._asks else text)
         joined = spaced(words)
@@ -119,7 +122,8 @@ class WordRuns:
         return held / len(self._words) if held >= self._held_min else 0.0
 
     def _most_held(self, joined: str) -> int:
-        """The words of the query in runs that a text holds in any order: comparing them in their order takes longer."""
+        """Number of the query's words in runs that a text holds, in any order: an upper bound of the number in the
+        query's order, which takes longer to compute."""
         starts = [at for at, run in self._shortest.items() if run in joined]
         return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
 

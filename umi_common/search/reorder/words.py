@@ -1,4 +1,5 @@
-"""Words of texts, and the gain of candidates that hold something: shared by stages of `reorder`."""
+"""Functions that several stages of `reorder` share: the words of a text, and the gain of candidates that hold parts of
+the query."""
 
 from __future__ import annotations
 
@@ -12,16 +13,17 @@ from umi_common.pool import Bools, Floats, Ints
 from umi_common.stores.lexical.spellings import without_accents
 
 PARTS_MAX = 16
-"""Of a query the first so many numbers, single letters, phrases and codes each are sought; the time grows with them."""
+"""Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are sought: the first
+ones. The time grows with their number."""
 DIGITS = re.compile(r"\d+")
 WHOLE_WORD = re.compile(r"[^\W_]+")
 ASCII_WORDS = "".join(sign.lower() if sign.isalnum() else " " for sign in map(chr, range(128)))
-"""For `str.translate`: each letter and digit of ASCII in lower case, a space for each other sign."""
+"""For `str.translate`: each letter and digit of ASCII in lower case, a space for every other sign."""
 
 
 def words_in(text: str) -> list[str]:
     """The words of a text in order, in lower case, Latin ones without accents."""
-    if text.isascii():  # most texts are, and this takes a quarter of the time
+    if text.isascii():  # most texts are ASCII, and `translate` takes a quarter of the time of a pattern
         return text.translate(ASCII_WORDS).split()
     words = WHOLE_WORD.findall(normalize("NFC", text).lower())
     return [word if word.isascii() else without_accents(word) for word in words]
@@ -33,12 +35,12 @@ def spaced(words: Sequence[str]) -> str:
 
 
 def bare(word: str) -> str:
-    """A word without the signs around it."""
+    """A word without the signs before and after it that are no letters, digits or underscores."""
     return re.sub(r"^\W+|\W+$", "", word)
 
 
 def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:
-    """(k,) whether each row has at least a share of the best candidate's BM25, for one of the queries.
+    """(k,) whether the BM25 of each row is at least `share` of the best candidate's, for at least one of the queries.
 
     Args:
         lexical: (V, n) BM25 of n candidates, for each of V queries.
@@ -51,12 +53,14 @@ def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:
 
 
 def up_to_last(mask: Bools) -> int:
-    """Number of entries up to the last that is True; 0 if none is."""
+    """Number of entries up to and including the last one that is True; 0 if none is True."""
     return int(mask.nonzero()[0].max(initial=-1)) + 1
 
 
 def raised(scores: Floats, g: Floats, weight: float) -> Floats:
-    """(n,) scores of candidates that hold some of P parts of a query, before all are scaled; scores below 0 stay.
+    """(n,) scores, raised for the candidates that hold some of the P parts of a query.
+
+    For candidate i and part p of the query; scores below 0 stay. `rank.reorder` scales all scores afterwards.
 
         h(p, i) = g(p, i) / max_i g(p, i)
         w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
