@@ -114,8 +114,8 @@ def test_a_folder_that_cannot_be_looked_into_is_named_and_its_chunks_stay(tmp_pa
         )
         report = index(store, [tmp_path / "notes"])
         assert report.problems == [
-            f"{closed} cannot be read (Permission denied); check its permissions; chunks that an earlier run stored "
-            "of its files can still be found"
+            f"{closed} cannot be read (Permission denied); check its permissions; what an earlier run stored of its "
+            "files can still be found"
         ]
         assert (report.removed, len(store)) == (0, 1)
 

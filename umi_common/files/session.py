@@ -342,7 +342,7 @@ class IngestSession:
             held |= files_in(self._store, parse_filter({FILE_KEY: {"$in": sources[start : start + FILES_AT_ONCE]}}))
         self.report.outdated = len(held)
         for problem in self._unread:
-            still = "; chunks that an earlier run stored of it can still be found" if problem.source in held else ""
+            still = "; what an earlier run stored of it can still be found" if problem.source in held else ""
             self.report.problems.append(Problem(problem.source, problem.error, problem + still))
 
     def _is_left_out(self, path: Path) -> bool:

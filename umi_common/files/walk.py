@@ -150,7 +150,7 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
     except OSError as error:
-        why = f"{unreadable(folder, error)}; chunks that an earlier run stored of its files can still be found"
+        why = f"{unreadable(folder, error)}; what an earlier run stored of its files can still be found"
         report.problems.append(Problem("", FileUnreadable.__name__, why))
         return []
 
