@@ -35,6 +35,7 @@ PROMPT = """Answer the question from the evidence alone, and cite its numbers. I
 {context}
 
 Question: {question}"""
+"""The prompt that `umi ask` prints; `context` is the packed passages with their numbers."""
 
 QueryArgument = Annotated[str, typer.Argument(help="A question, or words to search for.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page with all details to this file.")]

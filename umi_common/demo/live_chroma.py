@@ -19,8 +19,9 @@ from umi_common.types import Chunk
 
 MODULES = ("asyncio.tasks", "asyncio.timeouts", "collections", "difflib", "functools", "heapq", "itertools")
 QUESTIONS = ("run a coroutine with a timeout", "cache the results of a function", "words that are spelled alike")
+"""Questions that each system is asked; NEWS is added before the last one."""
 NEWS = Chunk("news", "A word and its anagram are spelled with the same letters.")
-"""A chunk that Chroma adds to the collection while umi has it open; it answers the last question."""
+"""A chunk that Chroma adds to the collection while umi has it open; it fits the last question."""
 SHOWN = 3
 """Number of hits of each system that are printed."""
 

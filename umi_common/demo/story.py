@@ -53,6 +53,7 @@ TALKS: dict[str, tuple[datetime, tuple[str, ...]]] = {
         ),
     ),
 }
+"""Name of a talk -> (time of its first turn, its turns in order)."""
 
 QUESTIONS = (
     ("time", "What did Mira tell me last week?"),

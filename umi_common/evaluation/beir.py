@@ -98,7 +98,9 @@ class FileRecord:
 
     path: Path
     line: int
+    """Number of the line in the file, from 1."""
     fields: Mapping[str, Any]
+    """The object's values by key."""
 
     def error(self, complaint: str) -> DatasetError:
         """A DatasetError that names file and line."""

@@ -73,6 +73,7 @@ class Tuning:
     baseline_test_score: float
     """Score of the base configuration on the held-out part; if it is higher, keep that configuration."""
     space: Space = field(default_factory=dict, repr=False)
+    """The search space, which `plot` needs."""
 
     def save(self, path: str | Path) -> None:
         """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default."""

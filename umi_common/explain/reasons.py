@@ -27,6 +27,7 @@ class Step(NamedTuple):
     """A hit's rank in an arm or after a stage."""
 
     name: str
+    """Name of the arm or stage, or FINAL."""
     rank: int | None
     """From 1; None: the hit is not in the arm's list, or had no rank after the stage."""
 

@@ -12,6 +12,7 @@ from umi_common.types import Hit, SearchResult, Stage, Suppressed
 TEXT_CHARACTERS = 160
 """Length of the excerpt of a hit, in characters."""
 NO_EMPHASIS = ("", "")
+"""Strings before and after each word of the query if words are not emphasised."""
 
 
 def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, full: bool = False) -> str:

@@ -125,6 +125,7 @@ def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
 
 
 def _rest_of_line(path: Path, file: BinaryIO, limits: ReadLimits) -> bytes:
+    """Read up to the next end of a line. Raises FileUnreadable if that is more than `limits.max_file_bytes`."""
     rest = file.readline(limits.max_file_bytes + 1)
     if len(rest) > limits.max_file_bytes:
         raise too_large(path, "has a line that is longer", limits)

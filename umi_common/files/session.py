@@ -31,7 +31,9 @@ class _File:
     """A file with parts that are not in the store."""
 
     parts: list[FilePart]
+    """All parts of the file."""
     stamp: str
+    """The value for `KnownFile.stamp` when the file is complete."""
     others: bool
     """Whether the store may hold chunks of another version of the file, which must be removed."""
     left: set[str]
@@ -96,15 +98,17 @@ class IngestSession:
         self._last_round = False
         self._part_bytes, self._on_file = part_bytes, on_file
         self._failures, self._failure, self._embedded = 0, "", False
-        """Number of consecutive batches on which the embedder failed completely, the last error, and whether any other
-        batch was taken."""
+        """Number of the last batches on which the embedder failed completely, its last error, and whether any batch of
+        the run did not fail completely."""
         self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
             check_bytes("part_bytes", part_bytes)
             self._may_hold_others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
             """Whether the store may hold chunks of versions of files that the checkpoint does not record."""
             self._read_by = self._files_below_roots()
+            """By path without symbolic links: the path by which a file is read."""
             self._files = [(path, _size(path)) for path in sorted(self._read_by.values())]
+            """(path by which the file is read, size in bytes)."""
         except BaseException:
             checkpoint.close()
             raise
@@ -370,6 +374,7 @@ class IngestSession:
 
 
 def _size(path: Path) -> int:
+    """Size of a file in bytes; 0 if it cannot be accessed, which `_todo` reports."""
     try:
         return path.stat().st_size
     except OSError:

@@ -25,6 +25,7 @@ class PartOutcome:
 
     part: FilePart
     chunks: int = 0
+    """Number of the part's chunks in the store."""
     chunk_id: str | None = None
     """The id of one of the part's chunks; None: it has no chunks."""
     problem: Problem | None = None
@@ -49,7 +50,9 @@ class _Reading:
     new: list[Chunk] = field(default_factory=list)
     """Chunks of `chunks` that the store does not hold, or holds with other content."""
     problem: Problem | None = None
+    """The value for `PartOutcome.problem`."""
     ids_taken: bool = False
+    """The value for `PartOutcome.ids_taken`."""
 
     def outcome(self) -> PartOutcome:
         if self.problem is not None:

@@ -75,6 +75,8 @@ class VirtualClock:
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time is a virtual clock's; it counts the calls that run in threads."""
+
     def __init__(self, clock: VirtualClock) -> None:
         self._virtual = clock
         self._in_threads = 0
@@ -109,6 +111,8 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
+    """A selector that advances the loop's clock instead of waiting, if no file is ready."""
+
     def __init__(self, loop: _VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
@@ -121,6 +125,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 def _cancel_rest(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel the tasks that have not ended, and wait at most 1 virtual second for their end."""
     rest = asyncio.all_tasks(loop)
     for task in rest:
         task.cancel()

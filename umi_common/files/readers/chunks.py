@@ -50,7 +50,9 @@ FILE_KEY = "file"
 OFFSET_KEY = "start_index"
 """Metadata key of the index in the file's text at which a chunk begins, not counting a repeated table head."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-._])\d\d\1\d\d(?!\d)")
+"""A date in a file's name: 2026-11-18, 2026.11.18, 2026_11_18."""
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
+"""A word of letters alone in a file's name."""
 SAVED_PAGE_ENDINGS = (".mhtml", ".mht")
 """Endings of pages that a browser saved with their pictures as one file."""
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
@@ -338,6 +340,7 @@ READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
     **dict.fromkeys(MARKDOWN_ENDINGS, _markdown),
     **dict.fromkeys((".html", ".htm", ".xhtml", *SAVED_PAGE_ENDINGS), _html),
 }
+"""Ending -> reader of a path and its bytes. `chunks_in` selects the readers of the other formats."""
 RECORD_ENDINGS = (".jsonl", ".ndjson")
 MAIL_ENDINGS = (".eml", ".mbox")
 ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, *MAIL_ENDINGS, ".ipynb", ".pdf"})

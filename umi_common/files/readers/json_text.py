@@ -15,6 +15,7 @@ from umi_common.files.readers.reading import without_terminal_codes
 OUTPUT_CHARACTERS = 1_000
 """Number of characters that are read of each output of a notebook's cell; the rest is left out."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""The beginning of a surrogate as JSON escapes it: "\\ud83d"."""
 _BARE_OBJECT = re.compile(r"<[\w.]+ object(?: at \w+)?>")
 """The plain text of an output that only another format shows, such as "<Figure object at 0x7f>"."""
 

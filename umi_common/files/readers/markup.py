@@ -32,6 +32,7 @@ _MARKED_HEADINGS = {
 """By file ending: the pattern of a heading after a mark such as "##". The level of the heading is the length of the
 mark; in LaTeX the mark is a command, whose level is in _LATEX_LEVELS."""
 _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
+"""A heading above a line of one repeated character. Group 1 is the heading, group 2 the line, group 3 the character."""
 _UNDERLINES = {".rst": "", **dict.fromkeys(MARKDOWN_ENDINGS, "=-")}
 """By ending: the characters of the lines that underline headings, outermost level first; "": each file has its own
 order."""
@@ -41,6 +42,7 @@ underlines a heading matches, too, but has no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 """The rows of a table: adjacent lines with a "|"."""
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+"""Front matter at the beginning of a Markdown file: YAML between lines "---", or TOML between lines "+++"."""
 _FRONT_DATE = re.compile(
     r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\s#\"'][^\n#\"']*)", re.MULTILINE
 )
@@ -79,11 +81,13 @@ _ENDED_BY = {
 }
 """Element whose end tag may be left out -> elements whose start tag then ends it."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+"""A declaration in the attribute `style` that hides the element."""
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
 """A name in an attribute or a script: "why", '#why', id=why."""
 _LINK_SIGNS = ("¶", "\uf0c1")
 """Texts of the link beside a heading that leads to this heading. Sphinx and MkDocs show it only under the pointer."""
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
+"""Newlines between two paragraphs, and between two lines, of the text of a page."""
 
 
 def headings(text: str, ending: str) -> list[Heading]:

@@ -16,6 +16,7 @@ from umi_common.files.readers.reading import ReadLimits
 from umi_common.runtime.closing import Closing
 
 CHILD = Path(__file__).with_name("pdf_child.py")
+"""The program of the child process."""
 START_SECONDS = 60.0
 """Longest time for the child process to start and import pypdf, which takes about 0.5 s on an idle machine."""
 

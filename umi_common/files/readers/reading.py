@@ -33,6 +33,7 @@ letters, such as "äöü ÄÖÜ"."""
 DECLARED_WITHIN = 1_024
 """Number of bytes at the beginning of a page in which it must declare its encoding, by the HTML standard."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+"""The declaration of an encoding in HTML (<meta charset=...>) or XML (<?xml encoding=...?>)."""
 _USUAL = ("utf-8", "ascii", "iso8859-1")
 """Codecs whose declaration decides nothing, because texts in UTF-8 and in Windows-1252 declare them."""
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
@@ -250,6 +251,7 @@ def _letters(text: str) -> int:
 
 
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
+    """The text of content that is not UTF-16 or UTF-32; arguments and errors as in `decoded_text`."""
     no_text = FileUnreadable(
         f"{path} is no text in a known encoding; leave it out, convert it to UTF-8, or export it as PDF or HTML"
     )
