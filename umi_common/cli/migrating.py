@@ -166,7 +166,7 @@ def _qdrant_client(arguments: dict[str, Any]) -> Iterator[Any]:
         client = qdrant_client.QdrantClient(**arguments, check_compatibility=False)
     except Exception as error:
         if isinstance(error, RuntimeError) and "path" in arguments:
-            raise StoreLocked(f"{arguments['path']} is open in another process; stop that one first") from error
+            raise StoreLocked(f"{arguments['path']} is open in another process; stop that process first") from error
         raise StoreUnavailable(f"no Qdrant at {arguments.get('url') or arguments.get('path')}: {error}") from error
     try:
         yield client

@@ -230,7 +230,9 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
             raise record.error(f"document {document!r} is not in the corpus; drop the line or add the document")
         before = judgements.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
-            raise record.error(f"{query!r} and {document!r} are judged with {before} before; drop one of the lines")
+            raise record.error(
+                f"{query!r} and {document!r} have score {before} in an earlier line; drop one of the lines"
+            )
     return judgements
 
 
@@ -243,7 +245,7 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a BEIR folder's file there") from error
+        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a file of a BEIR folder there") from error
     except UnicodeDecodeError as error:
         raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
 

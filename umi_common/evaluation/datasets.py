@@ -68,7 +68,9 @@ class Dataset:
         qrels = {query: checked_grades(grades, f"{where}: query {query!r}") for query, grades in self.qrels.items()}
         unknown = set().union(*qrels.values()).difference(chunk.id for chunk in self.chunks)
         if len(unknown) > len(self.blank):
-            raise DatasetError(f"{where}: document {min(unknown)!r} is judged but not among the chunks; add or drop it")
+            raise DatasetError(
+                f"{where}: document {min(unknown)!r} is judged but not among the chunks; add it, or drop its grade"
+            )
         object.__setattr__(self, "qrels", ReadOnlyDict(qrels))
 
     @property

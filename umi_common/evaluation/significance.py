@@ -103,7 +103,10 @@ def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float],
     Source: Smucker, Allan, Carterette, CIKM 2007.
     """
     if not ours or ours.keys() != theirs.keys():
-        raise ConfigError(f"{len(ours)} and {len(theirs)} queries; a paired test needs the same ones, at least one")
+        raise ConfigError(
+            f"the systems have values for {len(ours)} and {len(theirs)} queries; a paired test needs equal queries, at "
+            "least one"
+        )
     differences = np.array([ours[query] - theirs[query] for query in sorted(ours)])
     differences = differences[~np.isnan(differences)]
     if not len(differences):

@@ -38,7 +38,7 @@ class Between:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ConfigError(f"Between({self.low}, {self.high}): the low end must be below the high one")
+            raise ConfigError(f"Between({self.low}, {self.high}): the first number must be below the second")
 
 
 Space = Mapping[str, Sequence[Any] | Between]
@@ -217,7 +217,7 @@ def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
         stage, dot, field = name.partition(".")
         if not dot or stage not in UmiConfig.model_fields:
             raise ConfigError(
-                f"{name!r} is no setting; expected stage.field, stage one of {', '.join(UmiConfig.model_fields)}"
+                f"{name!r} is no setting; expected stage.field, with a stage of {', '.join(UmiConfig.model_fields)}"
             )
         stages.setdefault(stage, {})[field] = value
     return config.replaced(**stages)

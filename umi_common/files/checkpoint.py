@@ -205,8 +205,8 @@ class IngestCheckpoint:
                 raise StoreLocked(f"{self._path} is in use by another run; wait until it ends, or stop it") from error
             if isinstance(known := as_umi_error(error, self._path, writing=True), LedgerDamaged):
                 raise LedgerDamaged(
-                    f"{self._path} is damaged ({error}); delete it: then files are read again, and unchanged ones are "
-                    "not embedded again"
+                    f"{self._path} is damaged ({error}); delete it: the next run then reads all files again, and does "
+                    "not embed unchanged ones again"
                 ) from error
             raise known from error
         except OSError as error:
@@ -245,8 +245,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
     if before != embedder:
         if not own:
             raise ReindexRequired(
-                f"the checkpoint was made with embedder {before!r} and this is {embedder!r}; use that one, or begin a "
-                "new store and a new checkpoint"
+                f"the checkpoint was made with embedder {before!r}, and the embedder given is {embedder!r}; use "
+                f"{before!r}, or begin a new store and a new checkpoint"
             )
         checkpoint.put("embedder", embedder)  # the store was reindexed
     sample = checkpoint.sample_of_chunks(CHUNKS_CHECKED)

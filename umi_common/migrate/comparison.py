@@ -66,17 +66,17 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
             bar.update(len(chunks))
     if wrong:
         raise CopyDiffers(
-            f"{len(wrong)} of {seen} chunks are missing or different in {target!r}, first {wrong[:IDS_NAMED]}; run it "
+            f"{len(wrong)} of {seen} chunks are missing or different in {target!r}, first {wrong[:IDS_NAMED]}; migrate "
             "again while nobody writes to either store"
         )
     if len(source) != seen:
         raise CopyDiffers(
             f"{source!r} holds {len(source)} chunks and gave {seen} when all were read; run verify() and repair() "
-            "on it (umi verify, umi repair), then this again while nobody writes to it"
+            "on it (umi verify, umi repair), then migrate again while nobody writes to it"
         )
     if len(target) != seen:
         raise CopyDiffers(
-            f"{target!r} holds {len(target)} chunks and {source!r} {seen}; run it again while nobody writes to either"
+            f"{target!r} holds {len(target)} chunks and {source!r} {seen}; migrate again while nobody writes to either"
         )
     return sampled
 

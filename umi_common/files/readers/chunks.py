@@ -103,7 +103,7 @@ class FileChunks:
         if self.undated:
             lines.append(f"{_lost_time(path, 'record', len(self.undated))}; first line {self.undated[0]}")
         if self.undated_passages:
-            lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write it as 2026-11-18")
+            lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write dates as 2026-11-18")
         return lines
 
 
@@ -168,7 +168,7 @@ def chunks_in(
         else:
             found = _numbered(READERS.get(ending, _plain_text)(path, content), name)
     if content.strip() and not (found.chunks or found.blank):
-        found.notes.append(f"{path} holds no text, such as a page that a script fills; nothing of it is indexed")
+        found.notes.append(f"{path} holds no text, perhaps because a script fills the page; nothing of it is indexed")
     return found
 
 

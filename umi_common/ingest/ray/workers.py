@@ -125,7 +125,9 @@ def started_workers(
             try:
                 result(opened)
             except ray.exceptions.RayActorError as error:
-                raise ConfigError(f"a worker cannot start; is all that it needs importable there? {error}") from error
+                raise ConfigError(
+                    f"a worker cannot start ({error}); check that its machine has all modules that it imports"
+                ) from error
         yield actors
     finally:
         for actor in actors:
