@@ -104,7 +104,7 @@ def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float],
     """
     if not ours or ours.keys() != theirs.keys():
         raise ConfigError(
-            f"the systems have values for {len(ours)} and {len(theirs)} queries; a paired test needs equal queries, at "
+            f"the systems have values for {len(ours)} and {len(theirs)} queries; a paired test needs the same ones, at "
             "least one"
         )
     differences = np.array([ours[query] - theirs[query] for query in sorted(ours)])

@@ -38,7 +38,7 @@ class Between:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ConfigError(f"Between({self.low}, {self.high}): the first number must be below the second")
+            raise ConfigError(f"Between({self.low}, {self.high}): the low end must be below the high end")
 
 
 Space = Mapping[str, Sequence[Any] | Between]

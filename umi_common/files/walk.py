@@ -103,7 +103,7 @@ def _paths_below(
 
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
-    """Raises FileUnreadable if the path is a symbolic link to a path outside of all roots."""
+    """Raise FileUnreadable if the path is a symbolic link to a path outside of all roots."""
     if path.is_symlink() and is_outside(path, roots):
         raise FileUnreadable(
             f"{path} is a link to {os.path.realpath(path)}, outside of the folders; leave it out, or follow links with "
