@@ -59,9 +59,9 @@ class FilePart:
 def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[FilePart]:
     """The parts of a file in order, without gaps. Reads the file once.
 
-    A file of records (JSONL) is cut at the first end of a line after each `size` bytes; its size is not limited, but
-    that of each line is, and at most two parts are in memory at a time. Every other file is one part of limited size,
-    and so is a file of records in UTF-16.
+    A file of records (JSONL) is cut at the first end of a line after each `size` bytes. Not the size of this
+    file but that of each line is limited, and at most two parts are in memory at a time. Every other file, and a file
+    of records in UTF-16, is one part, and its size is limited.
 
     Raises:
         FileUnreadable: If the file, or a line of records, is too large or cannot be read.

@@ -75,7 +75,7 @@ class VirtualClock:
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is a virtual clock's; it counts the calls that run in threads."""
+    """An event loop whose time is a virtual clock's, and which counts the calls that run in threads."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._virtual = clock

@@ -247,7 +247,7 @@ def _date_in_name(path: Path) -> datetime | None:
 
 
 def _title_in_name(path: Path) -> str:
-    """A file's name without its ending; "" if it holds no word of letters alone, as the name of a date or a hash."""
+    """A file's name without its ending; "" if the name holds no word of letters alone, such as a date or a hash."""
     return path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""
 
 

@@ -109,8 +109,8 @@ def _underlined_headings(text: str, signs: str) -> list[Heading]:
     """The headings above a line of one repeated character.
 
     Args:
-        signs: The characters that make such a line, outermost level first. "": all of them; the levels are numbered in
-            the order in which the kinds of lines first occur, with and without a line above the heading.
+        signs: The characters that make such a line, outermost level first. "": any character; the levels are numbered
+            in the order in which the kinds of lines first occur, with and without a line above the heading.
     """
     levels, found = {sign: level for level, sign in enumerate(signs, 1)}, list[Heading]()
     # reStructuredText (`signs` "") has no fences; a line of ~ or ` underlines a heading there.
