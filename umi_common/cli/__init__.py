@@ -1,10 +1,10 @@
 """`umi`, the command line.
 
-In: arguments. Out: text or JSON on stdout. Exit codes: 0; 1 with one line on stderr that says what to do; 2 for wrong
-usage.
+A command prints text or JSON on stdout. Exit codes: 0 for success; 1 for an error, with one line on stderr that says
+what to do; 2 for wrong usage; 130 after Ctrl-C.
 
-    program       all commands, errors as exit codes
-    options       options that commands share; opening a store
+    program       collects all commands, and turns errors into exit codes
+    options       options that commands share; functions that open a store
     indexing      `umi index`
     search        `umi search`, `explain`, `ask`
     maintenance   `umi status`, `verify`, `repair`, `rebuild`
@@ -19,7 +19,7 @@ import sys
 
 
 def main() -> None:
-    """Entry point of `umi`. Imports the commands, which takes most of a second, where Ctrl-C is one line, too."""
+    """Entry point of `umi`. Imports the commands, which takes most of a second; Ctrl-C meanwhile prints one line."""
     try:
         from umi_common.cli import program
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`python -m umi_common.cli` is `umi`."""
+"""`python -m umi_common.cli` runs the command `umi`."""
 
 from umi_common.cli import main
 

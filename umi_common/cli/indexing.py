@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from umi_common.files import Report
 
 INTERRUPTED = 130
-"""The exit code that shells give to Ctrl-C."""
+"""The exit code of a command after Ctrl-C, as in shells."""
 STOPPING = b"\numi: stopping after the current batch; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
 PDF_SECONDS = 10.0
-"""Defaults, the same as in `umi_common.files.readers.reading`, which takes long to import; a test compares them."""
+"""Default limits, equal to those in `umi_common.files.readers.reading`, which is slow to import; a test compares
+them."""
 KINDS_SHOWN = 8
-"""Largest number of endings that are printed of files left out, the most frequent first; --json lists all."""
+"""Largest number of endings of left-out files that are printed, the most frequent first; --json lists all."""
 PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
-"""Strings, because `Path("")` is the current folder."""
+"""Strings and not `Path`, because `Path("")` is the current folder."""
 
 
 def index(
@@ -71,7 +72,7 @@ def index(
     from umi_common.files.walk import checked_roots
     from umi_common.stores.embedded.hybrid import HybridStore
 
-    checked_roots(paths, remove_missing=remove_missing)  # before a store is created
+    checked_roots(paths, remove_missing=remove_missing)  # raises before a store is created
     settings = None if config is None else UmiConfig.load(config)
     with HybridStore.open(store, embedder=embedder, config=settings) as opened, _interruptible() as interrupts:
         report = index_files(
@@ -84,23 +85,23 @@ def index(
             show_progress=not json and sys.stderr.isatty(),
             stop=lambda: bool(interrupts),
         )
-        there = len(opened)
+        chunks_in_store = len(opened)
     if json:
-        print_json({**asdict(report), "store": str(store), "chunks_in_store": there})
+        print_json({**asdict(report), "store": str(store), "chunks_in_store": chunks_in_store})
     else:
-        _print(report, store, there)
+        _print(report, store, chunks_in_store)
     if report.stopped:
         raise typer.Exit(INTERRUPTED)
     if strict and report.problems:
         raise typer.Exit(1)
 
 
-def _print(report: Report, store: Path, there: int) -> None:
+def _print(report: Report, store: Path, chunks_in_store: int) -> None:
     removed = f", {report.removed} removed" if report.removed else ""
     new = f"{report.indexed} indexed as {report.chunks} chunks"
     outdated = f", {report.outdated} outdated" if report.outdated else ""
     same = f"{report.unchanged} unchanged"
-    typer.echo(f"{report.files} files: {new}, {same}{removed}{outdated}; {store} holds {there} chunks")
+    typer.echo(f"{report.files} files: {new}, {same}{removed}{outdated}; {store} holds {chunks_in_store} chunks")
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
         more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""
@@ -108,22 +109,22 @@ def _print(report: Report, store: Path, there: int) -> None:
         typer.echo(f"left out, of other kinds: {one_line(shown)}{more}; to read such a file, name the file itself")
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
-    if there and not report.stopped:
+    if chunks_in_store and not report.stopped:
         option = "" if store == DEFAULT_STORE else f" --store {quoted(store)}"
         typer.echo(f'next: umi search "your question"{option}')
 
 
 @contextmanager
 def _interruptible() -> Iterator[list[int]]:
-    """Yields a list that is empty until the first Ctrl-C. The second Ctrl-C raises KeyboardInterrupt."""
+    """Yield a list that is empty until the first Ctrl-C. The second Ctrl-C raises KeyboardInterrupt."""
     interrupts: list[int] = []
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def record(number: int, frame: FrameType | None) -> None:
         interrupts.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # first: the second Ctrl-C may follow at once
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # before writing: the second Ctrl-C may follow at once
         os.write(sys.stderr.fileno(), STOPPING)  # not print: the signal may have interrupted a print
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.signal(signal.SIGINT, record)
     try:
         yield interrupts
     finally:

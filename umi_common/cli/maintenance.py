@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Show what a store holds, which parts work and how its searches went; the exit status is 1 if a part fails."""
+    """Show a store's contents, the state of its parts and the times of its searches; exit with 1 if a part fails."""
     with opened_without_model(store) as source:
         found = source.status()
     if json:
@@ -60,19 +60,19 @@ def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
 
 
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
-    """Read everything and compare it with its checksums; the exit status is 1 if something is damaged."""
+    """Read a whole store and compare it with its checksums; exit with 1 if something is damaged."""
     with opened_without_model(store) as source:
         _print_verification(source.verify(full=full), json, fix=f"umi repair --store {quoted(store)}")
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Rebuild damaged indexes; embeds nothing."""
+    """Rebuild damaged indexes, without embedding."""
     with opened_without_model(store, writing=True) as source:
         _print_verification(source.repair(), json, fix="restore umi.db from a copy")
 
 
 def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Rebuild all indexes from the ledger and free the space of removed chunks; embeds nothing."""
+    """Rebuild all indexes from the ledger and free the space of removed chunks, without embedding."""
     with opened_without_model(store, writing=True) as source:
         source.compact()
         _print_verification(source.verify(), json, fix="restore umi.db from a copy")
@@ -87,7 +87,11 @@ def _print_verification(found: Verification, json: bool, *, fix: str) -> None:
 
 
 def _end(problems: Sequence[str], *, quiet: bool, fix: str) -> None:
-    """Exit with status 1 if there are problems; each is printed with its fix, `fix` unless it names one."""
+    """Print each problem, followed by `fix` unless the problem names its own fix, and exit with 1 if there is any.
+
+    Args:
+        quiet: Whether to print nothing.
+    """
     for problem in () if quiet else problems:
         typer.echo(f"umi: {problem}" if "; restore " in problem else f"umi: {problem}; {fix}", err=True)
     if problems:

@@ -18,13 +18,15 @@ from umi_common.explain import one_line
 if TYPE_CHECKING:
     from umi_common.evaluation import SystemComparison
 
-QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five questions.")]
-DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where the demo keeps its index.")]
+QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Asked instead of the demo's questions.")]
+DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Folder for the demo's index.")]
 FolderArgument = Annotated[Path, typer.Argument(help="A BEIR folder, a folder of conversations, or haystacks.")]
-PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw a picture there (PNG, SVG or PDF).")]
-ResumeOption = Annotated[Path | None, typer.Option("--resume", help="Save finished runs there and continue from them.")]
-OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where the best settings go (TOML).")]
-TrialsOption = Annotated[int, typer.Option("--trials", min=1, help="Settings to try.")]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="File for a picture of the result (PNG, SVG or PDF).")]
+ResumeOption = Annotated[
+    Path | None, typer.Option("--resume", help="File for finished runs; runs that it holds are not repeated.")
+]
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="File for the best settings (TOML).")]
+TrialsOption = Annotated[int, typer.Option("--trials", min=1, help="Number of combinations of settings to try.")]
 
 TUNED = {
     "lexical.k1": (0.9, 1.2, 1.5, 1.8),
@@ -33,7 +35,7 @@ TUNED = {
     "neighbours.previous": (0.0, 0.3, 0.6, 0.9),
     "neighbours.source": (0.0, 0.25, 0.5, 0.75),
 }
-"""Setting -> values that `umi tune` tries; `umi_common.evaluation.tune` takes others."""
+"""Setting -> values that `umi tune` tries; `umi_common.evaluation.tune` takes other settings and values."""
 MISSES_SHOWN = 10
 """Largest number of relevant documents outside of the first ten hits that `umi eval` lists."""
 
@@ -41,7 +43,7 @@ MISSES_SHOWN = 10
 def demo(
     question: QuestionOption = None, directory: DirectoryOption = Path(".umi-demo"), json: JsonOption = False
 ) -> None:
-    """Index the Python standard library's docs, ask through LangChain and LlamaIndex, show why."""
+    """Index the Python standard library's docs, ask through LangChain and LlamaIndex, and explain the hits."""
     from rich.console import Console
 
     from umi_common.demo.run import run
@@ -93,7 +95,7 @@ def tune(
     plot: PlotOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Try settings on a part of a collection, check the best on the rest, write them to a file that umi loads."""
+    """Try settings on one part of a collection, measure the best on the rest, and write them to a file for --config."""
     from umi_common.evaluation import load_folder
     from umi_common.evaluation import tune as search
 
@@ -114,7 +116,7 @@ def tune(
 
 
 def _check_folders(*files: Path | None) -> None:
-    """Raise ConfigError, before a long run, if a file that it will write is a folder, or its folder does not exist."""
+    """Raise ConfigError if a file to be written is a folder, or its folder does not exist. Called before a long run."""
     for file in files:
         if file is not None and file.is_dir():
             raise ConfigError(f"{file} is a folder; name a file in it")

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from umi_common.migrate.run import Movable
 
 CHECKPOINT = "umi.db-migration.json"
+"""Name of the file for the progress. A store treats files named `umi.db-*` as its own."""
 API_KEY = "QDRANT_API_KEY"
+"""Environment variable with the key of a Qdrant server."""
 LOCAL_PREFIX = "qdrant:"
-"""Prefix of the address of a collection in a local folder."""
+"""Prefix of the address of a Qdrant collection in a local folder."""
 ADDRESSES = (
     "A store's folder, or a Qdrant collection: http://HOST:6333/COLLECTION (key: $QDRANT_API_KEY) or "
     "qdrant:FOLDER/COLLECTION on this disk."
@@ -40,11 +42,12 @@ PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chun
 
 @dataclass(frozen=True)
 class Collection:
-    """A Qdrant collection's address."""
+    """The address of a Qdrant collection."""
 
     client: dict[str, Any]
-    """Arguments of QdrantClient."""
+    """Arguments of `QdrantClient`."""
     name: str
+    """Name of the collection."""
 
 
 def migrate(
@@ -54,7 +57,7 @@ def migrate(
     page: PageOption = 500,
     json: JsonOption = False,
 ) -> None:
-    """Copy a store with its vectors into another and compare the two; embeds nothing.
+    """Copy a store with its vectors into another store and compare the two, without embedding.
 
     After a stop or a kill, the same command continues.
     """
@@ -113,8 +116,8 @@ def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iter
 
     Args:
         address: From `address_of`.
-        copy_of: The store that will be copied into this one; a new store takes its embedder and settings. None: the
-            store is only read.
+        copy_of: The store that will be copied into this one; a new store is created with the embedder and settings of
+            `copy_of`. None: the store is only read.
     """
     if isinstance(address, Collection):
         with _qdrant_client(address.client) as client:
@@ -125,7 +128,7 @@ def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iter
 
 
 def _store_in_folder(folder: Path, copy_of: Any) -> Any:
-    """A context manager of the store; `copy_of` as in `store_at`."""
+    """Open the store in a folder; for `copy_of` see `store_at`. The result is a context manager."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.embedded.hybrid import HybridStore
     from umi_common.stores.ledger.made_with import stored_embedder
@@ -139,7 +142,7 @@ def _store_in_folder(folder: Path, copy_of: Any) -> Any:
 
 
 def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
-    """The store; `copy_of` as in `store_at`."""
+    """Open the store in a Qdrant collection; for `copy_of` see `store_at`."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.qdrant import QdrantStore
     from umi_common.stores.qdrant.collection import collection_made_with
@@ -159,11 +162,11 @@ def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
 def _qdrant_client(arguments: dict[str, Any]) -> Iterator[Any]:
     qdrant_client = optional_module("qdrant_client", "qdrant-client", "qdrant")
     try:
-        # the client would print a warning; QdrantStore checks the version itself
+        # The client's own check would print a warning; QdrantStore checks the version itself.
         client = qdrant_client.QdrantClient(**arguments, check_compatibility=False)
     except Exception as error:
         if isinstance(error, RuntimeError) and "path" in arguments:
-            raise StoreLocked(f"{arguments['path']} is open in another process; stop that one first") from error
+            raise StoreLocked(f"{arguments['path']} is open in another process; stop that process first") from error
         raise StoreUnavailable(f"no Qdrant at {arguments.get('url') or arguments.get('path')}: {error}") from error
     try:
         yield client

@@ -1,4 +1,4 @@
-"""Options, and functions that open a store or print, for several commands."""
+"""Options that several commands share, and functions with which commands open a store or print."""
 
 from __future__ import annotations
 
@@ -24,29 +24,36 @@ if TYPE_CHECKING:
     from umi_common.stores.embedded.hybrid import HybridStore
 
 LEDGER = "umi.db"
-"""As in `umi_common.stores.ledger.file`, which takes long to import."""
+"""File name of a store's ledger, repeated from `umi_common.stores.ledger.file`, which is slow to import."""
 
 StoreOption = Annotated[Path, typer.Option("--store", "-s", help="The store's folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="Settings (TOML).")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="File with settings (TOML).")]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option("--where", "-w", help="KEY=VALUE of the metadata, or a filter as JSON; several must all hold."),
+    typer.Option(
+        "--where", "-w", help="KEY=VALUE of the metadata, or a filter as JSON; if given several times, all must hold."
+    ),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", "-k", min=1, max=100, help="Largest number of hits.")]
 DEFAULT_STORE = Path(".umi")
 
 
 def quoted(path: Path) -> str:
-    """The path as the user's shell takes it in a command."""
+    """The path quoted for a command in the user's shell."""
     return list2cmdline([str(path)]) if os.name == "nt" else shlex.quote(str(path))
 
 
 def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> HybridStore:
     """Open an existing store.
 
+    Args:
+        store: Directory of the store.
+        writing: Whether to open the store for writing; False: only for reading.
+        embedder: Passed to `HybridStore.open`.
+
     Raises:
-        NotAStore: If there is none; the message says how to create one.
+        NotAStore: If the directory holds no store; the message says how to create one.
     """
     from umi_common.stores.batch_checks import checked_directory
     from umi_common.stores.embedded.hybrid import HybridStore
@@ -58,10 +65,10 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
 
 
 def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
-    """Open an existing store without loading its embedder, for commands that embed nothing.
+    """Open an existing store without loading its embedder, for commands that do not embed.
 
     Raises:
-        NotAStore: If there is none; the message says how to create one.
+        NotAStore: If the directory holds no store; the message says how to create one.
     """
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.batch_checks import checked_directory
@@ -73,13 +80,16 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
 
 @contextmanager
 def opened_retriever(store: Path, config: Path | None, *, writable: bool = False) -> Iterator[DualRetriever]:
-    """A retriever over a store, with the settings of a file. Its "today" is the day in the computer's time zone.
+    """Open a retriever over a store; both are closed at the end of the block. "Today" in a query is the day in the
+    computer's time zone.
 
     Args:
-        writable: Open the store for writing, and create it if there is none.
+        store: Directory of the store.
+        config: File with the settings; None: see `UmiConfig.load`.
+        writable: Whether to open the store for writing, and to create it if there is none.
 
     Raises:
-        NotAStore: If there is none, unless `writable`.
+        NotAStore: If the directory holds no store, unless `writable`.
     """
     from umi_common.stores.embedded.hybrid import HybridStore
 
@@ -98,11 +108,12 @@ def _local_now() -> datetime:
 def where_of(
     conditions: Sequence[str] | None, option: str = "--where", *, exact: bool = False
 ) -> dict[str, Any] | None:
-    """`["user=ann", "year=2023"]` as a filter. "year=2023" finds the number 2023 and the string "2023".
+    """The filter that all of these conditions state, such as `["user=ann", "year=2023"]`; None: no conditions.
 
     Args:
-        option: Name of the option, for messages.
-        exact: Whether "year=2023" finds the number alone.
+        conditions: Each is KEY=VALUE or a filter as JSON.
+        option: Name of the option, for errors.
+        exact: Whether "year=2023" matches only the number 2023; False: it also matches the string "2023".
 
     Raises:
         ConfigError: If a condition is neither KEY=VALUE nor a JSON object.
@@ -138,6 +149,6 @@ def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on one line; values without a JSON type are converted to strings."""
+    """Print a JSON object on one line; values of types that JSON lacks are converted to strings."""
     utf8 = str(getattr(sys.stdout, "encoding", "")).lower() == "utf-8"
     typer.echo(json.dumps(value, ensure_ascii=not utf8, default=str))

@@ -1,4 +1,4 @@
-"""The command-line program: its commands, and its exit codes."""
+"""The command-line program: its commands and its exit codes."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ app.command()(measuring.tune)
 
 def main() -> None:
     """Entry point of `umi`."""
-    logging.basicConfig(level=logging.CRITICAL)  # the command itself prints one line about an error
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 None if the caller closed it
-    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters, for example a Windows code page
+    logging.basicConfig(level=logging.CRITICAL)  # `main` itself prints one line about an error
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 sys.stderr is None if the caller closed it
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the encoding may lack letters, for example a Windows code page
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # typer returns it after Ctrl-C, and so does `umi index`
+        if code == INTERRUPTED:  # the result after Ctrl-C, of typer and of `umi index`
             raise KeyboardInterrupt
     except UmiError as error:
         _end(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         _end("stopped; what was written is kept: run the same command again", INTERRUPTED)
-    except SystemExit as ended:  # typer's, with 1, where a reader as in `umi ... | head` has read enough
+    except SystemExit as ended:  # typer raises it with 1 if the reader of a pipe, as in `umi ... | head`, has ended
         raise SystemExit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code) from None
     except OSError as error:
         where = f": {error.filename}; check the path and its permissions" if error.filename else "; see where it writes"
@@ -84,7 +84,7 @@ def main() -> None:
         if usage is None:
             raise
         context = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed already
+        if type(error).__name__ == "NoArgsIsHelpError":  # typer has printed the help
             raise SystemExit(WRONG_USAGE) from error
         path = "umi" if context is None else context.command_path
         _end(f"{usage().rstrip('.')}. See: {path} --help", WRONG_USAGE)

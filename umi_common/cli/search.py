@@ -28,15 +28,16 @@ from umi_common.retriever import DualRetriever
 from umi_common.types import Hit, SearchResult
 
 BOLD = ("\x1b[1m", "\x1b[22m")
-"""Printed before and after the query's words; typer removes them if the output is no terminal."""
+"""Codes printed before and after the query's words; typer removes them if the output is no terminal."""
 NOTHING_FOUND = "nothing found; umi status shows what the store holds"
 PROMPT = """Answer the question from the evidence alone, and cite its numbers. If the evidence has no answer, say so.
 
 {context}
 
 Question: {question}"""
+"""The prompt that `umi ask` prints; `context` is the packed passages with their numbers."""
 
-QueryArgument = Annotated[str, typer.Argument(help="What you want to know.")]
+QueryArgument = Annotated[str, typer.Argument(help="A question, or words to search for.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page with all details to this file.")]
 TokensOption = Annotated[int, typer.Option("--tokens", "-t", min=1, help="Largest number of tokens of the context.")]
 ContextOption = Annotated[bool, typer.Option("--context", help="Print the context alone, without a prompt.")]
@@ -113,7 +114,7 @@ def ask(
 
 
 def _print_unknown_keys(umi: DualRetriever, found: SearchResult | AssembledContext, where: list[str] | None) -> None:
-    """If nothing was found, name the keys of the filter that no chunk has."""
+    """If nothing was found, print the keys of the filter that no chunk of the store has."""
     for key in () if found else umi.store.unknown_keys(where_of(where)):  # type: ignore[attr-defined]
         typer.echo(
             f"umi: no chunk of the store has the key {one_line(shown(key))} of --where; check its spelling", err=True
@@ -126,7 +127,7 @@ def _print_losses(found: SearchResult | AssembledContext) -> None:
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:
-    """A result in JSON's own types; times are ISO strings."""
+    """A result as values of JSON types; times are ISO strings."""
     return {
         "query": result.query,
         "variations": list(result.query_variations),

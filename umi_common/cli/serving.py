@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver.tools import Tool
 
 HITS_MAX = 50
-"""Largest number of hits of one call, since a model reads them all."""
+"""Largest number of hits that one call may ask for: the model reads them all."""
 TOKENS_MAX = 20_000
-"""Largest number of tokens of one context."""
+"""Largest number of tokens of a context that one call may ask for."""
 HITS, TOKENS = 5, 2_000
-"""Hits and tokens of a call that asks for no number."""
+"""Number of hits, and number of tokens, if a call states none."""
 
 _GIVEN = BeforeValidator(lambda value: None if value == "" else value)
-"""Null and "" count as missing: models send them for options that they leave open."""
+"""Makes "" count as missing, like null: models send either for arguments that they do not use."""
 Tokens = Annotated[
     Annotated[int, Field(ge=50, le=TOKENS_MAX)] | None,
     _GIVEN,
@@ -84,9 +84,9 @@ def mcp(
 
 
 def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[Any]:
-    """A server with the tools `search`, `context` and `explain`, and `add` if `writable`.
+    """An MCP server with the tools `search`, `context` and `explain`, and `add` if `writable`.
 
-    All tools read and write only chunks that pass the scope.
+    The tools read and write only chunks that pass the filter of `scope`.
     """
     from mcp.server import MCPServer
 
@@ -128,7 +128,9 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
 
 def _tool(function: Any, description: str) -> Tool:
-    """A tool that refuses unknown arguments: a misspelt filter would be ignored, and the search be wider than asked."""
+    """A tool that refuses unknown arguments: a misspelt `filter` would otherwise be ignored, and the search return
+    chunks that the model excluded.
+    """
     from mcp.server.mcpserver.tools import Tool
 
     tool = Tool.from_function(function, description=description)
@@ -140,7 +142,7 @@ def _tool(function: Any, description: str) -> Tool:
 
 
 def _adding(umi: DualRetriever, scope: Scope) -> Any:
-    """The tool that adds a text; it gives the text the metadata that the scope demands."""
+    """The function of the tool that adds a text, with the metadata that the filter of `scope` demands."""
 
     async def add(
         text: Annotated[str, Field(description="What to remember, in whole sentences.")],
@@ -151,16 +153,16 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
         metadata: Annotated[dict[str, Any] | None, _GIVEN, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
-            tool_time("time", time)  # raises if this text is not a time
+            tool_time("time", time)  # raises InputError if the text is no time
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
             chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
             if scope.where is not None and not matches(scope.where, chunk.metadata):
                 keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
                 raise InputError(
-                    f"the metadata is outside the filter of this server; set {keys} to another value, or add what is "
-                    "missing"
+                    f"the metadata is outside the filter of this server; set {keys} to a value that the filter allows"
                 )
-            if chunk.event_time is None:  # after the id is made: the same text, told again later, stays one text
+            # The current time is set after the id was made, so that a text that is added again keeps its id.
+            if chunk.event_time is None:
                 chunk = replace(chunk, event_time=datetime.now(timezone.utc))
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
@@ -169,7 +171,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
 
 
 def _values_of(where: Filter | None) -> dict[str, Any]:
-    """Metadata key -> value, for the keys that a filter compares with "$eq"; others cannot be filled in."""
+    """Metadata key -> value, for the conditions of a filter that demand one value ("$eq") of every matching chunk."""
     if isinstance(where, And):
         return {key: value for part in where.parts for key, value in _values_of(part).items()}
     return {where.key: where.value} if isinstance(where, Comparison) and where.operator == "$eq" else {}

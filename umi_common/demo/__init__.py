@@ -1,9 +1,9 @@
-"""`umi demo`: umi over the docs of the standard library, a Chroma collection and a short conversation.
+"""`umi demo`: umi searches the docs of the standard library, a Chroma collection and a short conversation.
 
-In: a folder for the index, and a question or none. Out: what is shown in the terminal, and the results.
+`run.run` prints each section in the terminal, and returns the results for the docs of the standard library.
 
-    run          the demo, section by section
+    run          runs the sections of the demo
     corpus       the docs of the standard library as chunks
-    live_chroma  the section over a Chroma collection
-    story        the dated conversation and its questions
+    live_chroma  the section about a Chroma collection
+    story        the dated conversation and the questions about it
 """

@@ -1,6 +1,6 @@
 """The Python standard library as some 10,000 chunks: one per public function, class and method.
 
-Sources are parsed, never imported, so nothing of them runs.
+The source files are parsed and never imported, so none of their code runs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from pathlib import Path
 from umi_common.types import Chunk
 
 LEFT_OUT = frozenset({"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "__pycache__"})
+"""Names of files and folders of the library that are left out."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def standard_library() -> list[Chunk]:
-    """The running interpreter's library as chunks, in the order of modules and, in a module, of definitions.
+    """The running interpreter's library as chunks, in the order of its files and, in a file, of the definitions.
 
-    A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, its position the order in it,
-    its text the signature and the docstring or, without one, the comment above the definition.
+    A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, and its position the number of
+    the definition in the module, from 0. Its text is the signature and the docstring or, without a docstring, the
+    comment above the definition.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
     chunks: list[Chunk] = []
@@ -35,9 +37,12 @@ def standard_library() -> list[Chunk]:
 
 
 def module_chunks(module: str, code: bytes) -> list[Chunk]:
-    """The public definitions of a module, without those in `else` and `except` branches; none if it does not parse."""
+    """The chunks of a module's public definitions, in order; none if the code cannot be parsed.
+
+    Definitions in `else` and `except` branches are left out.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old modules hold invalid escapes
+        warnings.simplefilter("ignore")  # the parser warns of invalid escapes in old modules
         try:
             tree = ast.parse(code)
         except (SyntaxError, ValueError):
@@ -47,7 +52,7 @@ def module_chunks(module: str, code: bytes) -> list[Chunk]:
     for name, node in _definitions(tree, module):
         kind = "class" if isinstance(node, ast.ClassDef) else "function"
         text = f"{name}{_signature(node)}\n{ast.get_docstring(node) or _comment_above(node, lines)}".strip()
-        if name not in chunks:  # the first of several conditional definitions
+        if name not in chunks:  # of several conditional definitions of a name the first counts
             chunks[name] = Chunk(
                 name, text, metadata={"module": module, "kind": kind}, source=module, position=len(chunks)
             )

@@ -1,4 +1,4 @@
-"""The demo's section over Chroma: umi on a live collection, beside Chroma's own search and rank_bm25."""
+"""The demo's section about Chroma: umi searches a live collection, beside Chroma's own search and rank_bm25."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from umi_common.types import Chunk
 
 MODULES = ("asyncio.tasks", "asyncio.timeouts", "collections", "difflib", "functools", "heapq", "itertools")
 QUESTIONS = ("run a coroutine with a timeout", "cache the results of a function", "words that are spelled alike")
+"""Questions that each system is asked; NEWS is added before the last one."""
 NEWS = Chunk("news", "A word and its anagram are spelled with the same letters.")
-"""Written to the collection while umi is open on it."""
+"""A chunk that Chroma adds to the collection while umi has it open; it fits the last question."""
 SHOWN = 3
+"""Number of hits of each system that are printed."""
 
 
 def show_live_chroma(console: Console, store: HybridStore) -> None:
-    """Copy some modules of the demo's store to a Chroma collection; ask Chroma, rank_bm25 and umi."""
+    """Copy the chunks of MODULES from the demo's store to a Chroma collection; print the hits of Chroma, rank_bm25 and
+    umi for each question."""
     import chromadb
     from chromadb.config import Settings
     from rank_bm25 import BM25Okapi

@@ -1,4 +1,4 @@
-"""The demo itself: index, ask through both frameworks and over Chroma, show reasons, context, times."""
+"""Runs the demo: indexes, asks through both frameworks and over Chroma, prints reasons, a context and times."""
 
 from __future__ import annotations
 
@@ -31,28 +31,30 @@ STDLIB_QUESTIONS = (
     "the n largest items of a list",
 )
 CONTEXT_TOKENS = 800
+"""Largest number of tokens of the context that the demo prints."""
 PACKAGES = {
     "langchain-core": "langchain_core",
     "llama-index-core": "llama_index",
     "chromadb": "chromadb",
     "rank-bm25": "rank_bm25",
 }
-"""Packages that the demo needs, and a module of each by which it is found."""
+"""Package that the demo needs -> a module of it, by which the demo finds out whether it is installed."""
 
 
 def run(directory: Path, question: str | None = None, console: Console | None = None) -> list[SearchResult]:
-    """Run all sections of the demo; a later run uses the index again.
+    """Run the sections of the demo; a later run uses the index again.
 
     Args:
-        directory: Directory of the store; made if missing.
-        question: Asked in place of the five questions; the sections over Chroma and the conversation are left out.
-        console: Where to write; None: the terminal.
+        directory: Directory of the store, created if it does not exist.
+        question: A question to ask instead of STDLIB_QUESTIONS; the sections about Chroma and the conversation are then
+            left out. None: run all sections.
+        console: Where to print; None: the terminal.
 
     Returns:
         The result for each question about the standard library.
 
     Raises:
-        MissingExtra: If a package that the demo shows umi with is not installed.
+        MissingExtra: If a package of PACKAGES is not installed.
     """
     for package, module in PACKAGES.items():
         if find_spec(module) is None:
@@ -76,7 +78,7 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
 
 
 def open_standard_library(directory: Path, console: Console) -> HybridStore:
-    """The store with the standard library; missing chunks are added, with a progress bar."""
+    """Open the store with the standard library; chunks that it lacks are added, with a progress bar in a terminal."""
     begun = time.perf_counter()
     store = HybridStore.open(directory)
     chunks = standard_library()
@@ -111,7 +113,7 @@ def _ask_through_frameworks(
 
 
 def show_hits(console: Console, result: SearchResult) -> None:
-    """The hits with their reasons, then the time of every stage."""
+    """Print the hits with their reasons, then the time of each stage."""
     console.print(escape(to_text(result)), highlight=False)
     stages = " · ".join(f"{stage.name} {stage.milliseconds:.1f}" for stage in result.trace)
     console.print(f"   [dim]milliseconds of each stage: {stages}[/dim]")

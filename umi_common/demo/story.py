@@ -1,4 +1,4 @@
-"""A short dated conversation for the demo: two friends, four talks; the questions need time, context or an LLM."""
+"""A short dated conversation of two friends for the demo, and questions that need time, neighbours or an LLM."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 6, 20, 9, 0, tzinfo=timezone.utc)
-"""When the questions are asked: a Thursday."""
+"""The time at which the questions are asked: a Thursday."""
 
 TALKS: dict[str, tuple[datetime, tuple[str, ...]]] = {
     "talk-1": (
@@ -53,20 +53,24 @@ TALKS: dict[str, tuple[datetime, tuple[str, ...]]] = {
         ),
     ),
 }
+"""Name of a talk -> (time of its first turn, its turns in order)."""
 
 QUESTIONS = (
     ("time", "What did Mira tell me last week?"),
     ("neighbours", "what did the boiler inspector find"),
     ("deep search", "Who do I know at Acme?"),
 )
-"""(feature that the question shows, question)."""
+"""(feature of umi that the question shows, question)."""
 
 REWRITES = {"Who do I know at Acme?": ["Acme", "works at Acme", "cousin or friend employed at Acme"]}
-"""The scripted LLM's variations, by query."""
+"""Query -> variations with which the scripted LLM replies."""
 
 
 def conversation() -> list[Chunk]:
-    """One chunk per turn: its source is the talk, its position the turn; turns are a minute apart."""
+    """The turns of TALKS as chunks: source is the talk, position the number of the turn in the talk, from 0.
+
+    Turns are a minute apart.
+    """
     return [
         Chunk(
             f"{talk}:{turn}",

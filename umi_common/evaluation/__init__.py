@@ -9,15 +9,15 @@
 Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
 
     datasets      documents, queries, and which documents answer which query
-    beir          BEIR folders as datasets
-    haystacks     LongMemEval's layout as datasets; a folder of any known layout
-    stores        the store and the vectors of each dataset, made once
+    beir          reads BEIR folders as datasets
+    haystacks     reads LongMemEval's layout as datasets; reads a folder of any known layout
+    stores        builds the store and the vectors of each dataset once
     systems       umi and other retrievers as functions from a query to ids
     compare       runs every system on every dataset; keeps finished runs in a file
     comparison    the results: rows, significance, failures, tables
     metrics       metrics of a ranked list: relevance, diversity, duplication; latency
     significance  confidence intervals and paired tests
-    tune          searches for the best settings; splits into training and held-out groups
+    tune          searches for the best settings on training groups; measures them on held-out groups
     plots         figures; _figure imports matplotlib
 """
 

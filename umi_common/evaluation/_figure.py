@@ -19,7 +19,7 @@ class Chart(Figure):
         FigureCanvasAgg(self)
 
     def saved(self, path: str | Path | None) -> Chart:
-        """Write the figure to `path` (PNG, SVG or PDF by its suffix) if one is given; returns itself.
+        """Write the figure to `path`, if a path is given, as PNG, SVG or PDF by its suffix; returns the figure.
 
         Raises:
             ConfigError: If matplotlib cannot write files with this suffix.

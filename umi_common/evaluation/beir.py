@@ -1,7 +1,7 @@
 """Read BEIR folders as datasets.
 
-The layout: `corpus.jsonl` (`_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`) and `qrels.tsv`
-(a header, then query id, document id, grade; above 0 is relevant).
+A folder holds `corpus.jsonl` (objects with `_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`) and
+`qrels.tsv` (a header, then lines of query id, document id and grade; a grade above 0 means relevant).
 """
 
 from __future__ import annotations
@@ -21,44 +21,45 @@ from umi_common.types import Chunk, ReadOnlyDict
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
 QRELS_OF_BEIR = "qrels/test.tsv"
-"""The judgements in BEIR's own downloads."""
+"""Path of the judgements in the folders that BEIR publishes."""
 QRELS_COLUMNS = ("query-id", "corpus-id", "score")
 FIRST_LINE = 1
+"""Number of a file's first line in errors."""
 NOW_KEYS = ("question_date", "conversation_end")
-"""Metadata keys of a query's time; the first one that is present is used."""
+"""Metadata keys of the time at which a query is asked; the first key that is present is used."""
 HISTORY_KEY = "history"
-"""Metadata key of a query's history: a list of strings or of {"role", "content"}."""
+"""Metadata key of a query's history: a list of earlier turns, each a string or {"role", "content"}."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The metadata keys that hold the fields of a chunk. None: no key holds the field."""
+    """The metadata keys of a document from which the fields of its chunk are read. None: the field stays empty."""
 
     source: str | None = "session"
     position: str | None = None
-    """None: the position is the order in the file, within the source."""
+    """None: the position is the number, from 0, of the document among those of its source, in the order of the file."""
     event_time: str | None = "timestamp"
 
 
 PLAIN = Keys(source=None, event_time=None)
-"""Documents without source and time."""
+"""Keys for documents without source and time."""
 
 
 def load_beir(
     folder: str | Path, *, name: str | None = None, keys: Keys = PLAIN, default_source: str | None = None
 ) -> Dataset:
-    """A BEIR folder as one dataset; a document's text is `title + ". " + text` if it has a title.
+    """Read a BEIR folder as one dataset; the text of a document with a title is `title + ". " + text`.
 
-    Documents without text are left out; if they are judged relevant, they count as missed.
+    Documents without text and title are left out; if they are judged relevant, they count as missed.
 
     Args:
         folder: Holds `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
-        name: The collection's name; None: the folder's. The group is always the folder's name.
-        keys: Metadata keys of source, position and times; by default documents have none of these.
-        default_source: Source of documents whose metadata names none.
+        name: The collection's name; None: the folder's name. The group is always the folder's name.
+        keys: Metadata keys of source, position and time; by default documents have none of these.
+        default_source: Source of documents whose metadata names no source.
 
     Raises:
-        DatasetError: If a file is missing or malformed; names file and line.
+        DatasetError: If a file is missing or malformed; the message names the file and, if known, the line.
     """
     home = Path(folder)
     qrels = QRELS_OF_BEIR if not (home / QRELS).exists() and (home / QRELS_OF_BEIR).exists() else QRELS
@@ -74,10 +75,10 @@ def load_beir(
 
 
 def load_conversations(folder: str | Path, *, name: str | None = None, keys: Keys | None = None) -> list[Dataset]:
-    """A folder of BEIR folders, each one conversation or meeting with its own store; sorted by folder name.
+    """Read a folder of BEIR folders, each a conversation or meeting: one dataset for each, sorted by folder name.
 
-    A document's source is its session, or the folder if it names none; its position is the order in the file, within
-    the source; its event_time is its timestamp, UTC if that has no zone.
+    A document's source is the session that its metadata names, else the name of its folder. Its position is its number,
+    from 0, among the documents of its source; its event_time is its timestamp, in UTC unless that names a zone.
 
     Raises:
         DatasetError: If there is no such folder, it holds no BEIR folder, or a file in it is malformed.
@@ -93,11 +94,13 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """The JSON object in one line of a file. Its methods raise DatasetError if a field is missing or malformed."""
+    """The JSON object in one line of a file. The methods raise DatasetError if a field is missing or malformed."""
 
     path: Path
     line: int
+    """Number of the line in the file, from 1."""
     fields: Mapping[str, Any]
+    """The object's values by key."""
 
     def error(self, complaint: str) -> DatasetError:
         """A DatasetError that names file and line."""
@@ -123,11 +126,16 @@ class FileRecord:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it has neither text nor title."""
+        """Whether the record has neither text nor title."""
         return not (self.text("text") + self.text("title", default="")).strip()
 
     def chunk(self, keys: Keys, source: str | None, order: int) -> Chunk:
-        """A record of the corpus as a chunk; `order` is its position if the keys name none."""
+        """The chunk of a record of the corpus.
+
+        Args:
+            source: Source of the chunk; None: the chunk has neither source nor position.
+            order: Position of the chunk if `keys` has no key for it.
+        """
         title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
         try:
             return Chunk(
@@ -144,7 +152,7 @@ class FileRecord:
             raise self.error(str(error)) from error
 
     def query(self) -> Query:
-        """A record of the queries as a `Query`."""
+        """The query of a record of the queries file."""
         text, metadata = self.text("text"), self.metadata
         if not text.strip():
             raise self.error("the question is blank; drop it, and its lines of the judgements")
@@ -161,7 +169,11 @@ class FileRecord:
         )
 
     def _time(self, value: Any, name: str) -> datetime | None:
-        """The time that a text states, in UTC, which a text without a zone is taken for; None for None."""
+        """The time that `value` states, in UTC; a text without a zone counts as UTC. None: `value` is None.
+
+        Args:
+            name: What the value is, for the error.
+        """
         found = read_time(value) if isinstance(value, str) else None
         if found is None and value is not None:
             raise self.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time")
@@ -169,7 +181,7 @@ class FileRecord:
 
 
 def chunks_from(records: Iterable[FileRecord], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
-    """One chunk for each record of a corpus; `default_source` is the source of those that name none."""
+    """One chunk for each record of a corpus, in order; `default_source` is for records that name no source."""
     chunks, orders = [], Counter[str | None]()
     for record in records:
         stated = None if keys.source is None else record.metadata.get(keys.source)
@@ -186,7 +198,15 @@ def _turn(turn: Any) -> str:
 
 
 def _read_judgements(path: Path, queries: Container[str], documents: Container[str]) -> dict[str, dict[str, int]]:
-    """Grade by query and document of a tab-separated file with BEIR's header; blank lines are skipped."""
+    """Read the grades by query id and document id from a file of judgements; blank lines are skipped.
+
+    Args:
+        queries: Ids of the queries.
+        documents: Ids of the documents.
+
+    Raises:
+        DatasetError: If the header differs, a line is malformed or contradicts an earlier one, or an id is unknown.
+    """
     judgements: dict[str, dict[str, int]] = {}
     lines = _read_text(path).splitlines()
     if not lines or tuple(lines[0].split("\t")) != QRELS_COLUMNS:
@@ -210,32 +230,35 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
             raise record.error(f"document {document!r} is not in the corpus; drop the line or add the document")
         before = judgements.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
-            raise record.error(f"{query!r} and {document!r} are judged with {before} before; drop one of the lines")
+            raise record.error(
+                f"{query!r} and {document!r} have score {before} in an earlier line; drop one of the lines"
+            )
     return judgements
 
 
 def _read_text(path: Path) -> str:
-    """The file as UTF-8 text, a byte-order mark dropped.
+    """The text of a UTF-8 file, without a byte order mark.
 
     Raises:
-        DatasetError: If it is missing or not UTF-8.
+        DatasetError: If the file is missing or not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a BEIR folder's file there") from error
+        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a file of a BEIR folder there") from error
     except UnicodeDecodeError as error:
         raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
 
 
 def read_records(path: Path) -> Iterator[FileRecord]:
-    """The JSON objects of a JSON-lines file, blank lines skipped.
+    """Yield the JSON object in each line of a JSON-lines file; blank lines are skipped.
 
     Raises:
-        DatasetError: At the first line that is not a JSON object, or repeats an earlier one's `_id`.
+        DatasetError: At the first line that is not a JSON object, or repeats the `_id` of an earlier line.
     """
     lines: dict[Any, int] = {}
-    for number, line in enumerate(_read_text(path).split("\n"), FIRST_LINE):  # U+2028 inside a text ends no line
+    # Not splitlines, which would also split at a U+2028 inside a text.
+    for number, line in enumerate(_read_text(path).split("\n"), FIRST_LINE):
         if not line.strip():
             continue
         record = FileRecord(path, number, {})

@@ -1,4 +1,4 @@
-"""Compare retrieval systems on collections with known answers: same queries, same documents, same metrics."""
+"""Compare retrieval systems on collections with known answers, with equal queries, documents and metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
 
 LINE_START = '{"key": "'
-"""How every line in a file of runs begins."""
+"""The text with which every line in a file of runs begins."""
 
 
 def compare(
@@ -45,13 +45,14 @@ def compare(
             LangChain retriever or a LlamaIndex retriever (`evaluation.systems` has the details).
         datasets: Datasets of one `name` make one row per system; confidence intervals resample their groups.
         ks: Cut-offs of the metrics, >= 1.
-        depth: Results per query, the largest k to 100; None: the largest k. Latency is measured at this depth, and
-            `failures` shows ranks up to it.
-        embedder: For umi and for diversity: an Embedder or a function from a dataset to its embedder. None: for umi the
-            model that a system's settings name, else the default; for diversity the default.
+        depth: Number of results per query, from the largest of `ks` to 100; None: the largest of `ks`. Latency is
+            measured with this number of results, and `failures` shows ranks up to it.
+        embedder: An Embedder or its name, or a function from a dataset to its embedder: for umi's searches, and for
+            diversity and duplication. None: umi takes the model that its settings name, else the default; the two
+            metrics take the default.
         seed: Seed of confidence intervals and tests.
-        resume: A JSON-lines file of finished runs; runs in it are not repeated, so a comparison may be interrupted.
-        show_progress: Show a progress bar, on stderr or in the notebook.
+        resume: A JSON-lines file of finished runs, which are not repeated, so that an interrupted comparison continues.
+        show_progress: Whether to show a progress bar, on stderr or in the notebook.
 
     Raises:
         ConfigError: If there is nothing to compare, or ks and depth are out of range.
@@ -98,11 +99,15 @@ def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Seq
 def run_system(
     name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int, asked: Callable[[], object]
 ) -> Run:
-    """Run every judged query once, in order; `asked` is called after each. Diversity and duplication are of `top` hits.
+    """Run every judged query of a dataset once, in order.
+
+    Args:
+        depth: Number of results per query.
+        top: Number of first results of which diversity and duplication are computed.
+        asked: Called after each query.
 
     Raises:
-        SystemFailed: If the system raises; names system, dataset and query. Or if none of the ids that it returns is in
-            the dataset.
+        SystemFailed: If the system raises an error, or if it returns ids and none of them is in the dataset.
     """
     search = open_system(name, system, dataset, stores)
     rows = {chunk.id: row for row, chunk in enumerate(dataset.chunks)}
@@ -121,7 +126,9 @@ def run_system(
             f": {dataset.chunks[0].id!r}, ...; give its documents the ids of the dataset's chunks"
         )
     relevant = {id: dataset.relevant(id) for id in answers}
-    seen = {id: vectors[[rows[hit] for hit in answer.ids[:top] if hit in rows]] for id, answer in answers.items()}
+    top_vectors = {
+        id: vectors[[rows[hit] for hit in answer.ids[:top] if hit in rows]] for id, answer in answers.items()
+    }
     return Run(
         name,
         dataset.name,
@@ -130,20 +137,21 @@ def run_system(
         elapsed,
         {id: answer.llm_calls for id, answer in answers.items()},
         {q: {id: dict(answer.arms[id]) for id in relevant[q] if id in answer.arms} for q, answer in answers.items()},
-        {id: diversity(hits) for id, hits in seen.items()},
-        {id: duplication(hits) for id, hits in seen.items()},
+        {id: diversity(hits) for id, hits in top_vectors.items()},
+        {id: duplication(hits) for id, hits in top_vectors.items()},
         dict(Counter(part for answer in answers.values() for part in answer.degraded)),
     )
 
 
 class RunFile:
-    """Finished runs as JSON lines, so that an interrupted comparison continues.
+    """A JSON-lines file of finished runs, so that an interrupted comparison continues; path None: in memory.
 
-    A run is reused if the system's name and umi configuration, the dataset's content, the depth and the embedder's
-    name are the same. The code of a function is not compared, so rename a system whose code has changed.
+    A run is reused if all that `run_key` hashes is equal: the system's name and umi configuration, the dataset's
+    content, the depth and the embedder's name. The code of a function is not part of it: rename a system whose code has
+    changed.
 
     Raises:
-        DatasetError: If the file holds anything but runs; it is not changed then.
+        DatasetError: If the file holds anything but runs; the file is not changed then.
     """
 
     def __init__(self, path: str | Path | None) -> None:
@@ -155,7 +163,7 @@ class RunFile:
             self._read(self._path)
 
     def get(self, key: str) -> Run | None:
-        """The finished run under this key."""
+        """The finished run under this key; None: there is none."""
         return self._runs.get(key)
 
     def add(self, key: str, run: Run) -> None:
@@ -173,20 +181,21 @@ class RunFile:
             self._runs[key] = run
         if torn and not torn.startswith(LINE_START[: len(torn)]):
             raise DatasetError(f"{path} is not a file of runs; give another resume= path")
-        if torn:  # the process ended while it wrote the last line
+        if torn:  # the last line has no end, because the process ended while it wrote the line: drop it
             path.write_text(whole + newline, encoding="utf-8")
 
 
 def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int) -> str:
-    """Identity of a run: a hash of the system's settings, the dataset's content, the depth and the embedder's name."""
-    seen = hashlib.sha256()
+    """Identity of a run: a hash of the system's name and settings, the dataset's names and content, the depth, `top`
+    and the embedder's name."""
+    content = hashlib.sha256()
     for chunk in dataset.chunks:
-        seen.update(repr((chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time)).encode())
-        seen.update((chunk.search_text or "").encode())
+        content.update(repr((chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time)).encode())
+        content.update((chunk.search_text or "").encode())
     for query in dataset.queries:
-        seen.update(repr((query.id, query.text, query.now, query.history, dataset.relevant(query.id))).encode())
+        content.update(repr((query.id, query.text, query.now, query.history, dataset.relevant(query.id))).encode())
     facts = [name, _settings(system), dataset.name, dataset.group, depth, top, stores.embedder(dataset).name]
-    return hashlib.sha256(json.dumps([*facts, seen.hexdigest()]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([*facts, content.hexdigest()]).encode()).hexdigest()
 
 
 def _parsed(path: Path, number: int, line: str) -> tuple[str, Run]:

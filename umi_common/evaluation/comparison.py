@@ -1,4 +1,4 @@
-"""The results of a comparison: metrics with intervals, paired tests, and the documents that systems missed."""
+"""The results of a comparison: metrics with confidence intervals, paired tests, and relevant documents not found."""
 
 from __future__ import annotations
 
@@ -18,66 +18,74 @@ from umi_common.evaluation.significance import Difference, Estimate, bootstrap_m
 from umi_common.explain import tables_to_html
 
 VECTOR_METRICS = ("diversity", "duplication")
-"""Metrics of the hits' vectors, which `compare` computes for each query. Names of fields of `Run`."""
+"""Metrics of the hits' vectors, which `compare` computes for each query: names of fields of `Run`."""
 ABSENT = "-"
-"""Written in a table in place of a number that is not known."""
+"""Text in a table where a number is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The answers of one system on one dataset; every mapping is by query id."""
+    """The answers of one system on one dataset. The mappings are by query id, except `degraded`."""
 
     system: str
+    """Name of the system."""
     set: str
+    """Name of the collection that the dataset belongs to."""
     group: str
+    """Name of the dataset in the collection."""
     ids: Mapping[str, Sequence[str]]
-    """Best first."""
+    """Ids of the documents found, best first."""
     milliseconds: Mapping[str, float]
-    """Wall time of the call; for the first call of a store, the time of loading is included."""
+    """Wall time of the call; the first call of a store includes the time of loading."""
     llm_calls: Mapping[str, int | None]
+    """Number of LLM calls; None: not known."""
     arms: Mapping[str, Mapping[str, Mapping[str, int | None]]]
-    """Rank by arm of each relevant document found, by query and document."""
+    """For each query and each relevant document found, its rank from 1 by arm; None: not in the arm's list."""
     diversity: Mapping[str, float]
+    """`metrics.diversity` of the first hits."""
     duplication: Mapping[str, float]
+    """`metrics.duplication` of the first hits."""
     degraded: Mapping[str, int]
     """Number of answers in which a part failed, by part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One system on one set."""
+    """The results of one system on one set; a set is all datasets with the same name."""
 
     system: str
     set: str
     metrics: Mapping[str, Estimate]
-    """Relevance metrics, then diversity and duplication; a metric without a value for any query is left out."""
+    """Relevance metrics, then diversity and duplication; a metric that has no value for any query is left out."""
     latency: Mapping[str, float]
     """p50, p95, p99 in milliseconds."""
     llm_calls: float | None
-    """Mean number of LLM calls a query; None: not known."""
+    """Mean number of LLM calls for each query; None: not known for every query."""
     degraded: Mapping[str, int]
     """Number of answers in which a part failed, by part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A relevant document that is not among the first k."""
+    """A relevant document that is not among a system's first k results."""
 
     set: str
     group: str
     query: Query
     id: str
+    """Id of the document."""
     text: str
+    """Text of the document; "": it is not in the dataset, because the file has no text for it."""
     rank: int | None
-    """Rank in the system's list, from 1; None: not within the depth."""
+    """Rank in the system's list, from 1; None: not in the list."""
     arms: Mapping[str, int | None]
-    """Rank in each arm of the system, where known; None: not in that arm's list."""
+    """Rank by arm of the system, if known; None: not in that arm's list."""
     elsewhere: Mapping[str, int | None]
-    """Rank in the list of each other system of the comparison, by system; None: not within the depth."""
+    """Rank, from 1, in the list of each other system, by system; None: not in that list."""
 
 
 class SystemComparison:
-    """The results of `compare`. Read values through `row`, `values`, `versus`, `by_category` and `failures`."""
+    """The results of `compare`. Read them through `row`, `values`, `versus`, `by_category` and `failures`."""
 
     def __init__(
         self, runs: Iterable[Run], datasets: Iterable[Dataset], *, ks: Sequence[int], depth: int, seed: int = 0
@@ -104,14 +112,14 @@ class SystemComparison:
         raise ConfigError(f"no result of {system!r} on {wanted!r}; systems: {self.systems}, sets: {self.sets}")
 
     def value(self, system: str, metric: str, set: str | None = None) -> float:
-        """The mean of one metric of one system on one set."""
+        """The mean of one metric over the queries of one set, for one system."""
         metrics = self.row(system, set).metrics
         if metric not in metrics:
             raise ConfigError(f"{metric!r} was not measured; there is {', '.join(metrics)}")
         return metrics[metric].mean
 
     def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
-        """One metric of every query, by "set/group/query id"; of all sets where `set` is None."""
+        """The value of one metric for every query, by "set/group/query id"; set None: the queries of all sets."""
         return {
             f"{run.set}/{run.group}/{query}": value
             for run in self._runs(system, set)
@@ -119,7 +127,10 @@ class SystemComparison:
         }
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
-        """The difference of every other system from a baseline, over the same queries; p values are Holm-corrected."""
+        """The difference of every other system from the system `baseline`, over the same queries, by system.
+
+        P values are corrected for the number of systems by Holm's method.
+        """
         theirs = self.values(baseline, metric, set)
         others = {
             system: paired_randomisation(self.values(system, metric, set), theirs, seed=self.seed)
@@ -130,7 +141,7 @@ class SystemComparison:
         return {system: replace(difference, p_value=corrected[system]) for system, difference in others.items()}
 
     def by_category(self, system: str, metric: str, set: str | None = None) -> dict[str, Estimate]:
-        """One metric by kind of question; queries without a category are under ""."""
+        """The mean of one metric by category of query; "": queries without a category."""
         values: dict[str, list[float]] = defaultdict(list)
         groups: dict[str, list[str]] = defaultdict(list)
         for run in self._runs(system, set):
@@ -141,7 +152,11 @@ class SystemComparison:
         return {kind: bootstrap_mean(values[kind], groups[kind], seed=self.seed) for kind in sorted(values)}
 
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
-        """The relevant documents that are not among a system's first k (None: the smallest of `ks`), in query order."""
+        """The relevant documents that are not among a system's first k results, in the order of the queries.
+
+        Args:
+            k: None: the smallest of `ks`.
+        """
         cut = min(self.ks) if k is None else k
         if isinstance(cut, bool) or not isinstance(cut, int) or cut < 1:
             raise ConfigError(f"k is {k!r:.40}; expected a whole number above 0, or None")
@@ -162,13 +177,13 @@ class SystemComparison:
         return missed
 
     def table(self, format: Literal["text", "markdown"] = "text", metrics: Sequence[str] = ()) -> str:
-        """One table per set: each metric's mean, latency p50 and LLM calls, a row per system.
+        """One table for each set, with a row for each system: the mean of each metric, p50 of the latency, LLM calls.
 
         Args:
-            metrics: The columns, in order; (): the relevance metrics.
+            metrics: The metrics that are columns, in order; (): the relevance metrics.
 
         Raises:
-            ConfigError: If the format is none of these or a metric was not measured.
+            ConfigError: If the format is unknown or a metric was not measured.
         """
         if format not in _RENDERERS:
             raise ConfigError(f"format {format!r}; expected one of {', '.join(_RENDERERS)}")
@@ -194,7 +209,8 @@ class SystemComparison:
         return tables_to_html(self._tables(self.metrics))
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, one row per system and set: each metric's mean, low and high; latency; LLM calls.
+        """A pandas DataFrame with one row for each system and set: mean of each metric with the bounds of its 95 %
+        interval, latency in milliseconds, LLM calls.
 
         Raises:
             MissingExtra: Without pandas.
@@ -209,7 +225,7 @@ class SystemComparison:
         return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All rows as JSON, NaN as null; also written to `path` if one is given."""
+        """All rows as JSON, with null for NaN; the text is also written to `path`, if a path is given."""
         body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
         text = to_json(body, indent=1, inf_nan_mode="null").decode()
         if path is not None:
@@ -217,7 +233,12 @@ class SystemComparison:
         return text
 
     def plot(self, path: str | Path | None = None, metric: str | None = None) -> Any:
-        """Bars of one metric with intervals, by set and system, as a matplotlib Figure; None: nDCG at the largest k."""
+        """A matplotlib figure with bars of one metric and its intervals, by set and system.
+
+        Args:
+            path: File to which the figure is also written; None: none.
+            metric: None: nDCG at the largest of `ks`.
+        """
         from umi_common.evaluation.plots import plot_metric
 
         return plot_metric(self, f"ndcg@{max(self.ks)}" if metric is None else metric, path)
@@ -226,14 +247,14 @@ class SystemComparison:
         return self.table()
 
     def _runs(self, system: str, set: str | None) -> list[Run]:
-        """The runs of a system on one set; None: on all. Raises ConfigError if there are none."""
+        """The runs of a system on one set; set None: on all sets. Raises ConfigError if there are none."""
         found = [run for run in self.runs if run.system == system and set in (None, run.set)]
         if not found:
             raise ConfigError(f"no result of {system!r} on {set!r}; systems: {self.systems}, sets: {self.sets}")
         return found
 
     def _scores_of(self, run: Run, metric: str) -> Mapping[str, float]:
-        """One metric of a run by query id. Raises ConfigError if it was not measured."""
+        """The values of one metric in a run, by query id. Raises ConfigError if the metric was not measured."""
         scores = self._scores[id(run)]
         if metric not in scores:
             raise ConfigError(f"{metric!r} was not measured; there is {', '.join(scores)}")
@@ -265,6 +286,7 @@ def _rank(run: Run, query: str, document: str) -> int | None:
 
 
 Table = tuple[str, list[str], list[list[str]]]
+"""(title, header, rows of cells)."""
 
 
 def _text(tables: Sequence[Table]) -> str:

@@ -16,20 +16,20 @@ from umi_common.types import Chunk, ReadOnlyDict
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question of a collection."""
+    """A query of a collection."""
 
     id: str
     text: str
     now: datetime | None = None
-    """The time of the query, to which "last week" refers; None: not stated."""
+    """The time at which the query is asked, to which "last week" refers; None: not stated."""
     history: tuple[str, ...] = ()
-    """Earlier turns, "role: content", oldest first."""
+    """Earlier turns of the conversation, each "role: content", oldest first."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The collection's metadata of the query, without the history."""
+    """The query's metadata in the collection, without the history."""
 
     @property
     def category(self) -> str | None:
-        """The kind of query; None: the collection does not state it."""
+        """The category of the query; None: the collection does not state one."""
         for key in ("category_name", "question_type", "category"):
             if self.metadata.get(key) is not None:
                 return str(self.metadata[key])
@@ -38,24 +38,24 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """The documents of one store and the queries to it. Frozen.
+    """The documents of one store, the queries to this store, and which documents answer which query.
 
     Raises:
-        DatasetError: If an id occurs twice, a question is blank, a grade is no whole number, or a judged document is
-            not among the chunks.
+        DatasetError: If an id occurs twice, a query is blank, a grade is no whole number, or a judged document is not
+            among the chunks (as many as `blank` names may be missing).
     """
 
     name: str
-    """The collection; several datasets may share it."""
+    """The collection that the dataset is part of; several datasets may share it."""
     group: str
-    """A part of the collection: a conversation, a meeting, a language. Confidence intervals resample groups."""
+    """Name of this part of the collection, such as a conversation. Confidence intervals resample groups."""
     chunks: tuple[Chunk, ...]
     queries: tuple[Query, ...]
-    """Only queries with at least one relevant document count in metrics."""
+    """In order. Only queries with at least one relevant document count in metrics."""
     qrels: Mapping[str, Mapping[str, int]]
-    """Grade by query id and document id; above 0 is relevant."""
+    """Grade by query id and document id; a grade above 0 means relevant."""
     blank: tuple[int, ...] = ()
-    """Numbers, from 0, of the documents in the file that have no text and are not among the chunks."""
+    """Numbers, from 0, of the file's documents that have no text, and are therefore not among the chunks."""
 
     def __post_init__(self) -> None:
         where = f"dataset {self.name}/{self.group}"
@@ -68,7 +68,9 @@ class Dataset:
         qrels = {query: checked_grades(grades, f"{where}: query {query!r}") for query, grades in self.qrels.items()}
         unknown = set().union(*qrels.values()).difference(chunk.id for chunk in self.chunks)
         if len(unknown) > len(self.blank):
-            raise DatasetError(f"{where}: document {min(unknown)!r} is judged but not among the chunks; add or drop it")
+            raise DatasetError(
+                f"{where}: document {min(unknown)!r} is judged but not among the chunks; add it, or drop its grade"
+            )
         object.__setattr__(self, "qrels", ReadOnlyDict(qrels))
 
     @property
@@ -77,20 +79,20 @@ class Dataset:
         return tuple(query for query in self.queries if self.relevant(query.id))
 
     def relevant(self, query_id: str) -> tuple[str, ...]:
-        """Ids of the documents that answer a query, rising."""
+        """Ids of the documents that are relevant to a query, in rising order."""
         return tuple(sorted(id for id, grade in self.qrels.get(query_id, {}).items() if grade > 0))
 
     def with_queries(self, ids: Collection[str]) -> Dataset:
-        """The same documents with only these queries."""
+        """A dataset with the same documents and judgements, and only the queries with these ids."""
         wanted = set(ids)
         return replace(self, queries=tuple(query for query in self.queries if query.id in wanted))
 
 
 def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
-    """Those of one or several datasets that have a query with a relevant document; not empty.
+    """The datasets, of one or several, in which a query has a relevant document; never an empty list.
 
     Raises:
-        ConfigError: If one is no Dataset, or no query can be measured.
+        ConfigError: If an argument is no Dataset, or no query of any dataset has a relevant document.
     """
     several = [datasets] if isinstance(datasets, (Dataset, str, os.PathLike)) else list(datasets)
     for dataset in several:
@@ -103,7 +105,7 @@ def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
 
 
 def by_set(datasets: Iterable[Dataset]) -> dict[str, list[Dataset]]:
-    """Datasets by the collection they are part of, in the order given."""
+    """Datasets by the name of their collection, in the order given."""
     sets: dict[str, list[Dataset]] = defaultdict(list)
     for dataset in datasets:
         sets[dataset.name].append(dataset)

@@ -1,7 +1,8 @@
 """Read LongMemEval's layout as datasets: each question has its own haystack of dated sessions, and so its own store.
 
-`queries.jsonl` (`_id, text, metadata` with `question_date, question_type, answer_session_ids`) and
-`haystacks/<question id>.json.gz` with `{session_ids, dates, sessions: [[{role, content, has_answer?}]]}`.
+A folder holds `queries.jsonl` (`_id, text, metadata` with `question_date, question_type, answer_session_ids`) and
+`haystacks/`, with a file `<question id>.json.gz` for each question: `{session_ids, dates, sessions: [[{role, content,
+has_answer?}]]}`.
 """
 
 from __future__ import annotations
@@ -28,23 +29,26 @@ from umi_common.evaluation.beir import (
 from umi_common.evaluation.datasets import Dataset, Query
 
 HAYSTACKS = "haystacks"
+"""Name of the folder of haystacks in a collection."""
 Granularity = Literal["turn", "session"]
+"""What one document is: one turn of a session, or a whole session."""
 
 
 def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", name: str | None = None) -> list[Dataset]:
-    """One dataset per question, in file order; its group is the question's id and `now` its question_date.
+    """Read one dataset for each question, in the order of the file. The dataset's group is the question's id, and the
+    query's `now` the question_date.
 
-    A document's source is its session, its position the order in it, its event_time the session's date (UTC if that
-    has no zone). Questions that the haystack does not answer are left out, as in the official metrics, and so are those
-    without evidence at this granularity.
+    A document's source is its session, its position its number in the session from 0, and its event_time the session's
+    date (UTC unless the date names a zone). Questions that the haystack does not answer are left out, as in
+    LongMemEval's own metrics, and so are questions for which no document of this granularity is marked as evidence.
 
     Args:
         folder: Holds `queries.jsonl` and `haystacks/`.
-        granularity: A document is a turn, or a session.
-        name: The collection's name; None: the folder's.
+        granularity: Whether a document is a turn or a whole session.
+        name: The collection's name; None: the folder's name.
 
     Raises:
-        DatasetError: If a file is missing or malformed; names file and line.
+        DatasetError: If a file is missing or malformed; the message names the file and, if known, the line.
     """
     home, datasets = Path(folder), list[Dataset]()
     set_name = home.resolve().name if name is None else name
@@ -66,10 +70,10 @@ def _question(home: Path, set_name: str, query: Query, granularity: Granularity)
 
 
 def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list[dict[str, Any]]:
-    """The documents of a haystack, in order; "answers" says whether a document holds evidence.
+    """The documents of a haystack as records, in order; their field "answers" says whether a document is evidence.
 
     Args:
-        evidence: Ids of the sessions that hold evidence; used if a document is a session.
+        evidence: Ids of the sessions that are evidence; used for granularity "session". Turns are marked in the file.
     """
     found: list[dict[str, Any]] = []
     for session, date, turns in _sessions(path):
@@ -118,10 +122,10 @@ def _checked(sessions: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]
 
 
 def load_folder(folder: str | Path) -> list[Dataset]:
-    """The datasets of a folder: a BEIR collection, one haystack per question, or one BEIR folder per conversation.
+    """Read the datasets of a folder with a BEIR collection, a haystack per question, or a BEIR folder per conversation.
 
     Raises:
-        DatasetError: If it is none of these, or a file in it is malformed.
+        DatasetError: If the folder has none of these layouts, or a file in it is malformed.
     """
     home = Path(folder)
     if (home / CORPUS).exists():

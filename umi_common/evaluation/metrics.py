@@ -1,15 +1,15 @@
 """Metrics of a ranked list: relevance computed by ir-measures, diversity and duplication from vectors, latency.
 
-A metric is named `<name>@<k>`, or `<name>` for the whole list:
+A relevance metric is named `<name>@<k>`, or `<name>` for the whole list:
 
-    precision  relevant among the first k / k
-    recall     relevant among the first k / all relevant ("all": the share that was found)
-    hit        1 if any of the first k is relevant ("any")
-    mrr        1 / rank of the first relevant one, from 1; 0 if there is none
-    ndcg       sum(grade_i / log2(i + 1)) / the same sum of the best possible order
-    map        mean over the relevant documents of precision at their rank; 0 for one not found
+    precision  number of relevant documents among the first k / k
+    recall     number of relevant documents among the first k / number of all relevant documents
+    hit        1 if any of the first k documents is relevant, else 0
+    mrr        1 / rank of the first relevant document, from 1; 0 if there is none
+    ndcg       sum(grade_i / log2(i + 1)) over ranks i from 1 / this sum for the best possible order
+    map        mean over the relevant documents of precision at their rank; a document not found counts 0
 
-All are 0..1, larger is better. Only the order of the list counts; scores and ties do not.
+All are 0..1, larger is better. Only the order of the list counts; the scores of the documents do not.
 """
 
 from __future__ import annotations
@@ -26,31 +26,36 @@ from umi_common.pool import Vectors
 MEASURES = {"precision": "P", "recall": "R", "hit": "Success", "mrr": "RR", "ndcg": "nDCG", "map": "AP"}
 """The name of each metric in ir-measures."""
 DEFAULT_NAMES = ("recall", "hit", "precision", "ndcg")
+"""Metrics that `default_metrics` computes at each k."""
 CUTS_REQUIRED = ("precision", "recall", "hit")
+"""Metrics that need a cut-off k."""
 NEAR_DUPLICATE = 0.98
-"""Smallest cosine of two hits that count as duplicates."""
+"""Smallest cosine at which two hits count as near-duplicates."""
 LATENCY_SHARES = {"p50": 50, "p95": 95, "p99": 99}
+"""Name -> percentile, in percent."""
 
 Qrels = Mapping[str, Mapping[str, int]]
+"""Grade by query id and document id; a grade above 0 means relevant."""
 Rankings = Mapping[str, Sequence[str]]
+"""Document ids by query id, best first."""
 
 
 def default_metrics(ks: Sequence[int]) -> list[str]:
-    """recall, hit, precision and nDCG at each k; MRR and MAP at the largest."""
+    """Names of the default metrics: recall, hit, precision and nDCG at each k, MRR and MAP at the largest k."""
     deepest = max(ks)
     return [f"{name}@{k}" for k in ks for name in DEFAULT_NAMES] + [f"mrr@{deepest}", f"map@{deepest}"]
 
 
 def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Each metric of each query that has a relevant document, as ir-measures computes it.
+    """The value of each metric for each query that has a relevant document, as ir-measures computes it.
 
     Args:
-        qrels: Grade by query and document; above 0 is relevant.
-        rankings: Ids by query, best first, no id twice; a query without a list scores 0.
-        names: Metrics, e.g. "ndcg@10".
+        qrels: Grade by query id and document id; a grade above 0 means relevant.
+        rankings: Document ids by query id, best first, no id twice; a query without a list has the value 0.
+        names: Names of metrics, e.g. "ndcg@10".
 
     Returns:
-        Value by metric, then by query.
+        Value by metric, then by query id.
 
     Raises:
         ConfigError: If a name is no metric, or a list holds an id twice.
@@ -70,10 +75,13 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
 
 
 def checked_grades(grades: Any, where: str) -> dict[str, int]:
-    """One query's grades by document id, as ints.
+    """The grades of one query by document id, as ints.
+
+    Args:
+        where: Beginning of the error message, which names the query.
 
     Raises:
-        DatasetError: If a grade is no whole number, or `grades` is no mapping; begins with `where`.
+        DatasetError: If a grade is no whole number, or `grades` is no mapping.
     """
     with suppress(AttributeError, TypeError, ValueError, OverflowError):
         whole = {id: int(grade) for id, grade in grades.items()}
@@ -83,10 +91,10 @@ def checked_grades(grades: Any, where: str) -> dict[str, int]:
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
-    """The name and the cut-off of a metric such as "ndcg@10"; None: the whole list.
+    """The name and the cut-off k of a metric such as "ndcg@10"; k is None for the whole list.
 
     Raises:
-        ConfigError: If it is no metric, or one that needs a cut has none.
+        ConfigError: If `name` is no metric, or lacks a cut-off that the metric needs.
     """
     base, _, cut = name.partition("@")
     if base not in MEASURES or (cut and not (cut.isdigit() and int(cut) > 0)) or (not cut and base in CUTS_REQUIRED):
@@ -97,7 +105,11 @@ def parse_metric(name: str) -> tuple[str, int | None]:
 
 
 def diversity(vectors: Vectors) -> float:
-    """1 - the mean cosine of all pairs of the hits' vectors (k, dim); 0: all alike, 1: unrelated; NaN below two."""
+    """1 - mean cosine of all pairs of hits. 0: all equal; 1: unrelated; NaN: fewer than two hits.
+
+    Args:
+        vectors: (k, dim), one row for each hit.
+    """
     if len(vectors) < 2:
         return float("nan")
     cosines = _cosines(vectors)
@@ -105,7 +117,11 @@ def diversity(vectors: Vectors) -> float:
 
 
 def duplication(vectors: Vectors, *, similarity: float = NEAR_DUPLICATE) -> float:
-    """Share of the hits (k, dim) whose cosine with a better-ranked hit is at least `similarity`; 0 without hits."""
+    """Share of the hits whose cosine with a better-ranked hit is at least `similarity`; 0 without hits.
+
+    Args:
+        vectors: (k, dim), one row for each hit, best first.
+    """
     if not len(vectors):
         return 0.0
     earlier = np.tril(_cosines(vectors), -1)
@@ -113,7 +129,7 @@ def duplication(vectors: Vectors, *, similarity: float = NEAR_DUPLICATE) -> floa
 
 
 def latency(milliseconds: Sequence[float]) -> dict[str, float]:
-    """p50, p95 and p99 in milliseconds, linearly interpolated; NaN where nothing was timed."""
+    """p50, p95 and p99 of the times in milliseconds, linearly interpolated; NaN if there are no times."""
     if not len(milliseconds):
         return dict.fromkeys(LATENCY_SHARES, float("nan"))
     return {name: float(np.percentile(milliseconds, share)) for name, share in LATENCY_SHARES.items()}
@@ -132,7 +148,7 @@ def _measure(name: str) -> str:
 
 
 def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:
-    # The tools behind ir-measures order equal scores differently, so every score differs.
+    # The tools behind ir-measures order equal scores in different ways, so no two scores may be equal.
     scores = {id: float(len(ids) - index) for index, id in enumerate(ids)}
     if len(scores) != len(ids):
         raise ConfigError(f"the list for query {query!r} holds an id twice; a system must return each id once")

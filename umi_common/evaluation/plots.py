@@ -1,8 +1,7 @@
 """Draw comparisons, tunings, the scores of a result and decay with matplotlib.
 
-Each `plot_` function returns a matplotlib figure, and also writes it to a file if it is given a path.
-Colours differ under every common colour blindness. No display is needed, and pyplot's global state is not changed.
-Without matplotlib every function raises MissingExtra.
+Each `plot_` function returns a matplotlib figure, and also writes it to a file if a path is given. No display is
+needed, and pyplot's global state is not changed. Without matplotlib the functions raise MissingExtra.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 PathOption = str | Path | None
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
-"""Okabe and Ito's eight colours, which differ under every common colour blindness."""
+"""Okabe and Ito's eight colours, which differ for people with any common colour blindness."""
 MARKERS = "osD^vPX*"
-"""Markers by index, so that lines differ without colour, too."""
+"""Matplotlib's markers by index, so that lines differ without colour, too."""
 BAR_SHARE = 0.8
 """Total width of the bars of one set, as a share of the distance between two sets."""
 HITS_DRAWN = 6
-"""Largest number of hits drawn, so that the lines can be told apart."""
+"""Largest number of hits in `plot_score_flow`, so that the lines can be told apart."""
 ID_CHARACTERS = 28
 """A longer id of a chunk is cut to this many characters."""
 NAME_GAP = 0.065
@@ -74,7 +73,7 @@ def plot_precision_recall(comparison: SystemComparison, set: str | None = None, 
 
 
 def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
-    """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
+    """p50, p95 and p99 of the time of a search by system, over all sets, in milliseconds on a logarithmic axis."""
     spent: dict[str, list[float]] = {system: [] for system in comparison.systems}
     for run in comparison.runs:
         spent[run.system] += run.milliseconds.values()
@@ -88,7 +87,11 @@ def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
 
 
 def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path: PathOption = None) -> Any:
-    """One metric against LLM calls per query, one point per system and set; None: recall at the largest k."""
+    """One metric against the mean number of LLM calls per query, with one point per system and set.
+
+    Args:
+        metric: None: recall at the largest k.
+    """
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
     chart, axes = new_axes(6.5, 4.0)
     for index, system in enumerate(comparison.systems):
@@ -102,7 +105,7 @@ def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path
 
 
 def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
-    """The scores of a tuning: a heat map over two settings that are not a `Between`, else one plot per setting."""
+    """The scores of a tuning: a heat map if two settings with lists of values were tuned, else a plot per setting."""
     names = list(tuning.space)
     if not names:
         raise ConfigError("this tuning has no search space, which the plot needs; plot a tuning that `tune` returned")
@@ -124,7 +127,7 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
 
 
 def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
-    """One line per hit: its score in each arm and after each stage, divided by the highest score there."""
+    """One line per hit: its score in each arm and after each stage, divided by the highest score of the drawn hits."""
     hits = result.hits[:HITS_DRAWN]
     if not hits:
         raise InputError("this result has no hits; plot a result with hits")
@@ -152,7 +155,7 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
 
 
 def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: PathOption = None) -> Any:
-    """The decay factor by age in days, one line per half-life, down to the floor."""
+    """The decay factor by age in days, with one line per half-life; no line falls below the floor."""
     if isinstance(half_lives_hours, (str, int, float)) or not all(isinstance(each, Real) for each in half_lives_hours):
         raise InputError(f"half_lives_hours is {half_lives_hours!r:.40}; expected hours, for example [24 * 7, 24 * 30]")
     if not half_lives_hours:
@@ -171,7 +174,7 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
 
 
 def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
-    """Each trial's score in a grid of two settings, named across and down."""
+    """A heat map of the score of each trial; `names` is the setting on the horizontal axis and on the vertical axis."""
     across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
     grid = np.full((len(down), len(across)), np.nan)
     for trial in tuning.history:
@@ -192,7 +195,7 @@ def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
 
 
 def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> list[float]:
-    """The mean of metric `name` over a set's queries at each cut-off from 1 to the depth."""
+    """The mean over a set's queries of the metric `name` at each cut-off from 1 to the depth."""
     metrics = [f"{name}@{k}" for k in range(1, comparison.depth + 1)]
     values: dict[str, list[float]] = {metric: [] for metric in metrics}
     for run in comparison.runs:
@@ -205,7 +208,7 @@ def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> li
 
 
 def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False) -> None:
-    """Set the title, the labels of both axes and, if any line has a label, a legend.
+    """Set the title and the labels of both axes, and add a legend if anything drawn has a label.
 
     Args:
         across, up: Labels of the horizontal and the vertical axis.
@@ -220,12 +223,12 @@ def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = Fa
 
 
 def new_chart(width: float, height: float) -> Any:
-    """An empty figure, width and height in inches. Raises MissingExtra without matplotlib."""
+    """An empty figure; width and height are in inches. Raises MissingExtra without matplotlib."""
     return optional_module("umi_common.evaluation._figure", "matplotlib", "eval").Chart(width, height)
 
 
 def new_axes(width: float, height: float) -> tuple[Any, Any]:
-    """(figure, its axes); as `new_chart`."""
+    """(empty figure, its axes); width and height are in inches. Raises MissingExtra without matplotlib."""
     chart = new_chart(width, height)
     return chart, chart.add_subplot()
 
@@ -243,7 +246,8 @@ def marker(index: int) -> str:
 def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
     """Name of an arm or a stage -> one score per hit: first the arms, then the stages in order.
 
-    An arm's score is that of its best variation. A hit that an arm or stage did not score has 0.
+    The score of an arm is from the query variation for which the arm ranked the hit best. A hit that an arm or stage
+    did not score has 0.
     """
     best = [best_signals(hit) for hit in hits]
     arms = dict.fromkeys(arm for signals in best for arm in signals)
@@ -254,13 +258,13 @@ def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
 
 
 def _shares(scores: Sequence[float]) -> list[float]:
-    """Each score divided by the highest; a negative score, such as a cosine may be, counts as 0."""
+    """Each score divided by the highest score; a negative score, which a cosine can be, counts as 0."""
     top = max(scores)
     return [max(0.0, score) / top if top > 0 else 0.0 for score in scores]
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
-    """Heights at least 0 and at least `NAME_GAP` apart, near the given ones and in their order."""
+    """Heights near the given ones and in their order, moved so that they are >= 0 and at least `NAME_GAP` apart."""
     apart, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
     for above, below in pairwise(order):
         apart[below] = min(apart[below], apart[above] - NAME_GAP)

@@ -1,4 +1,4 @@
-"""Confidence intervals of means, and tests whether two systems differ: resampling with a seed."""
+"""Confidence intervals of means, and tests whether two systems differ, both by random resampling with a seed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from umi_common.errors import ConfigError
 RESAMPLES = 2_000
 """Default number of resamples of a bootstrap."""
 FLIPS = 10_000
-"""Number of random sign vectors of a randomisation test."""
+"""Number of random sign vectors of a randomisation test; the smallest p value is 1 / (1 + FLIPS)."""
 FLIP_BATCH = 1_000
-"""Number of sign vectors drawn at once: limits memory, and does not change the result."""
+"""Number of sign vectors drawn at once, which limits memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,13 @@ class Estimate:
 
     mean: float
     low: float
+    """Lower bound of the interval."""
     high: float
+    """Upper bound of the interval."""
     queries: int
+    """Number of queries."""
     groups: int
-    """Number of groups that are resampled; equal to `queries` if the set has one group, which is resampled by query."""
+    """Number of groups that were resampled; if all queries are in one group, number of queries, which are resampled."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -42,10 +45,10 @@ def bootstrap_mean(
     themselves are drawn.
 
     Args:
-        values: One per query; NaN is left out.
-        groups: The group of each, aligned.
-        resamples: Bootstrap draws.
-        seed: Same seed and values, same interval.
+        values: One value for each query; NaN is left out.
+        groups: The group of each query, aligned with `values`.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of the resampling; equal seeds and values give equal intervals.
 
     Raises:
         ConfigError: If the lengths differ or no value is left.
@@ -70,28 +73,29 @@ def bootstrap_mean(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One system against another on the same queries."""
+    """The difference of one system ("ours") from another ("theirs") on the same queries."""
 
     mean: float
-    """Mean over the queries of our value minus theirs."""
+    """Mean over the queries of our value minus their value."""
     p_value: float
-    """Two-sided: the probability of a difference as large by chance alone, (0, 1]."""
+    """Two-sided: probability that chance alone gives a mean difference at least as large, in (0, 1]."""
     better: int
     """Number of queries on which our value is higher."""
     worse: int
     """Number of queries on which our value is lower."""
     queries: int
+    """Number of queries compared."""
 
 
 def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float], *, seed: int = 0) -> Difference:
     """Fisher's paired randomisation test: if the systems are equal, each query's difference has a random sign.
 
-    p = (1 + number of random sign vectors whose |mean| >= the observed |mean|) / (1 + FLIPS)
+    p = (1 + number of random sign vectors with which |mean difference| >= its observed value) / (1 + FLIPS)
 
     Args:
         ours: Value by query.
-        theirs: Value by query, over the same queries. A query with NaN in one of them is left out.
-        seed: Same seed and values, same p.
+        theirs: Value by query, over the same queries. A query for which either system has NaN is left out.
+        seed: Seed of the sign vectors; equal seeds and values give equal p values.
 
     Raises:
         ConfigError: If the queries differ or none is left.
@@ -99,7 +103,10 @@ def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float],
     Source: Smucker, Allan, Carterette, CIKM 2007.
     """
     if not ours or ours.keys() != theirs.keys():
-        raise ConfigError(f"{len(ours)} and {len(theirs)} queries; a paired test needs the same ones, at least one")
+        raise ConfigError(
+            f"the systems have values for {len(ours)} and {len(theirs)} queries; a paired test needs the same ones, at "
+            "least one"
+        )
     differences = np.array([ours[query] - theirs[query] for query in sorted(ours)])
     differences = differences[~np.isnan(differences)]
     if not len(differences):
@@ -120,9 +127,10 @@ def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float],
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """P values corrected for multiple comparisons, by the same keys.
+    """P values corrected for multiple comparisons by Holm's method, under the keys of `p_values`.
 
-    The i-th smallest of m p values, i from 0, becomes max over j <= i of min(1, (m - j) * p_j).
+    The i-th smallest of m p values, i from 0, becomes max over j <= i of min(1, (m - j) * p_j), with p_j the j-th
+    smallest p value.
 
     Source: Holm, Scandinavian Journal of Statistics, 1979.
     """

@@ -1,4 +1,4 @@
-"""The in-memory store and the vectors of each dataset, made once for all configurations."""
+"""Builds the in-memory store and the vectors of each dataset once, for all configurations that can share them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
-"""One embedder or name for all datasets, a function from a dataset to its embedder, or None: the model that a
-system's settings name, else the embedded model."""
+"""An embedder or the name of one for all datasets, or a function from a dataset to its embedder. None: the model that a
+system's settings name, else the default embedder."""
 DatasetKey = tuple[int, str | None]
-"""`id()` of the chunks, which all splits of a dataset share and `Stores` keeps alive; and the name of the model."""
+"""(`id()` of the dataset's tuple of chunks, name of the model). All splits of a dataset share this tuple, and `Stores`
+keeps it alive."""
 
 
 def settings_text(settings: BaseModel) -> str:
@@ -30,17 +31,21 @@ def settings_text(settings: BaseModel) -> str:
 
 
 class Stores(Closing):
-    """Builds the store and the vectors of each dataset once, and keeps them until it is closed."""
+    """Builds the store and the vectors of each dataset once, and keeps the stores open until `close`."""
 
     def __init__(self, embedder: EmbedderChoice = None) -> None:
         self._choice = embedder
         self._embedders: dict[DatasetKey, tuple[Sequence[Chunk], Embedder]] = {}
         self._vectors: dict[DatasetKey, Vectors] = {}
         self._stores: dict[tuple[DatasetKey, str], Any] = {}
-        """By dataset and settings of the analyzer."""
+        """By dataset and JSON of the analyzer's settings."""
 
     def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
-        """The embedder of this dataset; `model`, of a system's settings, counts for `EmbedderChoice` None."""
+        """The embedder of this dataset.
+
+        Args:
+            model: The model that a system's settings name; used only if no embedder was given to `Stores`.
+        """
         key, choice = self._key(dataset, model), self._choice
         if key not in self._embedders:
             if not (choice is None or isinstance(choice, (str, Embedder))):
@@ -49,7 +54,7 @@ class Stores(Closing):
         return self._embedders[key][1]
 
     def vectors(self, dataset: Dataset, model: str | None = None) -> Vectors:
-        """(n, dim) vectors of length 1 of the dataset's chunks, in order; computed once. `model` as in `embedder`."""
+        """(n, dim) unit vectors of the dataset's n chunks, in order; computed once. For `model` see `embedder`."""
         key = self._key(dataset, model)
         if key not in self._vectors:
             ids, texts = [chunk.id for chunk in dataset.chunks], [chunk.indexed_text for chunk in dataset.chunks]
@@ -57,8 +62,8 @@ class Stores(Closing):
         return self._vectors[key]
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
-        """The HybridStore of the dataset under this configuration's analyzer and model."""
-        from umi_common.stores.embedded.hybrid import HybridStore  # takes long to import, and only umi needs it
+        """The HybridStore of the dataset for this configuration's analyzer and model, built at the first call."""
+        from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
 
         model = config.embedder.model
         key = self._key(dataset, model), settings_text(config.analyzer)

@@ -1,7 +1,7 @@
 """The systems that can be compared: umi under a configuration, and any other retriever.
 
 A system is a `UmiConfig`, a `UmiSystem`, or a function that is called once per dataset with (dataset, embedder) or
-(dataset) and returns one of
+(dataset) and returns one of these:
 
     - a function (query, k) -> ids, best first, where query is an `evaluation.Query`;
     - a `DualRetriever`;
@@ -25,7 +25,7 @@ from umi_common.evaluation.stores import Stores
 from umi_common.types import SearchResult
 
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
-"""Metadata keys that may hold the id of a LangChain document; the first one that is present is used."""
+"""Metadata keys that may hold the id of a LangChain document; the first key that is present is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,18 @@ class Answer:
     """The result of a system for one query."""
 
     ids: tuple[str, ...]
-    """Best first."""
+    """Ids of the documents found, best first."""
     llm_calls: int | None = None
-    """None: not known."""
+    """Number of LLM calls; None: not known."""
     arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """By id and arm, the rank from 1 for the original query; None: scored by the arm, but not in its list."""
+    """Rank, from 1, in the arms' lists for the original query, by id and arm; None: scored by the arm, but not in its
+    list."""
     degraded: tuple[str, ...] = ()
-    """Parts that failed."""
+    """Names of the parts of the search that failed."""
 
 
 Search = Callable[[Query, int], Answer]
-"""From a query and a number k to at most k ids."""
+"""A function from a query and a number k to an answer with at most k ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,18 @@ class UmiSystem:
 
     config: UmiConfig = field(default_factory=UmiConfig)
     rewriter: Any = None
-    """A `Rewriter`, or a function from prompt to reply; its calls are counted. None: no deep search."""
+    """The LLM of the deep search: a `Rewriter`, or a function from prompt to reply. None: no deep search."""
     reranker: Any = None
-    """As in `DualRetriever`; None: no reranking."""
+    """The reranker, of any kind that `DualRetriever` accepts; None: no reranking."""
     strategy: str = "hybrid"
-    """"hybrid", or "text" or "vector" for one arm alone."""
+    """"hybrid" for both arms; "text" for the lexical arm alone, "vector" for the dense arm alone."""
 
 
 def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
-    """One arm of umi alone: without fusion, neighbours, references, time and removal of duplicates.
+    """A system of one arm of umi, without fusion, neighbours, references, time and removal of duplicates.
 
     Raises:
-        ConfigError: If there is no such arm.
+        ConfigError: If `name` is no arm.
     """
     if name not in ("lexical", "dense"):
         raise ConfigError(f"arm {name!r:.80}; expected 'lexical' or 'dense'")
@@ -73,14 +74,14 @@ def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
 
 
 System = UmiConfig | UmiSystem | Callable[..., Any]
-"""The function takes (dataset) or (dataset, embedder) and is called once per dataset."""
+"""A function takes (dataset) or (dataset, embedder), and is called once per dataset."""
 
 
 def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
     """The search function of a system over one dataset.
 
     Raises:
-        ConfigError: If `system`, or what its function returns, is not of a listed kind.
+        ConfigError: If `system`, or the result of its function, is none of the kinds in this module's docstring.
     """
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
@@ -99,7 +100,11 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
 
 def as_search(name: str, built: Any) -> Search:
-    """A search function from what a system's function returned; the top of this file lists what that may be."""
+    """The search function of `built`, the result of a system's function; this module's docstring lists the kinds.
+
+    Raises:
+        ConfigError: If `built` is of another kind.
+    """
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
         return _search_of(built, "hybrid")
     if hasattr(built, "invoke"):
@@ -138,7 +143,7 @@ def _search_of(retriever: Any, strategy: str) -> Search:
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:
-    """The first k distinct ids: some frameworks return a document several times."""
+    """The first k distinct ids, since some frameworks return a document several times."""
     return tuple(dict.fromkeys(str(id) for id in ids))[:k]
 
 

@@ -1,7 +1,7 @@
 """Search for the best configuration for a collection, and measure it on held-out groups.
 
-Stores are built once; a trial only changes the configuration. Every setting that needs no reindex can be tuned: BM25's
-k1 and b, fusion weights, neighbour shares, decay, routing.
+Stores are built once; a trial only changes the configuration. Every setting that needs no reindex can be tuned, such as
+BM25's k1 and b, fusion weights, neighbour shares, decay and routing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
 
 TRIALS = 30
-"""Number of draws of random search, if the caller gives none."""
+"""Number of draws of random search if the caller gives no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,23 @@ class Between:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ConfigError(f"Between({self.low}, {self.high}): the low end must be below the high one")
+            raise ConfigError(f"Between({self.low}, {self.high}): the low end must be below the high end")
 
 
 Space = Mapping[str, Sequence[Any] | Between]
-"""Choices by "stage.field", e.g. {"lexical.k1": [0.9, 1.2, 1.5], "fusion.dense_weight": Between(0.2, 0.8)}."""
+"""Values to try, by "stage.field": {"lexical.k1": [0.9, 1.2, 1.5], "fusion.dense_weight": Between(0.2, 0.8)}."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One configuration tried."""
+    """One configuration that was tried."""
 
     settings: Mapping[str, Any]
     """The settings that the trial changed, by "stage.field"."""
     score: float
-    """Mean over the training sets of each set's mean over its queries."""
+    """Mean of the values of `by_set`: every set has the same weight."""
     by_set: Mapping[str, float]
-    """Mean over the queries of each training set."""
+    """Mean of the metric over the queries of each training set, by set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,18 @@ class Tuning:
     """The result of `tune`."""
 
     best: UmiConfig
+    """The configuration with the highest score on the training part."""
     settings: Mapping[str, Any]
-    """The chosen settings, by "stage.field"."""
+    """Its settings from the search space, by "stage.field"; empty if it is the base configuration."""
     metric: str
     history: tuple[Trial, ...]
-    """In order; the first is the base configuration."""
+    """All trials in order; the first is the base configuration."""
     test_score: float
-    """Score of the best on the held-out part."""
+    """Score of `best` on the held-out part."""
     baseline_test_score: float
     """Score of the base configuration on the held-out part; if it is higher, keep that configuration."""
     space: Space = field(default_factory=dict, repr=False)
+    """The search space, which `plot` needs."""
 
     def save(self, path: str | Path) -> None:
         """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default."""
@@ -86,7 +88,7 @@ class Tuning:
         return tables_to_html([(title, ["training", *names], rows)])
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The scores as a matplotlib Figure: a heat map where two settings varied, else one plot per setting."""
+        """The scores as a matplotlib figure; see `plots.plot_tuning`."""
         from umi_common.evaluation.plots import plot_tuning
 
         return plot_tuning(self, path)
@@ -110,23 +112,23 @@ def tune(
     """Try configurations on the training groups, and score the best one on the held-out groups.
 
     Args:
-        datasets: One or more sets; every set has the same weight, whatever its number of queries.
-        space: Choices by "stage.field".
-        metric: What to maximise; see `metrics`.
-        method: "grid": every combination in order, at most `trials`; "random": `trials` draws.
+        datasets: One dataset or several. All datasets of one name are a set, and each of them is a group of the set.
+            Every set has the same weight, whatever its number of queries.
+        space: Values to try, by "stage.field".
+        metric: The metric to maximise; see `metrics`.
+        method: "grid": try every combination in order, at most `trials`; "random": try `trials` random draws.
         trials: Largest number of trials; None: the whole grid, or 30 draws. The base configuration is tried first and
             not counted.
-        test_share: Share of each set's groups that is held out. A set is all datasets of one name, and each dataset is
-            a group; of a set with one group alone, the share of its queries.
-        patience: Stop after this many trials in a row without a better score; None: never.
-        base: Settings outside the space, and the baseline; None: the defaults.
+        test_share: Share of each set's groups that is held out; if a set has only one group, share of its queries.
+        patience: Number of trials in a row without a better score after which to stop; None: do not stop early.
+        base: The configuration that the trials change, and the baseline; None: the default configuration.
         rewriter: The LLM that rewrites queries; None: queries are not rewritten.
-        embedder: As in `compare`.
+        embedder: See `compare`.
         seed: Seed of the split and of the draws.
-        show_progress: Show a progress bar, on stderr or in the notebook.
+        show_progress: Whether to show a progress bar, on stderr or in the notebook.
 
     Raises:
-        ConfigError: If an argument is wrong, or no query has a relevant document; before anything is searched.
+        ConfigError: If an argument is wrong, or no query has a relevant document. Raised before the first search.
     """
     datasets = judged_datasets(datasets)
     base = UmiConfig() if base is None else base
@@ -170,7 +172,7 @@ def _trial(
 
 
 def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Iterator[dict[str, Any]]:
-    """The settings of each trial, in order. Raises as `tune`."""
+    """Yield the settings of each trial, in order. Raises ConfigError if the space or the method is wrong."""
     if not isinstance(space, Mapping):
         raise ConfigError(f"space is {type(space).__name__}; expected choices by setting: {{'lexical.k1': [0.9, 1.2]}}")
     for name, choices in space.items():
@@ -202,27 +204,33 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
 
 
 def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
-    """The configuration with "stage.field" settings replaced.
+    """The configuration with some settings replaced.
+
+    Args:
+        settings: New values by "stage.field".
 
     Raises:
-        ConfigError: If a name is not of that form or unknown, or a value is out of range.
+        ConfigError: If a name has another form or is unknown, or a value is out of range.
     """
     stages: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         stage, dot, field = name.partition(".")
         if not dot or stage not in UmiConfig.model_fields:
             raise ConfigError(
-                f"{name!r} is no setting; expected stage.field, stage one of {', '.join(UmiConfig.model_fields)}"
+                f"{name!r} is no setting; expected stage.field, with a stage of {', '.join(UmiConfig.model_fields)}"
             )
         stages.setdefault(stage, {})[field] = value
     return config.replaced(**stages)
 
 
 def write_toml(config: UmiConfig, path: Path, note: str) -> None:
-    """Write every field that differs from its default, one table per stage, under a comment.
+    """Write every setting that differs from its default to a TOML file, one table per stage, after a comment.
+
+    Args:
+        note: The comment.
 
     Raises:
-        ConfigError: If a field was set to None and its default is not: TOML has no null.
+        ConfigError: If a setting is None and its default is not: TOML has no null.
     """
     blocks = [f"# {note}"]
     defaults = UmiConfig()
@@ -241,7 +249,7 @@ def _toml(stage: str, field: str, value: Any) -> str:
         value = sorted(value)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_toml(stage, field, item) for item in value)}]"
-    if isinstance(value, str):  # a JSON string is a TOML basic string, but for DEL
+    if isinstance(value, str):  # a JSON string is a valid TOML string, except that TOML requires DEL to be escaped
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value) if isinstance(value, bool) else repr(value)
 
@@ -249,13 +257,14 @@ def _toml(stage: str, field: str, value: Any) -> str:
 def split_by_group(
     datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0
 ) -> tuple[list[Dataset], list[Dataset]]:
-    """(datasets for tuning, held-out datasets for the final score).
+    """Split datasets into those for tuning and those held out for the final score: (training, held out).
 
-    The groups of a set are divided between the two. If a set has only one group, its queries are.
+    The groups of a set are divided between the two parts. If a set has only one group, its queries are divided.
 
     Args:
-        test_share: Share of a set's groups (or queries) that is held out, between 0 and 1; each side gets at least one.
-        seed: Same seed, same split.
+        test_share: Share of a set's groups (or queries) that is held out, above 0 and below 1; each part gets at least
+            one.
+        seed: Seed of the split; equal seeds give equal splits.
 
     Raises:
         ConfigError: If the share is out of range or a set has only one group with only one query.
@@ -264,7 +273,7 @@ def split_by_group(
         raise ConfigError(f"test_share {test_share}; expected a share between 0 and 1")
     train, test = list[Dataset](), list[Dataset]()
     for name, parts in by_set(datasets).items():
-        rng = random.Random(f"{seed}/{name}")  # a set's split does not depend on the sets beside it
+        rng = random.Random(f"{seed}/{name}")  # so that a set's split does not depend on the other sets
         if len(parts) > 1:
             tuned, held = _divided(parts, test_share, rng)
         else:
@@ -279,7 +288,7 @@ def split_by_group(
 
 
 def _divided(items: Sequence[Any], share: float, rng: random.Random) -> tuple[list[Any], list[Any]]:
-    """(the rest, `share` of the items, drawn at random); both in order and not empty."""
+    """Draw `share` of the items at random; returns (items not drawn, items drawn), both in order and not empty."""
     count = min(max(1, round(share * len(items))), len(items) - 1)
     drawn = set(rng.sample(range(len(items)), count))
     return [item for at, item in enumerate(items) if at not in drawn], [items[at] for at in sorted(drawn)]

@@ -1,13 +1,13 @@
-"""Explanations of a search result: why each hit is there.
+"""Explain a search result: why each hit has its rank.
 
-In: a `SearchResult`. Out: text, HTML, a page, a data frame.
+The functions turn a `SearchResult` into text, an HTML page or fragment, or a data frame.
 
-    reasons    the arms and stages that gave a hit its rank, as data and words
-    marking    the query's words in a text
-    texts      texts made safe to show: controls visible, HTML escaped
-    terminal   as plain text
-    notebook   as an HTML fragment; as a data frame
-    page       as a standalone HTML page; page.css and page.js belong to it
+    reasons    the arms and stages that gave a hit its rank, as data and in words
+    marking    marks the query's words in a text
+    texts      makes texts safe to show: control characters visible, HTML escaped
+    terminal   a result as plain text
+    notebook   a result as an HTML fragment, and as a pandas data frame
+    page       a result as a standalone HTML page; page.css and page.js are its style and script
     bars       HTML that notebook and page share
     flow       the picture of ranks on the page
 """

@@ -10,13 +10,13 @@ from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
-"""Two of Okabe and Ito's colours, which differ under every kind of colour blindness; the page sets lighter ones in dark
-mode."""
+"""Colour of each arm: two of Okabe and Ito's colours, which differ for people with any kind of colour blindness. The
+page sets the CSS variables, and thereby lighter colours in dark mode."""
 OTHER_COLOUR = "var(--umi-other,#009e73)"
 
 
 def largest_scores(result: SearchResult) -> dict[str, float]:
-    """The largest raw score of each arm among the hits: the full length of its bars."""
+    """The largest raw score of each arm among the hits, >= 0, which the arm's longest bar stands for."""
     largest: dict[str, float] = {}
     for hit in result:
         for arm, signal in best_signals(hit).items():
@@ -25,13 +25,17 @@ def largest_scores(result: SearchResult) -> dict[str, float]:
 
 
 def bar(share: float, colour: str) -> str:
-    """A bar that fills `share` (0..1) of its box. Hidden from screen readers, which read the value beside it."""
+    """The HTML of a bar that fills `share` (0..1) of its box. Screen readers skip it and read the value beside it."""
     width = 100 * max(0.0, min(1.0, share))
     return f"<span class='umi-bar' aria-hidden='true'><i style='width:{width:.0f}%;background:{colour}'></i></span>"
 
 
 def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
-    """One line per arm: its bar, the rank, the raw score."""
+    """One line of HTML per arm: a bar, the rank and the raw score of the hit.
+
+    Args:
+        largest: From `largest_scores`.
+    """
     lines = []
     for arm, signal in best_signals(hit).items():
         top = largest.get(arm, 0.0)
@@ -42,12 +46,12 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
 
 
 def rank_path(steps: list[Step]) -> str:
-    """The ranks of a hit in one line: `lexical #3 → dense – → fused #2 → final #1`."""
+    """The ranks of a hit in one line of HTML: `lexical #3 → dense – → fused #2 → final #1`; "–" is no rank."""
     return " → ".join(f"{escaped(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
 
 
 def losses(result: SearchResult | AssembledContext) -> str:
-    """The failed parts of the search; empty where nothing failed."""
+    """HTML that names the failed parts of the search; "" if no part failed."""
     lines = []
     for loss in result.degraded:
         part, reason, consequence = map(escaped, (loss.part, loss.reason, loss.consequence))
@@ -56,13 +60,13 @@ def losses(result: SearchResult | AssembledContext) -> str:
 
 
 def table(heads: Iterable[str], rows: str, caption: str = "") -> str:
-    """A table with column heads; all arguments are HTML."""
+    """An HTML table with column heads; all arguments are HTML, not escaped here."""
     cells = "".join(f"<th scope='col'>{head}</th>" for head in heads)
     return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def left_out_item(suppressed: Suppressed) -> str:
-    """One chunk that was left out, and why."""
+    """An HTML list item that names one chunk that was left out, and why."""
     by = f", replaced by {escaped(suppressed.by)}" if suppressed.by is not None else ""
     score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
     return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(in_words(suppressed.reason))}{by}</li>"

@@ -1,7 +1,7 @@
 """The rank-flow picture, as inline SVG: one line per hit through its ranks in the arms and after the stages.
 
-A rank up to the number of shown hits is in the row of that number. Larger ranks follow below a line, in order; the last
-row is "not in its list".
+A column is an arm or a stage. A rank up to the number of shown hits is in the row of that number. Larger ranks follow
+below a horizontal rule, in order; the last row is for hits without a rank in the column.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from umi_common.explain.texts import escaped, snippet
 from umi_common.types import Hit, SearchResult
 
 HITS_SHOWN = 20
-"""Number of hits in the picture, so that lines can be distinguished."""
+"""Largest number of hits in the picture, so that their lines can be told apart."""
 COLUMN, ROW = 92, 26
 """Distance of two columns and of two rows, in px."""
 LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12
 """Margins in px: left of the first column, above the first row, right of the last column, below the last row."""
 ID_CHARACTERS = 30
+"""A longer id of a chunk is cut to this many characters."""
 
 
 def flow_picture(result: SearchResult) -> str:
-    """The SVG; empty without hits."""
+    """The rank-flow picture of a result as SVG; "" if there are no hits."""
     hits = result.hits[:HITS_SHOWN]
     if not hits:
         return ""
@@ -47,7 +48,12 @@ def flow_picture(result: SearchResult) -> str:
 
 
 def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
-    """The row, from 1, of each hit in one column."""
+    """The row, from 1, of each hit in one column.
+
+    Args:
+        ranks: Rank of each hit in the column; None: it has no rank there.
+        shown: Number of hits in the picture.
+    """
     known = [math.inf if rank is None else rank for rank in ranks]
     below = {rank: shown + number for number, rank in enumerate(sorted({rank for rank in known if rank > shown}), 1)}
     return [below[rank] if rank in below else int(rank) for rank in known]

@@ -1,4 +1,4 @@
-"""Mark the query's words in a text: words with the same term in the store's analyzer, and words spelled the same."""
+"""Mark the query's words in a text: words that are spelled alike, or that the store's analyzer maps to equal terms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from umi_common.explain.texts import snippet, visible
 from umi_common.types import SearchResult
 
 EXCERPT_CHARACTERS = 320
+"""Default length of an excerpt, in characters."""
 LEAD_CHARACTERS = 60
-"""Number of characters that an excerpt shows before the first word of the query."""
+"""Largest number of characters that an excerpt shows before the first word of the query."""
 FUNCTION_TEXT = (
     "a about an and are as at be but by can did do does for from had has have he how i in is it its me my of on or our "
     "s she so t that the their them there they this to us was we were what when where which who whom whose why will "
     "with you your"
 )
-"""English words that occur in most texts. They are not marked, so that the other words stand out."""
+"""English words that occur in most texts. They are not marked, so that the other words of the query stand out."""
 FUNCTION_WORDS = frozenset(FUNCTION_TEXT.split())
 
 _TOKEN = re.compile(r"\S+")
@@ -27,11 +28,13 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _PART = re.compile(r"[^\W_]+")
 
 CharRange = tuple[int, int]
+"""[start, end): indices of characters in a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWords:
-    """The words to mark: those of the query and its variations, without function words unless it has no others."""
+    """The words to mark: those of the query and its variations. Function words are left out, unless there are no other
+    words."""
 
     typed: frozenset[str]
     """The words as the query spells them, in lower case."""
@@ -42,24 +45,28 @@ class QueryWords:
 
     @classmethod
     def of(cls, result: SearchResult) -> QueryWords:
-        """The words of a result's query; without `result.terms_of`, their terms are the words in lower case."""
+        """The words of a result's query. If `result.terms_of` is None, the words in lower case are their own terms."""
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
         typed = frozenset(_lowered(text))
-        # Each word is analysed alone, too, as `spans` does: the analyzer may find no language in one word.
+        # Each word is also analysed alone, as `spans` does: without the other words the analyzer may recognise no
+        # language, and return another term.
         terms = frozenset(terms_of(text)).union(*map(terms_of, typed))
         without_function_words = terms.difference(terms_of(FUNCTION_TEXT))
         return cls(typed - FUNCTION_WORDS or typed, without_function_words or terms, terms_of)
 
     def spans(self, text: str) -> Iterator[CharRange]:
-        """[start, end) of each word to mark in `text`; rising, not overlapping."""
+        """Yield the range of each word to mark in `text`, in rising order and without overlap."""
         for token in _TOKEN.finditer(text):
             for start, end in self._spans_in_token(token[0]):
                 yield token.start() + start, token.start() + end
 
     def _spans_in_token(self, token: str) -> list[CharRange]:
-        """Ranges of the words to mark in a token, a text without white space. If no word alone has a term of the query
-        but the whole token has one, the range from its first word to its last."""
+        """Ranges of the words to mark in a token, which is a text without white space.
+
+        If the token as a whole has a term of the query, but none of its words alone has, all is marked from its first
+        word to its last.
+        """
         found = self.terms.intersection(self.terms_of(token))
         words = list(_pieces(_WORD, token))
         spans = [
@@ -70,7 +77,12 @@ class QueryWords:
         return spans
 
     def _spans_in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
-        """Ranges in a word: the whole word, or its parts whose terms are in `found`, such as "wait" in "wait_for"."""
+        """Ranges to mark in a word: the whole word, or only its parts whose terms are in `found`, such as "wait" in
+        "wait_for".
+
+        Args:
+            found: The terms of the query that the analyzer finds in the token around the word.
+        """
         whole = [(0, len(word))]
         if word.lower() in self.typed:
             return whole
@@ -88,14 +100,14 @@ def _lowered(text: str) -> list[str]:
 
 
 def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[CharRange]:
-    """Ranges of the pattern's matches. Combining marks count as letters, which `re` alone does not do."""
+    """Ranges of the pattern's matches in a token. Combining marks count as letters, unlike in `re`."""
     if not token.isascii():
         token = "".join("x" if unicodedata.category(char)[0] == "M" else char for char in token)
     return (piece.span() for piece in pattern.finditer(token))
 
 
 def _ranges_covered(word: str, terms: frozenset[str]) -> list[CharRange]:
-    """Ranges that the terms cover in a word written without spaces: 東京 in 昨日東京で."""
+    """Ranges of a text written without spaces that the terms cover, such as 東京 in 昨日東京で."""
     covered = bytearray(b" " * len(word))
     for term in terms:
         at = word.find(term)
@@ -112,7 +124,11 @@ def marked(
     around: tuple[str, str] = ("<mark>", "</mark>"),
     written: Callable[[str], str] = escape,
 ) -> str:
-    """The text, escaped by `written`, with each word of the query between the two strings of `around`."""
+    """The text with each word of the query between the two strings of `around`.
+
+    Args:
+        written: Escapes each piece of the text.
+    """
     shown, (before, after) = visible(text), around
     pieces, at = [], 0
     for start, end in words.spans(shown):
@@ -122,7 +138,11 @@ def marked(
 
 
 def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
-    """About `characters` of a text in one line, from shortly before the query's first word; "…" marks a cut."""
+    """A part of a text in one line, of about `characters`, that holds the query's first word; "…" marks a cut.
+
+    It begins at the start of the text if that word is in the first two thirds of `characters`, else LEAD_CHARACTERS
+    before the word.
+    """
     line = " ".join(text.split())
     if len(line) <= characters:
         return line

@@ -1,4 +1,4 @@
-"""A result in a notebook: an HTML table in the notebook's own colours, light or dark; a pandas data frame."""
+"""Show a result in a notebook: as an HTML table in the notebook's own colours, light or dark, or as a data frame."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ BAR_COLOUR = "currentColor"
 
 
 def to_html(result: SearchResult) -> str:
-    """An HTML fragment without script: hits with bars and ranks, failed parts, chunks left out; texts escaped."""
+    """A result as an HTML fragment without script: hits with bars and ranks, failed parts, chunks left out, times.
+
+    Texts are escaped.
+    """
     words, largest = QueryWords.of(result), largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
     rows = "".join(_row(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
@@ -64,7 +67,11 @@ def _left_out(result: SearchResult) -> str:
 
 
 def context_to_html(context: AssembledContext) -> str:
-    """An HTML fragment without script: tokens used, failed parts, each part with its tokens; texts escaped."""
+    """A context as an HTML fragment without script: number of tokens, failed parts of the search, and each part of the
+    context with its tokens.
+
+    Texts are escaped.
+    """
     stats = context.stats
     rows = "".join(
         f"<tr><td>{part.number}</td><td>{part.tokens}<br>{bar(part.tokens / stats.budget, BAR_COLOUR)}</td>"
@@ -77,7 +84,7 @@ def context_to_html(context: AssembledContext) -> str:
 
 
 def tables_to_html(tables: Iterable[tuple[str, Sequence[str], Iterable[Sequence[str]]]]) -> str:
-    """An HTML fragment without script: a table for each title, header and rows of plain texts."""
+    """Tables as an HTML fragment without script; each table is (title, header, rows) of plain texts, escaped here."""
     parts = []
     for title, header, rows in tables:
         cells = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows)
@@ -90,7 +97,10 @@ def _fragment(title: str, body: str) -> str:
 
 
 def to_frame(result: SearchResult) -> Any:
-    """A pandas DataFrame, one row per hit: rank, id, score, relevance, source, event_time, arms, stages, text.
+    """A result as a pandas DataFrame with one row per hit.
+
+    Columns: rank, id, score, relevance, source, event_time; `<arm>_rank_<variation>` and `<arm>_score_<variation>` for
+    each arm and query variation; `after_<stage>` with the score after each stage; text.
 
     Raises:
         MissingExtra: Without pandas.

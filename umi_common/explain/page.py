@@ -1,6 +1,6 @@
-"""The page about one result: one file that loads nothing and runs only its own script.
+"""The HTML page that explains one result: a single file that loads nothing and runs only its own script.
 
-Each section is a function from a result to HTML; empty where there is nothing to show.
+Each section of the page is made by a function from a result to HTML, which returns "" if there is nothing to show.
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 
 EXCERPT_CHARACTERS = 600
+"""A longer text of a hit is cut to an excerpt of about this many characters, above the whole text."""
 FOUND_DEPTH = 10
-"""Largest rank in an arm at which a query counts as having found a hit; arms rank hundreds of chunks."""
+"""Largest rank in an arm at which a query variation counts as having found a hit. An arm ranks hundreds of chunks, so
+that without this limit every variation would find almost every hit."""
 TIME_COLOUR = bars.OTHER_COLOUR
 
 
 def to_page(
     result: SearchResult, path: str | os.PathLike[str] | None = None, *, context: AssembledContext | None = None
 ) -> str:
-    """A standalone HTML page about a result. Texts are escaped; its content security policy forbids other scripts.
+    """A standalone HTML page that explains a result.
+
+    Texts are escaped, and the page's content security policy forbids every script but its own.
 
     Args:
-        path: Where the page is also written, as UTF-8; None: nowhere.
+        path: File to which the page is also written, in UTF-8; None: none.
         context: The context assembled from the result, shown with a bar of tokens for each part; None: not shown.
 
     Raises:
@@ -73,7 +77,8 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
 
 
 def _times(result: SearchResult) -> str:
-    """The time of the search. The time of loading the model, in the first search of a process, is named separately."""
+    """The time of the search in words. The time of loading the model, in the first search of a process, is stated
+    separately."""
     loading = sum(stage.facts.get("load_ms", 0.0) for stage in result.trace)
     first = f", besides {loading:.0f} ms once for loading the model" if loading else ""
     return f"{result.trace.milliseconds - loading:.1f} ms{first}"
@@ -85,7 +90,7 @@ def _asset(name: str) -> str:
 
 
 def _hits_section(result: SearchResult, words: QueryWords) -> str:
-    """Every hit, and a box that filters them."""
+    """All hits, below an input field that filters them."""
     largest = bars.largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
     items = "".join(_hit(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
@@ -125,7 +130,7 @@ def _text(text: str, words: QueryWords) -> str:
 
 
 def _numbers(hit: Hit) -> str:
-    """Metadata, each arm's score and rank for each variation, and the score after each stage."""
+    """Tables with a hit's score and rank by arm and query variation, its score after each stage, and its metadata."""
     metadata = "".join(
         f"<tr><th scope='row'>{escaped(key)}</th><td>{escaped(str(value))}</td></tr>"
         for key, value in to_metadata(hit.chunk, METADATA_ALONE).items()
@@ -152,7 +157,7 @@ def _table(caption: str, rows: str) -> str:
 
 
 def _flow_section(result: SearchResult) -> str:
-    """The picture of ranks."""
+    """The rank-flow picture."""
     picture = flow_picture(result)
     if not picture:
         return ""
@@ -161,7 +166,7 @@ def _flow_section(result: SearchResult) -> str:
 
 
 def _searched_section(result: SearchResult) -> str:
-    """The query and its variations, and which hits each of them found."""
+    """The query and its variations, and which hits each of them found within FOUND_DEPTH."""
     texts = (result.query, *result.query_variations)
     found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
     rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
@@ -191,7 +196,7 @@ def _links(ranks: Iterable[int]) -> str:
 
 
 def _times_section(result: SearchResult) -> str:
-    """The time of each stage and what it decided."""
+    """The time and the decisions of each stage."""
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
     rows = "".join(
         f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
@@ -207,7 +212,7 @@ def _times_section(result: SearchResult) -> str:
 
 
 def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
-    """The context with a bar of tokens for each part."""
+    """The context: for each part its text, and a bar for its number of tokens."""
     if context is None:
         return ""
     stats = context.stats

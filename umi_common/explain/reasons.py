@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from umi_common.types import Hit, Signal, Stage
 
 MEASURES = {"lexical": "BM25", "dense": "cosine"}
+"""Arm -> name of its score."""
 FINAL = "final"
+"""Name of the step for the rank in the result."""
 LEFT_OUT = {
     "mmr": "MMR chose a chunk that is less like the others",
     "relevance": "relevance below the minimum",
@@ -18,19 +20,20 @@ LEFT_OUT = {
     "chunk": "no part of it fits the limit per chunk",
     "kind": "of a kind that the policy excludes",
 }
-"""Reasons of `Suppressed` and `Dropped` in words; all others are words already."""
+"""Reason of `Suppressed` or `Dropped` -> the reason in words. Other reasons are in words already."""
 
 
 class Step(NamedTuple):
     """A hit's rank in an arm or after a stage."""
 
     name: str
+    """Name of the arm or stage, or FINAL."""
     rank: int | None
-    """From 1; None: not in that arm's list."""
+    """From 1; None: the hit is not in the arm's list, or had no rank after the stage."""
 
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
-    """Each arm's signal for the query variation for which it ranked the hit best; arms in the order of the signals."""
+    """By arm, its signal for the query variation for which it ranked the hit best; arms in the order of the signals."""
     best: dict[str, Signal] = {}
     for signal in hit.signals:
         known = best.get(signal.arm)
@@ -63,7 +66,7 @@ def stated(signal: Signal) -> str:
 
 
 def _moves(hit: Hit) -> list[str]:
-    """The stages that changed the hit's rank: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`."""
+    """The changes of the hit's rank by stages: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`."""
     names, ranks = list(hit.ranks), list(hit.ranks.values())
     through = None if hit.through is None else f" (found through {hit.through})"
     cause = " (named in the question)" if hit.named else through or ""
@@ -75,7 +78,7 @@ def _moves(hit: Hit) -> list[str]:
 
 
 def steps(hits: Iterable[Hit]) -> list[list[Step]]:
-    """Each hit's ranks: in each arm, after each stage that ran, and the final one. The same columns for all hits."""
+    """For each hit its ranks in each arm, after each stage that ran, and in the result. All lists have equal names."""
     hits = list(hits)
     arms = list(dict.fromkeys(signal.arm for hit in hits for signal in hit.signals))
     stages = list(dict.fromkeys(name for hit in hits for name in hit.ranks))
@@ -89,7 +92,7 @@ def steps(hits: Iterable[Hit]) -> list[list[Step]]:
 
 
 def decided(stage: Stage) -> str:
-    """What a stage decided: `dense engine: exact; chunks: 22`."""
+    """The facts that a stage recorded, in words: `dense engine: exact; chunks: 22`."""
     return "; ".join(f"{name.replace('_', ' ')}: {_short(value)}" for name, value in stage.facts.items())
 
 

@@ -1,4 +1,4 @@
-"""A result as plain text for a terminal: short like the notebook's table, or in full like the page."""
+"""A result as plain text for a terminal, in short or with all details."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from umi_common.explain.texts import hit_count, one_line, place
 from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
 TEXT_CHARACTERS = 160
+"""Length of the excerpt of a hit, in characters."""
 NO_EMPHASIS = ("", "")
+"""Strings before and after each word of the query if words are not emphasised."""
 
 
 def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, full: bool = False) -> str:
-    """Three lines per hit, with reasons. Control characters are replaced by their code, so none reaches the terminal.
+    """A result as plain text: three lines per hit, the last of which says why the hit was found.
+
+    Control characters in the texts are replaced by their code, so that none of them reaches the terminal.
 
     Args:
-        emphasis: The strings before and after each word of the query.
-        full: Also each hit's ranks after each stage, the chunks left out and why, and what each stage decided.
+        emphasis: The strings to put before and after each word of the query.
+        full: Whether to add each hit's rank after each stage, the chunks left out and why, and the facts of each stage.
     """
     words = QueryWords.of(result)
     lines = [f"{hit_count(result)}, {result.mode}, {result.trace.milliseconds:.1f} ms"]

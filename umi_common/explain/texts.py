@@ -8,28 +8,30 @@ from html import escape
 from umi_common.types import Chunk, SearchResult
 
 SNIPPET_CHARACTERS = 160
+"""Default length of a snippet, in characters."""
 SECTION_CHARACTERS = 60
+"""Longer metadata "section" of a chunk is cut to this many characters."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Terminal escapes, other control characters, and characters that change the direction of the text after them."""
 
 
 def visible(text: str) -> str:
-    """The text with control characters and direction overrides replaced by their code, like ⟨U+202E⟩."""
+    """The text with control characters and direction overrides replaced by their code, such as ⟨U+202E⟩."""
     return _CONTROL.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 
 
 def escaped(text: str) -> str:
-    """The text as escaped HTML, control characters as in `visible`."""
+    """The text escaped for HTML, with control characters replaced as by `visible`."""
     return escape(visible(text))
 
 
 def one_line(text: str) -> str:
-    """The text in one line, control characters as in `visible`."""
+    """The text in one line, with control characters replaced as by `visible`."""
     return visible(" ".join(text.split()))
 
 
 def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
-    """The text in one line, cut after a word to at most `characters` and an ellipsis."""
+    """The text in one line; if it is longer than `characters`, cut after a word and followed by an ellipsis."""
     line = " ".join(text.split())
     if len(line) <= characters:
         return line
@@ -43,9 +45,9 @@ def hit_count(result: SearchResult) -> str:
 
 
 def place(chunk: Chunk) -> list[str]:
-    """The place of a chunk: source, position, page, section and time, as far as known.
+    """The known facts about the place of a chunk: source, position, page, section and time.
 
-    Source and position are left out if the id begins with the source, as `notes/house.md#3`.
+    Source and position are left out if the chunk's id begins with the source, such as `notes/house.md#3`.
     """
     facts = []
     source = chunk.source

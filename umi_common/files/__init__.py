@@ -1,19 +1,20 @@
-"""Files and folders into a store: add new files, replace changed ones, remove vanished ones.
+"""Index files and folders in a store: add new files, replace changed ones, remove vanished ones.
 
     from umi_common.files import index
 
     report = index(store, ["docs"])        # unchanged files are not read the next time
 
-In: paths and a store. Out: chunks in the store, a `Report`, and a checkpoint that the next run continues from.
+`index` writes the chunks of the files to the store and returns a `Report`. A checkpoint file records which parts of the
+files are in the store; the next run continues from it.
 
-    run          `index`: one process
-    session      one run: selects the parts to do, records their outcomes, removes stale chunks
-    walk         the files below folders, without following links out of them
-    parts        a file as parts: the whole file, or ranges of its records
-    work         read, embed and write some parts
-    checkpoint   which parts are in the store: a SQLite file
+    run          `index`, which does all the work in one process
+    session      selects the parts that are not in the store, records their outcomes, removes stale chunks
+    walk         finds the files below folders; follows links out of the folders only on request
+    parts        cuts a file into parts: the whole file, or ranges of its records
+    work         reads, embeds and writes some parts
+    checkpoint   the checkpoint, a SQLite file
     report       counts and problems of a run
-    readers/     one file as chunks, by its ending
+    readers/     turn one file into chunks; the file's ending selects the reader
 """
 
 from umi_common.files.readers.chunks import chunks_of

@@ -1,4 +1,7 @@
-"""A SQLite file that records the parts of files in the store. If it is lost, files are read again; no chunk is lost."""
+"""The checkpoint: a SQLite file that records which parts of files are in the store.
+
+If it is lost, the next run reads all files again; no chunk is lost.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
+"""Number in the head of a SQLite file by which it is recognised as a checkpoint of umi."""
 FILES = """
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
@@ -31,15 +35,17 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
-"""`KnownFile` describes the columns of `files`, `IngestCheckpoint.finish` those of `parts`; `meta` has settings."""
+"""`KnownFile` describes the columns of `files`, `IngestCheckpoint.finish` those of `parts`, of which `witness` is the
+id of a chunk; `meta` has settings by key."""
 MIGRATION = f"""
 ALTER TABLE files RENAME TO older; {FILES}
 INSERT INTO files (source, version, others, settled) SELECT source, version, others, settled FROM older;
 DROP TABLE older;
 """
-"""Converts `files` of an older version, which recorded the path of each file, too."""
+"""Converts the table `files` of an older release of umi, which had one more column, the file's path."""
 LAST_WRITE = "last_write"
-"""Setting with `HybridStore.last_write` as of the last part that was recorded; other stores have none."""
+"""Name of an attribute of `HybridStore`, and key of the setting that records its value after each batch and at the end
+of a run. Other stores have no such attribute."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
@@ -48,20 +54,21 @@ class KnownFile(NamedTuple):
     """What the checkpoint records about a file."""
 
     version: str
-    """The version whose writing began last."""
+    """`parts.version_of` the file when its writing began last."""
     others: bool
     """Whether the store may hold chunks of another version, which must be removed."""
     settled: bool
     """Whether the store holds exactly this version of the file."""
     stamp: str
-    """The rules of cutting and `readers.reading.stamp_of` of the file when it was settled."""
+    """RULES_VERSION and `readers.reading.stamp_of` the file when it was settled."""
 
 
 class IngestCheckpoint:
-    """The checkpoint file, locked for one run; path None: in memory. Writes are on the disk when they return.
+    """The checkpoint file, locked for one run; path None: in memory. A method that writes returns when its data are on
+    the disk.
 
     Raises:
-        StoreLocked: If another run has locked the file. Does not wait for it.
+        StoreLocked: If another run has locked the file; does not wait for that run.
         LedgerDamaged: If the file is damaged.
         StoreError: If the file is not a checkpoint, or cannot be read or written.
     """
@@ -121,7 +128,7 @@ class IngestCheckpoint:
         """Record (source, version) of files before their first chunk is written.
 
         Args:
-            others: `KnownFile.others` of the files that are not recorded yet.
+            others: The value of `KnownFile.others` for the files that are not recorded yet.
         """
         with self._writing() as db:
             db.executemany(
@@ -142,7 +149,11 @@ class IngestCheckpoint:
             return {key for key in keys if self._db.execute("SELECT 1 FROM parts WHERE key = ?", (key,)).fetchone()}
 
     def settle(self, files: Sequence[tuple[str, Sequence[str], str]]) -> None:
-        """Record that the store holds these parts of each file and nothing else of it: (source, keys, stamp)."""
+        """Record files that are completely in the store: the store holds these parts of each and no stale chunk.
+
+        Args:
+            files: (source, keys of all parts, stamp) of each file.
+        """
         if not files:
             return
         with self._writing() as db:
@@ -160,12 +171,12 @@ class IngestCheckpoint:
             db.executemany("DELETE FROM files WHERE source = ?", gone)
 
     def sources(self) -> list[str]:
-        """The source of every recorded file, rising."""
+        """The source of every recorded file, in rising order."""
         with self._errors():
             return [source for (source,) in self._db.execute("SELECT source FROM files ORDER BY source")]
 
     def sample_of_chunks(self, count: int) -> list[str]:
-        """Ids of at most `count` chunks that the store should hold, one of each part; the same ones each time."""
+        """Ids of at most `count` chunks that the store should hold, one of each part; the same ids each time."""
         sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"
         with self._errors():
             return [id for (id,) in self._db.execute(sql, (count,))]
@@ -194,8 +205,8 @@ class IngestCheckpoint:
                 raise StoreLocked(f"{self._path} is in use by another run; wait until it ends, or stop it") from error
             if isinstance(known := as_umi_error(error, self._path, writing=True), LedgerDamaged):
                 raise LedgerDamaged(
-                    f"{self._path} is damaged ({error}); delete it: then files are read again, and unchanged ones are "
-                    "not embedded again"
+                    f"{self._path} is damaged ({error}); delete it: the next run then reads all files again, and does "
+                    "not embed unchanged ones again"
                 ) from error
             raise known from error
         except OSError as error:
@@ -203,13 +214,15 @@ class IngestCheckpoint:
 
 
 def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, own: bool) -> bool:
-    """Whether the store held chunks before the checkpoint's first run.
+    """Check that a checkpoint belongs to a store; returns whether the store may hold chunks of unrecorded versions.
+
+    This is the case if the store held chunks before the checkpoint's first run, or if an older copy of the store was
+    restored since the last run. After a restore, and if `own` for a new checkpoint, the checkpoint records no more than
+    the files that the store's chunks name, so that vanished files are noticed.
 
     Args:
-        own: Whether the checkpoint lies in the store's directory. If such a checkpoint is new, the files that the
-            store's chunks name are recorded in it, so that vanished files are noticed. If the store holds none of the
-            chunks that it records, the checkpoint is emptied. If an older copy of the store was put back, every
-            checkpoint is begun anew in this way.
+        own: Whether the checkpoint lies in the store's directory. Such a checkpoint is emptied, and not refused, if the
+            store holds none of the chunks recorded in it.
 
     Raises:
         ConfigError: If the store's embedder is not `embedder`; unless `own`, if the checkpoint is of another store.
@@ -232,8 +245,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
     if before != embedder:
         if not own:
             raise ReindexRequired(
-                f"the checkpoint was made with embedder {before!r} and this is {embedder!r}; use that one, or begin a "
-                "new store and a new checkpoint"
+                f"the checkpoint was made with embedder {before!r}, and the embedder given is {embedder!r}; use "
+                f"{before!r}, or begin a new store and a new checkpoint"
             )
         checkpoint.put("embedder", embedder)  # the store was reindexed
     sample = checkpoint.sample_of_chunks(CHUNKS_CHECKED)
@@ -252,12 +265,12 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
 
 
 def _begin_anew(checkpoint: IngestCheckpoint, store: Any) -> None:
-    """Record nothing but the files that the store's chunks name, as files that may have changed."""
+    """Replace the checkpoint's records by the files that the store's chunks name, as files that may have changed."""
     checkpoint.forget(checkpoint.sources())
     checkpoint.begin([(file, "") for file in sorted(files_in(store))], others=True)
 
 
 def files_in(store: Any, where: Filter | None = None) -> set[str]:
-    """The files that the store's chunks, or those of them that pass `where`, were cut from."""
+    """Sources of the files from which the store's chunks were cut; with `where`, only of chunks that pass it."""
     found = pages(store, where=where)
     return {str(chunk.metadata[FILE_KEY]) for page in found for chunk in page if is_of_file(chunk)}

@@ -1,5 +1,4 @@
-"""Divide files into parts that are read, written and repeated independently: a whole file, or a range of its
-records."""
+"""Cut files into parts that are read, written and repeated independently: a whole file, or a range of records."""
 
 from __future__ import annotations
 
@@ -24,47 +23,48 @@ from umi_common.files.readers.reading import (
 )
 
 PART_BYTES = 1 << 20
-"""Size in bytes of a range of records: some thousand chunks, which are repeated after a kill."""
+"""Default size of a range of records, in bytes: some thousand chunks, which are done again after a kill."""
 DEFAULT_LIMITS = ReadLimits()
 """Used where the caller gives no limits."""
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""The first two bytes of a text in UTF-16."""
+"""Byte order marks, with which a text in UTF-16 begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """Bytes start..stop of a file, and a hash of their content."""
+    """A range of bytes of a file, and a hash of its content."""
 
     path: Path
     source: str
-    """Source of its chunks, from which their ids are made."""
+    """Source of the part's chunks, from which their ids are made."""
     start: int
+    """Index in the file of the part's first byte."""
     stop: int
-    """One more than the part's last byte."""
+    """Index after the part's last byte."""
     first_line: int
-    """Number of its first line in the file, from 1."""
+    """Number of the part's first line in the file, from 1."""
     key: str
-    """Changes with the bytes, the source, the first line and the rules of cutting."""
+    """Hash of the bytes, the source, the number of the first line and RULES_VERSION."""
     fresh: bool = True
-    """Whether the store has never held another version of the file, so that its chunks there are of this version."""
+    """Whether the store has never held another version of the file; then its stored chunks are of this version."""
     limits: ReadLimits = DEFAULT_LIMITS
     """Limits for reading the file."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Number of bytes in the part."""
         return self.stop - self.start
 
 
 def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[FilePart]:
     """The parts of a file in order, without gaps. Reads the file once.
 
-    A file of records (JSONL) is cut after the line that reaches `size` bytes; every other file is one part. For records
-    the limit on bytes applies to each line and not to the file, of which two parts are in memory at a time. A file of
-    records in UTF-16 is one part, too.
+    A file of records (JSONL) is cut at the first end of a line after each `size` bytes. Not the size of this
+    file but that of each line is limited, and at most two parts are in memory at a time. Every other file, and a file
+    of records in UTF-16, is one part, and its size is limited.
 
     Raises:
-        FileUnreadable: Names the file and what to do.
+        FileUnreadable: If the file, or a line of records, is too large or cannot be read.
     """
     check_name(source, path)
     parts: list[FilePart] = []
@@ -84,7 +84,7 @@ def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
         pdf: Reads the part if it is a PDF.
 
     Raises:
-        FileUnreadable: If nothing of it can be read, or if the file changed since the part was cut.
+        FileUnreadable: If nothing of the part can be read, or if the file changed since the part was cut.
         MissingExtra: For a PDF without pypdf.
     """
     with file_errors(part.path), open_regular(part.path) as file:
@@ -96,12 +96,12 @@ def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
 
 
 def version_of(parts: Sequence[FilePart]) -> str:
-    """A hash of a whole file's content."""
+    """A hash of a whole file's content, made from the keys of all its parts."""
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
 
 
 def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
-    """The content of each part; an empty file has one empty part."""
+    """Yield the bytes of each part in order; an empty file has one empty part."""
     records = path.suffix.lower() in RECORD_ENDINGS
     if not records:
         check_size(path, limits)
@@ -110,7 +110,7 @@ def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
             yield read_rest(path, file, limits)
             return
         content = read_some(path, file, size)
-        if content.startswith(UTF16_MARKS):  # its newlines are two bytes
+        if content.startswith(UTF16_MARKS):  # a newline has two bytes, so `readline` would cut inside it
             check_size(path, limits)
             yield content + read_rest(path, file, limits, before=len(content))
             return
@@ -125,6 +125,7 @@ def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
 
 
 def _rest_of_line(path: Path, file: BinaryIO, limits: ReadLimits) -> bytes:
+    """Read up to the next end of a line. Raises FileUnreadable if that is more than `limits.max_file_bytes`."""
     rest = file.readline(limits.max_file_bytes + 1)
     if len(rest) > limits.max_file_bytes:
         raise too_large(path, "has a line that is longer", limits)
@@ -136,5 +137,5 @@ def _key(source: str, line: int, content: bytes) -> str:
 
 
 def _newlines(content: bytes) -> int:
-    """Newlines of the decoded text: \\r\\n and \\r count as one each."""
+    """Number of newlines in the decoded text: \\n, \\r\\n and \\r count as one each."""
     return content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")

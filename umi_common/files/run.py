@@ -39,10 +39,10 @@ def index(
     on_file: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Make a store hold what files and folders hold. Repeated after an interruption, it stores each chunk exactly once.
+    """Bring a store up to date with files and folders. Repeating an interrupted call stores no chunk twice.
 
-    A problem with one file stops no other: the file is skipped, and the report says why. In a JSONL file only the bad
-    lines are skipped, in a PDF only the bad pages. Names that begin with a dot are left out.
+    A file that cannot be read is skipped, the report says why, and the other files are indexed. In a JSONL file only
+    the bad lines are skipped, in a PDF only the bad pages. Files and folders whose names begin with a dot are left out.
 
     The work is done in parts: whole files, or ranges of a JSONL file. A finished part is recorded in the checkpoint and
     skipped by later runs. An interrupted part is repeated as a whole, with the same ids. When all parts of a changed
@@ -51,27 +51,31 @@ def index(
 
     Args:
         store: Any `protocols.Store`.
-        paths: Files and folders, or one of these. Indexed files below these folders that are gone are removed from the
-            store.
-        checkpoint: A file, created if it does not exist; for one store only. None: in the directory of a `HybridStore`.
-        embedder: What `HybridStore.open` takes; None: the store's own, or the embedded default.
-        relative_to: Folder that sources, and so ids, are relative to; a file outside of it is named by its whole path.
-            None: the folder that contains a `HybridStore`'s directory, so that a project can be moved together with its
-            store; for other stores sources are whole paths. Give the same folder in every run.
-        part_bytes: Size in bytes of a range of records and of one write; a kill makes the next run repeat this much.
-            Finished files stay finished if it changes.
-        remove_missing: Whether `paths` may name what no longer exists; what was indexed from there is then removed.
+        paths: One path or several, of files and folders. Files that an earlier run indexed below these folders and that
+            no longer exist are removed from the store.
+        checkpoint: Path of the checkpoint file, created if it does not exist; each store needs its own. None: a file in
+            the directory of a `HybridStore`, or in memory if that store is in memory.
+        embedder: Any value that `HybridStore.open` accepts as embedder; None: the store's embedder, else the default.
+        relative_to: Folder to which the sources of chunks are relative; ids are made from sources. A file outside of
+            this folder has its absolute path as source. None: the folder that contains a `HybridStore`'s directory, so
+            that a project can be moved together with its store; without such a directory sources are absolute paths.
+            Give the same folder in every run.
+        part_bytes: Size of a range of records and of a batch of parts, in bytes, at least 1. After a kill the next run
+            repeats about this much. Changing the size does not make a run repeat finished files.
+        remove_missing: Whether `paths` may name files and folders that no longer exist; chunks indexed from them are
+            then removed.
         follow_symlinks: Whether to read files outside of `paths` through symbolic links. False: such a link is skipped,
-            and its chunks are removed if it was indexed.
-        max_file_bytes: Larger files are skipped without being read; so is a PDF whose text has more characters, and a
-            JSONL file with a longer line. At least 1.
-        pdf_seconds: A PDF that takes longer for each begun megabyte is skipped; seconds above 0, at most a day.
-        show_progress: A progress bar over the bytes of the files.
+            and chunks that an earlier run indexed through it are removed.
+        max_file_bytes: Largest file in bytes, at least 1; a larger one is skipped without being read. In a JSONL file
+            the limit applies to each line, in a PDF also to the characters of its text.
+        pdf_seconds: Longest time for a PDF, in seconds for each begun megabyte, above 0 and at most a day. A PDF that
+            takes longer is skipped.
+        show_progress: Whether to show a progress bar over the bytes of the files.
         on_file: Called with (files done, files in all) after each file.
         stop: Called between files and between batches of parts; True ends the run after the batch in progress.
 
     Raises:
-        InputError: If a path is no path, or empty.
+        InputError: If an entry of `paths` is not a string or a path, or is empty.
         FileUnreadable: If a path does not exist, unless `remove_missing`. Problems with files inside a folder are in
             the report.
         ConfigError: If the checkpoint belongs to another store, `embedder` is not the store's, or a limit is out of
@@ -79,15 +83,15 @@ def index(
         ReindexRequired: If the checkpoint was made with another embedder.
         StoreLocked: If another run uses the checkpoint.
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
-        StoreError: As the store raises them.
+        StoreError: If the store or the checkpoint fails.
     """
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     model = _model(store, embedder)
-    home = getattr(store, "path", None)
+    directory = getattr(store, "path", None)
     roots = checked_roots(paths, remove_missing=remove_missing)
     base = None if relative_to is None else Path(relative_to).resolve()
-    if base is None and home is not None:
-        base = home.resolve().parent
+    if base is None and directory is not None:
+        base = directory.resolve().parent
     with IngestSession(
         store,
         _own_checkpoint(store) if checkpoint is None else IngestCheckpoint(Path(checkpoint)),
@@ -108,22 +112,24 @@ def index(
 
 
 def _own_checkpoint(store: Any) -> IngestCheckpoint:
-    """The checkpoint in a store's directory, a new one in place of a damaged one; in memory for a store in memory.
+    """Open the checkpoint in the store's directory. A store in memory has its checkpoint in memory.
+
+    A damaged checkpoint is deleted and replaced by an empty one.
 
     Raises:
-        ConfigError: If the store is not embedded.
+        ConfigError: If the store has no directory and is no `HybridStore`.
     """
-    home = getattr(store, "path", None)
-    if home is None and not isinstance(store, HybridStore):
+    directory = getattr(store, "path", None)
+    if directory is None and not isinstance(store, HybridStore):
         raise ConfigError(f"{type(store).__name__} has no directory of its own; name a file: checkpoint='corpus.umi'")
-    if home is None:
+    if directory is None:
         return IngestCheckpoint(None)
     try:
-        return IngestCheckpoint(home / CHECKPOINT)
-    except LedgerDamaged:  # a new checkpoint costs reading the files again, not embedding them
+        return IngestCheckpoint(directory / CHECKPOINT)
+    except LedgerDamaged:  # with an empty checkpoint all files are read again, but unchanged chunks not embedded again
         for suffix in ("", "-wal", "-shm"):
-            Path(home, CHECKPOINT + suffix).unlink(missing_ok=True)
-        return IngestCheckpoint(home / CHECKPOINT)
+            Path(directory, CHECKPOINT + suffix).unlink(missing_ok=True)
+        return IngestCheckpoint(directory / CHECKPOINT)
 
 
 def _model(store: Any, embedder: Any) -> Embedder:

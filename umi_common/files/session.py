@@ -1,4 +1,4 @@
-"""One run: selects the parts to do, records their outcomes, and removes stale chunks."""
+"""One indexing run: selects the parts that are not in the store, records their outcomes, removes stale chunks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from umi_common.progress import progress_bar
 from umi_common.protocols import Store
 
 FILES_AT_ONCE = 200
-"""Number of files whose stale chunks one pass over the store removes."""
+"""Number of files whose stale chunks are removed in one pass over the store, with one filter that names them."""
 FAILURES_MAX = 3
-"""Batches in a row on which the embedder may fail completely before the run ends."""
+"""Number of consecutive batches after which the run ends if the embedder failed on every part of them."""
 
 
 @dataclass(slots=True)
@@ -31,30 +31,32 @@ class _File:
     """A file with parts that are not in the store."""
 
     parts: list[FilePart]
+    """All parts of the file."""
     stamp: str
+    """The value for `KnownFile.stamp` when the file is complete."""
     others: bool
-    """Whether the store may hold chunks of another version."""
+    """Whether the store may hold chunks of another version of the file, which must be removed."""
     left: set[str]
     """Keys of the parts that are not in the store."""
     skipped: bool = False
     """Whether a record or a page was skipped; the next run then tries its part again."""
     waiting: bool = False
-    """Whether parts of it wait for the second round."""
+    """Whether a part of the file waits for the second round."""
 
 
 class IngestSession:
-    """One run. The caller ingests each batch of each of `rounds`, and passes the outcomes to `take`, in any order
-    within a round. Then `report` is complete.
+    """One indexing run. The caller ingests each batch of each round of `rounds`, and passes the outcomes to `take`, in
+    any order within a round. After the last round `report` is complete.
 
-    A context manager: it closes the checkpoint and ends the process that reads PDFs.
+    As a context manager it closes the checkpoint and ends the process that reads PDFs.
 
     Args:
-        store: Chunks that a file no longer has are removed here.
-        embedder: Name of the model.
-        roots: Absolute paths.
-        base: Folder that sources are relative to; None: sources are whole paths.
-        part_bytes: Size in bytes of a range of records, and of a batch.
-        own_checkpoint: Whether the checkpoint is the store's own, and not a file that the caller named.
+        store: The session removes stale chunks from it; the caller writes new ones.
+        embedder: Name of the embedder.
+        roots: Absolute paths of the files and folders to index.
+        base: Folder to which sources are relative; None: sources are absolute paths.
+        part_bytes: Size of a range of records, and of a batch, in bytes.
+        own_checkpoint: Whether the checkpoint lies in the store's directory; False: the caller named its file.
         follow_symlinks: Whether to read files outside of the roots through symbolic links.
         on_file: Called with (files done, files in all) after each file.
 
@@ -84,21 +86,29 @@ class IngestSession:
         self._open: dict[str, _File] = {}
         """By source: the files with parts that are not done."""
         self._to_sweep: list[_File] = []
+        """Files whose parts are all in the store, and whose stale chunks are not removed yet."""
         self._to_settle: list[tuple[str, list[str], str]] = []
-        """(source, keys of its parts, stamp) of complete files that are not in the checkpoint yet."""
+        """(source, keys of its parts, stamp) of each file that is complete, but not recorded as settled yet."""
         self._waiting: list[tuple[PartOutcome, _File]] = []
+        """The first-round outcomes of the parts that the second round repeats."""
         self._unread: list[Problem] = []
+        """Problems of the files and parts that were not read."""
         self._stored_before: set[str] = set()
+        """Sources of unread files of which the store may hold chunks of another version."""
         self._last_round = False
         self._part_bytes, self._on_file = part_bytes, on_file
         self._failures, self._failure, self._embedded = 0, "", False
+        """Number of the last batches on which the embedder failed completely, its last error, and whether any batch of
+        the run did not fail completely."""
         self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
             check_bytes("part_bytes", part_bytes)
-            self._others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
-            """Whether the store held chunks before the checkpoint's first run."""
-            self._read_by = self._found()
+            self._may_hold_others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
+            """Whether the store may hold chunks of versions of files that the checkpoint does not record."""
+            self._read_by = self._files_below_roots()
+            """By path without symbolic links: the path by which a file is read."""
             self._files = [(path, _size(path)) for path in sorted(self._read_by.values())]
+            """(path by which the file is read, size in bytes)."""
         except BaseException:
             checkpoint.close()
             raise
@@ -107,11 +117,12 @@ class IngestSession:
         )
 
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Iterator[list[FilePart]]]:
-        """The batches of a first round, and those of a second one if it is needed.
+        """Yield the batches of a first round and, if needed, those of a second round.
 
-        After the first, the chunks that changed files no longer have and those of vanished files are removed. The
-        second repeats the parts with records whose ids belonged to other files. These ids may be free by then, because
-        the other file was renamed or the record moved. Without it the records would be missing until the next run.
+        After the first round the stale chunks of changed files and all chunks of vanished files are removed. The second
+        round repeats the parts of which records were skipped because a chunk of another file had their id. The removal
+        may have freed these ids: the other file was renamed, or the record moved from there. Without the second round
+        such records would be missing until the next run.
 
         Raises:
             EmbedderError: If the embedder failed on everything in this run.
@@ -137,9 +148,9 @@ class IngestSession:
         self.report.problems.sort(key=lambda problem: problem.source)
 
     def _batches(self, stop: Callable[[], bool]) -> Iterator[list[FilePart]]:
-        """The parts that are not in the store, about `part_bytes` at a time; a file is read just before its parts.
+        """Yield the parts that are not in the store, in batches of about `part_bytes`.
 
-        Calls `stop` between files and between batches.
+        A file is read just before its parts are yielded. `stop` is called between files and between batches.
         """
         batch: list[FilePart] = []
         for number, (path, size) in enumerate(self._files, start=1):
@@ -149,7 +160,7 @@ class IngestSession:
             for part in self._todo(path, size):
                 batch.append(part)
                 if sum(part.size for part in batch) >= self._part_bytes:
-                    yield self._begun(batch)
+                    yield self._record_begin(batch)
                     batch = []
                     if stop():
                         self.report.stopped = True
@@ -157,13 +168,13 @@ class IngestSession:
             if self._on_file is not None:
                 self._on_file(number, len(self._files))
         if batch:
-            yield self._begun(batch)
+            yield self._record_begin(batch)
 
     def take(self, outcomes: Sequence[PartOutcome]) -> None:
         """Record the outcomes of a batch.
 
         Raises:
-            EmbedderError: If the embedder failed on everything for the FAILURES_MAX-th time in a row.
+            EmbedderError: If the embedder failed on every part of the last FAILURES_MAX batches.
         """
         self._record_write()
         good = [outcome for outcome in outcomes if outcome.problem is None and not outcome.skipped]
@@ -182,13 +193,13 @@ class IngestSession:
         self._check_embedder(outcomes)
 
     def _record_write(self) -> None:
-        """Record the store's last write, by which the next run sees whether an older copy was put back since."""
+        """Record the store's last write, so that the next run notices if an older copy of the store was restored."""
         last_write = getattr(self._store, LAST_WRITE, None)
         if last_write is not None:
             self._checkpoint.put(LAST_WRITE, last_write)
 
     def _count(self, outcome: PartOutcome, file: _File) -> None:
-        """Add an outcome to the report."""
+        """Add the outcome of a part to the report."""
         self._bar.update(outcome.part.size)
         if outcome.problem is None:
             self.report.problems += outcome.skipped + outcome.notes
@@ -210,11 +221,11 @@ class IngestSession:
             done = f"{self.report.finished + self.report.unchanged} of {self.report.files} files are in the store"
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
 
-    def _found(self) -> dict[Path, Path]:
-        """The files below the roots, as `files_below`."""
-        home: Path | None = getattr(self._store, "path", None)
-        home = None if home is None else home.resolve()
-        found = files_below(self._roots, home, self.report, follow_symlinks=self._follow_symlinks)
+    def _files_below_roots(self) -> dict[Path, Path]:
+        """The files below the roots, as `files_below` returns them; sets their number in the report."""
+        directory: Path | None = getattr(self._store, "path", None)
+        directory = None if directory is None else directory.resolve()
+        found = files_below(self._roots, directory, self.report, follow_symlinks=self._follow_symlinks)
         self.report.files = len(found)
         return found
 
@@ -226,7 +237,7 @@ class IngestSession:
             check_name(source, path)
             known = self._checkpoint.file(source)
             if not self._follow_symlinks:
-                check_inside(path, self._roots)  # again: the path may have become a link since the folder was listed
+                check_inside(path, self._roots)  # the path may have become a link since its folder was listed
             with file_errors(path):
                 stamp = f"{RULES_VERSION}/{stamp_of(path.stat())}"
             if known is not None and known.settled and known.stamp == stamp:
@@ -240,14 +251,14 @@ class IngestSession:
         if known is not None and known.settled and known.version == version:
             self._to_settle.append((source, keys, stamp))
             return self._unchanged(size)
-        others = self._others if known is None else known.others or known.version != version
+        others = self._may_hold_others if known is None else known.others or known.version != version
         done = self._checkpoint.done(keys)
         todo = [replace(part, fresh=not others) for part in parts if part.key not in done]
         self._open[source] = _File(parts, stamp, others, {part.key for part in todo})
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
-        if not todo:  # an interrupted run wrote all parts and did not complete the file
-            self._begun(parts)
+        if not todo:  # an interrupted run stored all parts of the file, but did not record it as settled
+            self._record_begin(parts)
             self._complete(source)
         return todo
 
@@ -256,15 +267,15 @@ class IngestSession:
         self._bar.update(size)
         return []
 
-    def _begun(self, batch: list[FilePart]) -> list[FilePart]:
-        """Record in the checkpoint that the files of these parts begin; returns the parts."""
+    def _record_begin(self, batch: list[FilePart]) -> list[FilePart]:
+        """Record in the checkpoint that the writing of these parts' files begins; returns the parts."""
         sources = dict.fromkeys(part.source for part in batch)
         files = [(source, version_of(self._open[source].parts)) for source in sources]
-        self._checkpoint.begin(files, others=self._others)
+        self._checkpoint.begin(files, others=self._may_hold_others)
         return batch
 
     def _complete(self, source: str) -> None:
-        """Settle a file if no part of it is left to do; if stale chunks may remain, after they are removed."""
+        """If all parts of a file are in the store, settle it now or, if it may have stale chunks, after `_sweep`."""
         if self._open[source].left:
             return
         file = self._open.pop(source)
@@ -276,7 +287,10 @@ class IngestSession:
             self._sweep()
 
     def _settle(self, file: _File) -> None:
-        """Count a file as indexed and, unless something in it was skipped, mark it in the checkpoint as done."""
+        """Count a file as indexed and, unless a record or page of it was skipped, add it to `_to_settle`.
+
+        A file that waits for the second round is left for that round.
+        """
         if file.waiting:
             return
         self.report.indexed += 1
@@ -289,13 +303,13 @@ class IngestSession:
         self._to_settle = []
 
     def _sweep(self) -> None:
-        """Remove the chunks that the files in `_to_sweep` no longer have, and settle these files."""
+        """Remove the stale chunks of the files in `_to_sweep`, and settle these files."""
         files, self._to_sweep = self._to_sweep, []
         if not files:
             return
         try:
             self.report.stale += sweep(self._store, [file.parts for file in files], self.pdf)
-        except FileUnreadable as error:  # one of them has changed: the next run sweeps all of them
+        except FileUnreadable as error:  # a file changed during the run: the next run sweeps all of these files
             self.report.problems.append(Problem.of("", error))
             return
         for file in files:
@@ -325,8 +339,7 @@ class IngestSession:
             self._stored_before.add(problem.source)
 
     def _report_unread(self) -> None:
-        """Add the files and parts that were not read to the report, and say which of them still have chunks in the
-        store."""
+        """Add the files and parts that were not read to the report; say which of them still have stored chunks."""
         sources = sorted(self._stored_before)
         held: set[str] = set()
         for start in range(0, len(sources), FILES_AT_ONCE):
@@ -337,28 +350,31 @@ class IngestSession:
             self.report.problems.append(Problem(problem.source, problem.error, problem + still))
 
     def _is_left_out(self, path: Path) -> bool:
-        """Whether a path leads through a link to a file that is read by another path, or out of the roots."""
+        """Whether a path to an existing file is no longer read: it leads through a link to a file that is read by
+        another path, or out of the roots while links are not followed."""
         read_by = self._read_by.get(real_path(path), path)
         return read_by != path or (not self._follow_symlinks and is_outside(path, self._roots))
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
-        """Count batches in a row on which the embedder failed completely; raises at the FAILURES_MAX-th."""
+        """Count consecutive batches on which the embedder failed completely; raise EmbedderError at FAILURES_MAX."""
         problems = [each.problem for each in outcomes]
-        down = bool(problems) and all(each is not None and each.error == EmbedderError.__name__ for each in problems)
-        self._failures = self._failures + 1 if down else 0
-        self._failure = str(problems[-1]) if down else ""
-        self._embedded = self._embedded or not down
+        failed = [each is not None and each.error == EmbedderError.__name__ for each in problems]
+        all_failed = bool(failed) and all(failed)
+        self._failures = self._failures + 1 if all_failed else 0
+        self._failure = str(problems[-1]) if all_failed else ""
+        self._embedded = self._embedded or not all_failed
         if self._failures >= FAILURES_MAX:
             self._refuse_embedder()
 
     def _refuse_embedder(self) -> None:
         raise EmbedderError(
             f"the embedder failed on everything in the last {self._failures} batches, last: {self._failure}; "
-            "what is finished is in the store, the same call goes on from there"
+            "finished files are in the store, and the same call goes on from there"
         )
 
 
 def _size(path: Path) -> int:
+    """Size of a file in bytes; 0 if it cannot be accessed, which `_todo` reports."""
     try:
         return path.stat().st_size
     except OSError:

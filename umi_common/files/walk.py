@@ -1,4 +1,4 @@
-"""Find the files below some folders, and below the targets of symbolic links if asked for."""
+"""Find the files below folders. Symbolic links that lead out of the folders are followed only on request."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from umi_common.files.readers.reading import unreadable
 from umi_common.files.report import Problem, Report
 
 FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
-"""Names of folders that are not read; nor is any file or folder whose name begins with a dot."""
+"""Names of folders that are not read. Files and folders whose names begin with a dot are not read either."""
 
 
 def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
-    """One path or several, absolute, with "~" and symbolic links resolved: a link that the caller names is followed.
+    """The given path or paths as absolute paths, with "~" and symbolic links resolved.
+
+    A link that the caller names is therefore always followed.
 
     Raises:
-        InputError: If one is no path, or empty.
-        FileUnreadable: If one cannot be accessed or, unless `remove_missing`, does not exist.
+        InputError: If an entry is not a string or a path, or is empty.
+        FileUnreadable: If a path cannot be accessed or, unless `remove_missing`, does not exist.
     """
     several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes))
     given: list[Any] = list(paths) if several else [paths]  # type: ignore[call-overload]
@@ -45,18 +47,18 @@ def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
 def files_below(
     roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
 ) -> dict[Path, Path]:
-    """The files below `roots` that umi can read: the path of each without symbolic links -> the path by which it is
-    read. The two are equal, unless only links lead to the file; then it is read by the first of these in order.
+    """Find the files below `roots` that umi can read: {path without symbolic links: path by which the file is read}.
 
-    Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`; names
-    that begin with a dot, and FOLDERS_LEFT_OUT, are not.
+    The two paths are equal, unless only links lead to the file; then the second is the first such path in sorted order.
+    Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`. Names
+    that begin with a dot and FOLDERS_LEFT_OUT are skipped without an entry in the report.
 
     Args:
-        roots: Absolute paths without symbolic links; a file among them is read whatever its ending is, and one that
-            does not exist is left out.
-        store: The store's own folder, which is not read.
+        roots: Absolute paths without symbolic links. A file among them is read whatever its ending is; a path that does
+            not exist is left out.
+        store: The store's own folder, which is not read; None: the store has none.
         follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
-            True: all are followed; a folder is walked once, even if several links or a loop lead to it.
+            True: all links are followed; a folder is walked once, even if several links or a loop lead to it.
     """
     own: list[Path] = []
     by_link: list[Path] = []
@@ -71,14 +73,14 @@ def files_below(
 def _paths_below(
     roots: Sequence[Path], store: Path | None, report: Report, follow_symlinks: bool
 ) -> Iterator[tuple[Path, bool]]:
-    """The paths below `roots` that lead to a file of `files_below`, and whether each leads through a link."""
+    """Yield each path below `roots` to a file that umi reads, and whether this path leads through a link."""
     seen, named = {_identity(store)} if store is not None else set(), set(roots)
     folders = [root for root in roots if root.is_dir()]
     yield from ((root, False) for root in roots if not is_no_file(root))
     linked: list[Path] = []
     in_linked = False
     while folders or linked:
-        # Links come last, so that a folder that is also reached without a link keeps its own path.
+        # Links are walked last, so that a folder that is also reached without a link is read by its own path.
         in_linked = in_linked or not folders
         folder = folders.pop() if folders else linked.pop()
         identity = _identity(folder)
@@ -96,12 +98,12 @@ def _paths_below(
                 folders.append(path)
             elif follow_symlinks:
                 linked.append(path)
-            else:  # not walked; if it leads outside, that is reported
+            else:  # a link to a folder is not walked; a report entry is added if it leads out of the roots
                 _is_inside(path, roots, report)
 
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
-    """Raises FileUnreadable if the path is a symbolic link to a path outside of all roots."""
+    """Raise FileUnreadable if the path is a symbolic link to a path outside of all roots."""
     if path.is_symlink() and is_outside(path, roots):
         raise FileUnreadable(
             f"{path} is a link to {os.path.realpath(path)}, outside of the folders; leave it out, or follow links with "
@@ -110,7 +112,7 @@ def check_inside(path: Path, roots: Sequence[Path]) -> None:
 
 
 def is_outside(path: Path, roots: Sequence[Path]) -> bool:
-    """Whether a path below a root leads, through links in any of its folders, to a path outside of all roots."""
+    """Whether a path below a root leads to a path outside of all roots, through a link at its end or in its folders."""
     real = real_path(path)
     return not any(real.is_relative_to(root) for root in roots)
 
@@ -143,7 +145,7 @@ def path_of(source: str, base: Path | None) -> Path:
 
 
 def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
-    """The entries of a folder, sorted by name; none if it cannot be listed."""
+    """The entries of a folder, sorted by name. A folder that cannot be listed has none, and is added to the report."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
@@ -154,10 +156,10 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
 
 
 def _identity(folder: Path) -> tuple[int, int] | Path:
-    """Equal for two paths that lead to one folder."""
+    """Device and inode of a folder, which are equal for all paths to it; the path itself if it cannot be accessed."""
     try:
         found = folder.stat()
-    except OSError:  # gone or not accessible: `_entries` reports it
+    except OSError:  # the folder is gone or not accessible: `_entries` adds it to the report
         return folder
     return found.st_dev, found.st_ino
 

@@ -1,4 +1,4 @@
-"""Read some parts of files, and write their chunks to the store. Repeating it does not change the store."""
+"""Read parts of files and write their chunks to the store. Repeating this does not change the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
 WRITE_CHUNKS = 10_000
-"""Largest number of chunks embedded and written in one call, which limits the memory that a large file takes."""
+"""Largest number of chunks embedded and written in one call of `add`; limits the memory that a large file takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +25,34 @@ class PartOutcome:
 
     part: FilePart
     chunks: int = 0
+    """Number of the part's chunks in the store."""
     chunk_id: str | None = None
-    """The id of one of its chunks."""
+    """The id of one of the part's chunks; None: it has no chunks."""
     problem: Problem | None = None
-    """Why nothing of it was written; None: all of it except `skipped` is durably in the store."""
+    """Why nothing of the part was written; None: all of it except `skipped` is durably in the store."""
     skipped: list[Problem] = field(default_factory=list)
-    """Records and pages that cannot be read, or whose id another chunk has."""
+    """Records and pages that cannot be read, and records whose id another chunk has; the next run tries them again."""
     notes: list[Problem] = field(default_factory=list)
-    """What was left out and is not tried again, such as pages without text."""
+    """Content that was left out and that the next run does not try again, such as pages without text."""
     ids_taken: bool = False
     """Whether a record was skipped because a chunk of another file has its id."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A part while it is processed."""
+    """The chunks of one part, between reading and writing."""
 
     part: FilePart
     found: FileChunks = field(default_factory=FileChunks)
+    """What the part's reader returned."""
     chunks: list[Chunk] = field(default_factory=list)
     """Chunks of `found` whose id no other chunk has."""
     new: list[Chunk] = field(default_factory=list)
-    """Chunks that the store does not hold in exactly this form."""
+    """Chunks of `chunks` that the store does not hold, or holds with other content."""
     problem: Problem | None = None
+    """The value for `PartOutcome.problem`."""
     ids_taken: bool = False
+    """The value for `PartOutcome.ids_taken`."""
 
     def outcome(self) -> PartOutcome:
         if self.problem is not None:
@@ -64,14 +68,14 @@ class _Reading:
 
 
 def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:
-    """Write some parts to the store in one call; returns their outcomes, aligned with the parts.
+    """Embed the chunks of some parts and write them to the store; returns one outcome for each part, in order.
 
     Unchanged chunks are neither embedded nor written again. Records and pages that cannot be read are skipped, and so
     are records with an id that another file or record has. A part is left out as a whole if nothing of it can be read,
     or if the embedder fails on its text; the other parts are written.
 
     Raises:
-        StoreError: As the store raises them. What was written before stays; the same call can be repeated.
+        StoreError: If the store fails. Chunks that were written before stay; the same call can be repeated.
     """
     batch = [_read(part, pdf) for part in parts]
     _compare(store, batch)
@@ -79,7 +83,7 @@ def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pd
     try:
         _write(store, embedder, good)
     except EmbedderError:
-        for reading in good:  # each alone, to find the part on which the embedder fails
+        for reading in good:  # one part at a time, to find those on which the embedder fails
             try:
                 _write(store, embedder, [reading])
             except EmbedderError as error:
@@ -88,17 +92,20 @@ def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pd
 
 
 def sweep(store: Store, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) -> int:
-    """Remove chunks of these files that their parts no longer have; returns how many.
+    """Remove the stored chunks of these files that their parts do not have; returns the number of chunks removed.
+
+    Args:
+        files: All parts of each file.
 
     Raises:
-        FileUnreadable: If a file changed since its parts were cut; then no chunk of any file was removed.
+        FileUnreadable: If a file changed since its parts were cut; then no chunk of any file is removed.
     """
     keep = {(part.source, chunk.id) for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
     return remove_chunks(store, [parts[0].source for parts in files], keep)
 
 
 def remove_chunks(store: Store, sources: Sequence[str], keep: Collection[tuple[str, str]] = ()) -> int:
-    """Remove the chunks of these files, except those of which (source, id) is in `keep`; returns how many."""
+    """Remove the chunks of these files, except chunks whose (file, id) is in `keep`; returns the number removed."""
     where, removed = parse_filter({FILE_KEY: {"$in": list(sources)}}), 0
     for page in pages(store, where=where):
         stale = [chunk.id for chunk in page if is_of_file(chunk) and (chunk.metadata[FILE_KEY], chunk.id) not in keep]
@@ -116,7 +123,10 @@ def _read(part: FilePart, pdf: PdfProcess) -> _Reading:
 
 
 def _compare(store: Store, batch: Sequence[_Reading]) -> None:
-    """Set `chunks` and `new` of each part. Chunks whose id another chunk has are skipped: they would overwrite it."""
+    """Set `chunks`, `new` and `ids_taken` of each part of the batch.
+
+    A chunk whose id another chunk has is skipped, since writing it would overwrite the other chunk.
+    """
     ids = [chunk.id for reading in batch for chunk in reading.found.chunks]
     stored = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
     in_batch: dict[str, Chunk] = {}
@@ -134,10 +144,10 @@ def _compare(store: Store, batch: Sequence[_Reading]) -> None:
 
 
 def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str | None:
-    """The problem with the id of a chunk of a part; None: there is none.
+    """Why the id of a chunk of `part` cannot be used; None: it can.
 
     Args:
-        other: An earlier chunk of the batch with the same id, if `in_batch`, else the one in the store.
+        other: The chunk with the same id: an earlier one of the batch if `in_batch`, else the one in the store.
     """
     if not _is_of(part, other):
         return f"holds id {chunk.id!r}, which the store has from {other.metadata.get(FILE_KEY, 'elsewhere')}"
@@ -154,7 +164,7 @@ def _write(store: Store, embedder: Embedder, batch: Sequence[_Reading]) -> None:
     for at in range(0, len(chunks), WRITE_CHUNKS):
         new = chunks[at : at + WRITE_CHUNKS]
         if getattr(store, "embedder", None) is embedder:
-            store.add(new)  # it embeds them, with its cache of vectors
+            store.add(new)  # the store embeds the chunks and uses its cache of vectors
         else:
             vectors = embedded([chunk.id for chunk in new], [chunk.indexed_text for chunk in new], embedder, dim=None)
             store.add(new, vectors=vectors)

@@ -1,10 +1,10 @@
-"""Bulk ingestion into any store, in one process or on Ray; an interrupted run continues with the same call.
+"""Bulk ingestion into any store, in one process or on Ray. After an interruption, the same call continues the run.
 
     from umi_common.ingest import ingest
 
     report = ingest(store, ["corpus"], checkpoint="corpus.checkpoint", show_progress=True)
 
-`ingest` is `umi_common.files.index` under the name that fits a large corpus. `ray/` distributes it to many processes.
+`ingest` is another name of `umi_common.files.index`, for large corpora. `ray/` distributes the work to many processes.
 """
 
 from umi_common.files.report import Problem, Report

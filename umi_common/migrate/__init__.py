@@ -1,13 +1,13 @@
-"""Copy a store with its vectors into another store, and compare the two. Nothing is embedded.
+"""Copy a store with its vectors into another store, and compare the two stores. Nothing is embedded.
 
     with HybridStore.open("./memory", read_only=True) as source:
         target = QdrantStore(client, "memory", source.embedder, config=source.config)
         migrate(source, target, checkpoint=Path("memory.migration.json"))
 
-Chunks are copied by rising id, a page at a time; copying a page again changes nothing. A killed run continues after
-the last page that the target acknowledged.
+Chunks are copied by rising id, one page at a time; copying a page again changes nothing. After a kill, the next run
+continues after the last page that the target acknowledged.
 
-    run          checks both stores, copies with the progress in a file, compares
+    run          checks both stores, copies and records the progress in a file, compares
     comparison   compares every chunk and vector, and the results of sampled queries
 """
 

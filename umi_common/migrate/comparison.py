@@ -15,27 +15,27 @@ from umi_common.protocols import Probe, Store, pages
 from umi_common.types import Chunk
 
 SAMPLE_CHARACTERS = 300
-"""Number of the first characters of a sampled text that are the query."""
+"""Number of characters at the beginning of a sampled chunk's text that are sent as a query."""
 SAMPLE_DEPTH = 10
-"""Number of the best scores of an arm that are compared."""
+"""Number of best scores of an arm that are compared for each sampled query."""
 DIFFERING_MAX = 0.1
-"""Largest share of samples whose best cosine may differ: an approximate index may miss the best chunk."""
+"""Largest share of sampled queries whose best cosine may differ: an approximate index may miss the best chunk."""
 SAME_VECTOR = 1e-6
-"""Largest difference of equal coordinates: engines may scale vectors to length 1 again."""
+"""Coordinates of two vectors count as equal up to this difference: engines may scale vectors to length 1 again."""
 SAME_COSINE = 1e-3
-"""Largest difference of equal cosines."""
+"""Cosines count as equal up to this difference."""
 SAME_SCORE = 0.05
-"""Largest relative difference of equal scores: engines compute BM25's statistics by shard or from a sample."""
+"""Scores count as equal up to this relative difference: engines compute BM25's statistics by shard or from a sample."""
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
-"""`now` of the sampled queries: before the time of most chunks, so that their scores do not decay."""
+"""`now` of the sampled queries: a time before most chunks' times, so that scores do not decay by age."""
 IDS_NAMED = 3
-"""Largest number of ids of chunks that an error lists."""
+"""Largest number of chunk ids that an error lists."""
 
 
 def content_hash(chunk: Chunk) -> bytes:
-    """BLAKE2b of a chunk's fields, 16 bytes: equal for equal chunks, whatever the order of their metadata.
+    """BLAKE2b hash, 16 bytes, of a chunk's fields.
 
-    1, 1.0 and True differ.
+    Equal chunks have equal hashes, whatever the order of their metadata. 1, 1.0 and True count as different values.
     """
     when = None if chunk.event_time is None else chunk.event_time.isoformat()
     content = [chunk.id, chunk.text, dict(chunk.metadata), chunk.source, chunk.position, when]
@@ -44,7 +44,11 @@ def content_hash(chunk: Chunk) -> bytes:
 
 
 def compare_stores(source: Store, target: Store, page: int, samples: int, *, show_progress: bool) -> list[Chunk]:
-    """Compare every chunk and vector of both stores; returns `samples` chunks spread evenly over the source, or all.
+    """Compare every chunk and vector of both stores; returns sampled chunks of the source.
+
+    Args:
+        page: Number of chunks compared in one call.
+        samples: Number of chunks to return, spread evenly over the source; all chunks if the source has fewer.
 
     Raises:
         CopyDiffers: If a chunk or the number of chunks differs.
@@ -62,23 +66,25 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
             bar.update(len(chunks))
     if wrong:
         raise CopyDiffers(
-            f"{len(wrong)} of {seen} chunks are missing or different in {target!r}, first {wrong[:IDS_NAMED]}; run it "
+            f"{len(wrong)} of {seen} chunks are missing or different in {target!r}, first {wrong[:IDS_NAMED]}; migrate "
             "again while nobody writes to either store"
         )
     if len(source) != seen:
         raise CopyDiffers(
             f"{source!r} holds {len(source)} chunks and gave {seen} when all were read; run verify() and repair() "
-            "on it (umi verify, umi repair), then this again while nobody writes to it"
+            "on it (umi verify, umi repair), then migrate again while nobody writes to it"
         )
     if len(target) != seen:
         raise CopyDiffers(
-            f"{target!r} holds {len(target)} chunks and {source!r} {seen}; run it again while nobody writes to either"
+            f"{target!r} holds {len(target)} chunks and {source!r} {seen}; migrate again while nobody writes to either"
         )
     return sampled
 
 
 def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:
-    """Search both stores for the beginning of each sampled text, with the chunk's own vector; see `Migrated.agreement`.
+    """Search both stores for each sampled chunk; returns `Migrated.agreement`, 0..1.
+
+    The query is the beginning of the chunk's text for the lexical arm, and the chunk's vector for the dense arm.
 
     Raises:
         CopyDiffers: If the best cosine differs for more than DIFFERING_MAX of the samples.
@@ -98,6 +104,9 @@ def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:
 
 
 def _same_best(one: Floats, other: Floats) -> float:
-    """Share of the ten best scores that are equal. Ids are not compared, because engines break ties differently."""
+    """Share of the SAMPLE_DEPTH best scores that are equal; missing scores count as 0.
+
+    Ids are not compared, because engines order chunks with equal scores in different ways.
+    """
     best = [np.sort(np.append(scores, np.zeros(SAMPLE_DEPTH)))[-SAMPLE_DEPTH:] for scores in (one, other)]
     return float(np.isclose(best[0], best[1], rtol=SAME_SCORE, atol=SAME_COSINE).mean())

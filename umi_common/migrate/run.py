@@ -1,4 +1,4 @@
-"""`migrate`: check both stores, copy with the progress in a file, compare."""
+"""`migrate`: checks both stores, copies and records the progress in a file, compares."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from umi_common.protocols import Embedder, Store, pages
 from umi_common.types import Chunk
 
 PAGE = 500
-"""Chunks copied in one call: a few megabytes."""
+"""Default number of chunks copied in one call: with their vectors a few megabytes."""
 SAMPLES = 20
-"""Number of chunks whose text and vector are sent as queries to both stores."""
+"""Default number of chunks whose text and vector are sent as queries to both stores."""
 
 
 class Movable(Store, Protocol):
-    """A store that names the embedder of its vectors."""
+    """A store with the embedder of its vectors as attribute."""
 
     @property
     def embedder(self) -> Embedder: ...
@@ -33,13 +33,14 @@ class Migrated:
     """The result of a migration."""
 
     chunks: int
-    """Chunks in both stores, all compared."""
+    """Number of chunks in each store; all were compared."""
     copied: int
-    """Chunks that this run copied; an earlier run copied the others."""
+    """Number of chunks that this run copied; earlier runs copied the others."""
     samples: int
-    """Sampled queries that were searched in both stores."""
+    """Number of sampled queries that were searched in both stores."""
     agreement: float
-    """Share of the ten best scores of each arm that are equal in both stores within 5 %: the mean over the samples."""
+    """Share, 0..1, of the ten best scores of an arm that are equal in both stores within 5 %: mean over arms and
+    samples; 1 without samples."""
 
 
 def migrate(
@@ -53,22 +54,24 @@ def migrate(
 ) -> Migrated:
     """Copy all chunks and vectors of `source` into `target`, and compare the two.
 
-    The coordinates of two vectors may differ by 1e-6. Do not write to either store meanwhile. A repeated call copies
-    chunks that were added or changed since; chunks that were deleted in the source must be deleted in the target first.
+    Two vectors count as equal if no coordinate differs by more than 1e-6. Do not write to either store during the call.
+    A later call copies chunks that were added or changed meanwhile; chunks that were deleted in the source must be
+    deleted in the target before.
 
     Args:
-        target: Empty, or begun by a migration from the same source.
-        checkpoint: A file for the progress, removed at the end; None: a repeated call starts from the first chunk.
-        page: Chunks copied in one call, >= 1.
+        target: An empty store, or one that an earlier migration from `source` filled.
+        checkpoint: Path of a file for the progress, removed at the end; None: after an interruption, a repeated call
+            starts from the first chunk.
+        page: Number of chunks copied in one call, >= 1.
         samples: Number of queries by which the two stores are compared at the end; 0: none, and the agreement is 1.
         show_progress: Whether to show two progress bars, for copying and for comparing.
 
     Raises:
-        ConfigError: If one is no store.
+        ConfigError: If an argument is no open store.
         InvalidLimit: If `page` is not a whole number above 0.
         ReindexRequired: If the stores have different embedders or dimensions.
-        StoreError: If the target holds chunks that the source does not have; nothing is written then.
-        CopyDiffers: If the target differs from the source after copying; names chunks.
+        StoreError: If the target holds a chunk that the source does not have; nothing is written then.
+        CopyDiffers: If the target differs from the source after copying; the message names chunks.
         LedgerDamaged: If a store returns fewer chunks than it holds; verify() and repair() it, then repeat the call.
     """
     _refuse_other_vectors(source, target)
@@ -80,7 +83,7 @@ def migrate(
         sampled = compare_stores(source, target, page, samples, show_progress=show_progress)
         alike = agreement(source, target, sampled)
     except (CopyDiffers, LedgerDamaged):
-        mark.forget()  # pages copied before may lack chunks: the next run copies all again
+        mark.forget()  # pages that were copied may lack chunks: the next run must copy all pages again
         raise
     mark.forget()
     return Migrated(len(target), copied, len(sampled), alike)
@@ -89,11 +92,12 @@ def migrate(
 class MigrationCheckpoint:
     """The progress of a migration, in a file.
 
-    `after` is the last id that was copied, and `chunks` the number of chunks that were copied by then; None and 0 if
-    there is no file, or the target lacks that chunk or holds fewer.
+    `after` is the id of the last chunk that was copied, and `chunks` the number of chunks copied so far. They are None
+    and 0 if there is no file, or if the target does not fit the file: it lacks the chunk `after`, or holds fewer than
+    `chunks` chunks.
 
     Args:
-        path: The file; None: nothing is saved.
+        path: Path of the file; None: the progress is not saved.
         of: Text that names source and target; a file with another text is ignored.
     """
 
@@ -109,7 +113,7 @@ class MigrationCheckpoint:
                 self.after, self.chunks = after, chunks
 
     def advance(self, page: Sequence[Chunk]) -> None:
-        """Save the progress; call it after the target acknowledged a page."""
+        """Save the progress after the target acknowledged the chunks of `page`."""
         self.after, self.chunks = page[-1].id, self.chunks + len(page)
         if self._path is not None:
             unfinished = self._path.with_name(f"{self._path.name}.new")
@@ -128,7 +132,8 @@ def _refuse_other_vectors(source: Movable, target: Movable) -> None:
         if not hasattr(store, "embedder"):
             raise ConfigError(f"{store!r:.80} is no open store; give HybridStore.open(path) or QdrantStore(...)")
     ours, theirs = ((store.embedder.name, store.vectors([]).shape[1]) for store in (source, target))
-    if ours[0] != theirs[0] or (ours[1] and theirs[1] and ours[1] != theirs[1]):  # 0: it holds no vector yet
+    # A store that holds no vector yet has 0 dimensions.
+    if ours[0] != theirs[0] or (ours[1] and theirs[1] and ours[1] != theirs[1]):
         raise ReindexRequired(
             f"{source!r} was made with embedder {ours[0]!r} ({ours[1]} dimensions) and {target!r} with {theirs[0]!r} "
             f"({theirs[1]}), whose vectors do not compare; give an empty target, or add the texts to this one so that "
@@ -148,7 +153,7 @@ def _refuse_other_chunks(source: Store, target: Store, page: int) -> None:
 
 
 def _copy(source: Store, target: Store, mark: MigrationCheckpoint, page: int, *, show_progress: bool) -> int:
-    """Copy the chunks that earlier runs have not copied; returns how many."""
+    """Copy the chunks that earlier runs have not copied; returns the number of chunks copied."""
     before, total = mark.chunks, len(source)
     with progress_bar(total=total, initial=before, unit="chunk", desc="copying", disable=not show_progress) as bar:
         for chunks in pages(source, after=mark.after, size=page):

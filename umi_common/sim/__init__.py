@@ -1,13 +1,13 @@
 """Simulated LLMs, clocks and embedders, with and without faults, for umi's tests and for yours.
 
-All are deterministic and need no network.
+They are deterministic and need no network; only a `CassetteLLM` that records calls a real model.
 
-    llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt holds "who" -> a JSON array of these strings
+    llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # replies to a prompt with "who" by this JSON array
     llm = CassetteLLM("replies.jsonl", llm=real_model)          # records each reply once, then replays it
-    llm = FaultyLLM("hangs")                                    # a model that fails; FAULTS lists the ways
-    clock = VirtualClock()                                      # DualRetriever(store, clock=clock)
+    llm = FaultyLLM("hangs")                                    # fails in one of the ways that FAULTS lists
+    clock = VirtualClock()                                      # for DualRetriever(store, clock=clock)
     clock.run(umi.asearch("..."))                               # sleeps and timeouts take virtual time only
-    embedder = FaultyEmbedder(HashEmbedder(), fail_on="poison")
+    embedder = FaultyEmbedder(HashEmbedder(), fail_on="poison") # fails on texts that contain "poison"
     model = RemoteModel(seconds=0.2, calls_per_second=20, failures=0.01)   # a paid embedding service
 """
 

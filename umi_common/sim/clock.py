@@ -13,14 +13,17 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 THREAD_POLL_SECONDS = 0.001
-"""Real seconds between two checks whether work in a thread has ended."""
+"""Longest real time between two checks whether work in a thread has ended, in seconds."""
 
 
 class VirtualClock:
     """A clock for tests: pass it as `clock=`, or its method `monotonic` where seconds are expected. Thread-safe.
 
     Args:
-        start: The first time, an aware datetime.
+        start: The time at which the clock begins, an aware datetime.
+
+    Raises:
+        ValueError: If `start` has no time zone.
     """
 
     def __init__(self, start: datetime = datetime(2024, 1, 1, tzinfo=timezone.utc)) -> None:
@@ -31,34 +34,34 @@ class VirtualClock:
         self._lock = threading.Lock()
 
     def __call__(self) -> datetime:
-        """The present, as `now()`."""
+        """The virtual time; see `now`."""
         return self.now()
 
     def now(self) -> datetime:
-        """The present, in the zone of `start`."""
+        """The virtual time, in the time zone of `start`."""
         return self._start + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        """Seconds since `start`."""
+        """Virtual seconds since `start`."""
         with self._lock:
             return self._seconds
 
     def advance(self, seconds: float) -> None:
-        """Move the time forward."""
+        """Move the virtual time forward by `seconds`, >= 0."""
         if seconds < 0:
             raise ValueError(f"advance({seconds}); expected seconds of at least 0")
         with self._lock:
             self._seconds += seconds
 
     def sleep(self, seconds: float) -> None:
-        """Like time.sleep, in virtual time."""
+        """Like time.sleep, but in virtual time: moves the clock and returns at once."""
         self.advance(max(0.0, seconds))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Like asyncio.run, on a loop where asyncio.sleep and timeouts pass in virtual time.
+        """Like asyncio.run, on an event loop in which asyncio.sleep and timeouts take virtual time.
 
-        When every task is sleeping, the clock advances to the first wake-up. Work in an executor takes no virtual time:
-        the clock does not advance until that work has ended.
+        When every task sleeps, the clock advances to the time at which the first one wakes. Work in an executor takes
+        no virtual time: the clock does not advance until that work has ended.
         """
         loop = _VirtualLoop(self)
         try:
@@ -72,6 +75,8 @@ class VirtualClock:
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time is a virtual clock's, and which counts the calls that run in threads."""
+
     def __init__(self, clock: VirtualClock) -> None:
         self._virtual = clock
         self._in_threads = 0
@@ -89,7 +94,11 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def wait_or_jump(self, timeout: float | None) -> float | None:
-        """Real seconds that the selector may wait; advances the clock if all tasks are sleeping."""
+        """Real seconds that the selector may wait; advances the clock if all tasks sleep and no thread works.
+
+        Args:
+            timeout: Virtual seconds until the first task wakes; None: no task sleeps.
+        """
         if timeout is None or timeout <= 0:
             return timeout
         if self._in_threads:
@@ -102,6 +111,8 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
+    """A selector that advances the loop's clock instead of waiting, if no file is ready."""
+
     def __init__(self, loop: _VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
@@ -114,6 +125,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 def _cancel_rest(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel the tasks that have not ended, and wait at most 1 virtual second for their end."""
     rest = asyncio.all_tasks(loop)
     for task in rest:
         task.cancel()

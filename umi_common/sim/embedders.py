@@ -1,4 +1,4 @@
-"""Embedders for tests: one without a model, one that counts calls, and one that fails."""
+"""Embedders for tests: one that needs no model, one that counts calls, and one that fails."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from umi_common.protocols import Embedder
 
 
 class HashEmbedder:
-    """Hashes words into signed buckets, L2-normalised, so texts that share words have a high cosine.
+    """An embedder that hashes each word of a text to +1 or -1 in one coordinate, and scales the vector to length 1.
 
-    Its vectors are the same on every machine and in every process. A text without a word has a zero vector; one whose
-    words cancel each other out is hashed as a whole.
+    Texts that share words therefore have a high cosine. The vectors are equal on every machine and in every process. A
+    text without a word has a zero vector; a text whose words cancel each other out is hashed as a whole.
 
     Args:
-        dim: Buckets, >= 1.
+        dim: Number of coordinates, >= 1.
     """
 
     def __init__(self, dim: int = 64) -> None:
@@ -29,7 +29,7 @@ class HashEmbedder:
         self.name = f"hash/{dim}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32, unit rows."""
+        """(n, dim) float32: for each of n texts a unit vector, or a zero vector if the text has no word."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in enumerate(texts):
             words = re.findall(r"\w+", text.lower())
@@ -42,7 +42,7 @@ class HashEmbedder:
         return vectors
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The same as for documents."""
+        """The vectors of `embed_documents`."""
         return self.embed_documents(texts)
 
     def _add(self, vector: Vectors, word: str) -> None:
@@ -53,7 +53,8 @@ class HashEmbedder:
 class CountingEmbedder:
     """Wraps an embedder and counts its calls.
 
-    `document_calls`, `query_calls`: number of calls; `texts`: every text embedded, in order.
+    `document_calls` and `query_calls` are the number of calls of `embed_documents` and `embed_queries`; `texts` holds
+    every text embedded, in order.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -80,10 +81,11 @@ class FaultyEmbedder:
     """Wraps an embedder and fails on chosen calls.
 
     Args:
-        embedder: Answers the other calls.
-        fail_on: A string: calls fail if a text contains it. A number: that call fails, counted from 1. A function of
-            the texts: calls fail if it returns True. None: all calls fail.
-        fault: "raises"; "nan": the first row is NaN; "shape": one dimension too few; "short": one row too few.
+        embedder: The wrapped embedder, which answers the other calls.
+        fail_on: Which calls fail. A string: calls with a text that contains it. A number: the call with this number,
+            from 1. A function of the texts: calls for which it returns True. None: all calls.
+        fault: What a failing call does. "raises": it raises EmbedderError; "nan": its first row is NaN; "shape": its
+            vectors have one dimension too few; "short": it returns one row too few.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""LLMs for tests: replies from a script, from a recording, or made from the query with a seed."""
+"""LLMs for tests, which reply from a script, from a recording, or with words of the query."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from typing import Any, TypeAlias
 from umi_common.protocols import Rewriter
 
 Reply: TypeAlias = str | Sequence[str] | Exception
-"""A text is returned as it is, a list of strings as a JSON array; an exception is raised."""
+"""A text, which is returned unchanged; a list of strings, which is returned as a JSON array; or an exception, which is
+raised."""
 Script: TypeAlias = Mapping[str, Reply] | Sequence[Reply] | Callable[[str], Reply]
-"""The `replies` of a `ScriptedLLM`."""
+"""The type of the argument `replies` of `ScriptedLLM`."""
 
 
 class ScriptedLLM:
     """A rewriter that replies from a script.
 
     Args:
-        replies: A dict from texts to replies: the longest key that the prompt contains counts; a list with one reply
-            per call; or a function from prompt to reply. A reply is a text, a list of strings (returned as a JSON
-            array) or an exception (raised).
+        replies: One of three: a dict from texts to replies, of which the longest text that the prompt contains selects
+            the reply; a list with one reply for each call, in order; a function from prompt to reply. A reply is a
+            text, a list of strings (returned as a JSON array) or an exception (raised).
         delay: Seconds that each reply takes.
         sleep: Called by `complete` to wait; `VirtualClock().sleep` takes no real time. `acomplete` uses asyncio.sleep.
 
-    `prompts` holds every prompt so far. Thread-safe.
+    `prompts` holds every prompt so far, in order. Thread-safe.
     """
 
     name = "scripted"
@@ -43,7 +44,12 @@ class ScriptedLLM:
         self._lock = threading.Lock()
 
     def complete(self, prompt: str) -> str:
-        """The reply to this call. Raises LookupError if the script has none, and an exception that is the reply."""
+        """The reply to this call.
+
+        Raises:
+            LookupError: If the script has no reply.
+            Exception: If the reply is this exception.
+        """
         reply = self._next(prompt)
         if self._delay:
             self._sleep(self._delay)
@@ -70,15 +76,16 @@ class ScriptedLLM:
 
 
 class CassetteMiss(LookupError):
-    """The cassette has no recorded reply to this prompt, and no LLM to call."""
+    """Raised if a cassette has no recorded reply to a prompt, and no LLM to call."""
 
 
 class CassetteLLM:
     """A rewriter that records an LLM's replies in a file and replays them.
 
     Args:
-        path: JSON lines of {"prompt", "reply"}; created with the first reply. None: replies stay in memory.
-        llm: Called if the cassette has no reply; None: `CassetteMiss` is raised.
+        path: A file with a JSON object {"prompt", "reply"} in each line, created with the first reply. None: replies
+            stay in memory.
+        llm: The LLM to call for a prompt without a recorded reply; None: `CassetteMiss` is raised.
 
     Thread-safe.
     """
@@ -94,7 +101,7 @@ class CassetteLLM:
         return len(self._replies)
 
     def complete(self, prompt: str) -> str:
-        """The recorded reply, or the LLM's, which is then recorded.
+        """The recorded reply to the prompt; if there is none, the LLM's reply, which is then recorded.
 
         Raises:
             CassetteMiss: If there is no recorded reply and no LLM.
@@ -107,7 +114,7 @@ class CassetteLLM:
         return self._record(prompt, self._llm.complete(prompt))
 
     async def acomplete(self, prompt: str) -> str:
-        """`complete` on an event loop; an LLM without `acomplete` is called in a thread."""
+        """`complete` for an event loop; an LLM without `acomplete` is called in a thread."""
         if self._llm is None:
             return self.complete(prompt)
         recorded = self._replies.get(prompt)
@@ -129,10 +136,10 @@ class CassetteLLM:
 
 
 class SimLLM:
-    """A rewriter that makes variations from the words of the query; the same seed and query give the same reply.
+    """A rewriter that makes variations from the words of the query; equal seeds and queries give equal replies.
 
     Args:
-        seed: Selects among the ways to rephrase a query.
+        seed: Seed by which the variations are drawn.
     """
 
     def __init__(self, seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""A simulated embedding service with latency, a rate limit and failures; its methods are those of a LangChain model."""
+"""A simulated embedding service with latency, a rate limit and failures, with the methods of LangChain's embeddings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from umi_common.protocols import Embedder
 from umi_common.sim.embedders import HashEmbedder
 
 RATE_WINDOW_SECONDS = 1.0
+"""Seconds before a call in which accepted calls count for the rate limit."""
 
 
 class RateLimited(Exception):
-    """Raised for a call beyond the rate limit, as a service answers with status 429."""
+    """Raised for a call beyond the rate limit, like an HTTP answer with status 429.
+
+    Args:
+        retry_after: Seconds after which the caller may try again; None: not stated.
+    """
 
     status_code = 429
 
@@ -28,28 +33,28 @@ class RateLimited(Exception):
 
 
 class ServiceDown(Exception):
-    """Raised for a call that fails by chance, as a service answers with status 503."""
+    """Raised for a call that fails by chance, like an HTTP answer with status 503."""
 
     status_code = 503
 
 
 class RemoteModel:
-    """A paid embedding service: `embed_documents` and `embed_query`, both also as async functions.
+    """A simulated paid embedding service, with `embed_documents` and `embed_query`, and both as async methods.
 
     Args:
-        embedder: Makes the vectors; None: `HashEmbedder()`.
-        seconds: Duration of each call.
-        calls_per_second: Number of calls accepted in any second; others raise `RateLimited` at once. None: any number.
-        retry_after: Seconds that `RateLimited` states; None: it states nothing.
-        failures: Share of the accepted calls that raise `ServiceDown`, 0..1, by chance.
-        seed: Seed of that chance.
+        embedder: The embedder that computes the vectors; None: `HashEmbedder()`.
+        seconds: Duration of each accepted call.
+        calls_per_second: Largest number of calls accepted in any second; further calls raise `RateLimited` at once.
+            None: no limit.
+        retry_after: Seconds that `RateLimited` states; None: it states none.
+        failures: Share, 0..1, of the accepted calls that raise `ServiceDown`, drawn at random.
+        seed: Seed of these draws.
         clock: Returns monotonic seconds for the rate limit. In a test run by `clock.run` of a `VirtualClock`,
             give `clock.monotonic`.
 
-    `calls` is the number of calls, `refused` the number of those beyond the limit, `failed` the number of those that
-    failed by chance, `at_once_max` the largest number that ran at the same time. `texts` has every text embedded, in
-    order.
-    Thread-safe.
+    `calls` is the number of calls, `refused` the number of calls beyond the rate limit, `failed` the number of calls
+    that raised `ServiceDown`, and `at_once_max` the largest number of calls that ran at the same time. `texts` holds
+    every text embedded, in order. Thread-safe.
     """
 
     model_name = "remote"
@@ -79,13 +84,13 @@ class RemoteModel:
         self._lock = threading.Lock()
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Unit vectors as lists, aligned; blocks for `seconds`."""
+        """The vector of each text as a list, in order; blocks for `seconds`."""
         with self._call() as fails:
             time.sleep(self._seconds)
         return self._answer(texts, fails)
 
     def embed_query(self, text: str) -> list[float]:
-        """One unit vector."""
+        """The vector of a text as a list; blocks for `seconds`."""
         return self.embed_documents([text])[0]
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -100,7 +105,11 @@ class RemoteModel:
 
     @contextmanager
     def _call(self) -> Iterator[bool]:
-        """Count a call, which runs until the block is left; yields whether it will fail."""
+        """Count a call, which runs until the end of the block; yields whether it must raise ServiceDown.
+
+        Raises:
+            RateLimited: If the call is beyond the rate limit.
+        """
         with self._lock:
             now = self._clock()
             self.calls += 1
@@ -115,7 +124,7 @@ class RemoteModel:
             fails = self._random.random() < self._failures
         try:
             yield fails
-        finally:  # also of a cancelled call
+        finally:  # also if the call is cancelled
             with self._lock:
                 self._at_once -= 1
 

@@ -1,10 +1,10 @@
 """Read chat logs: `[2024-06-11 19:15] Mira: ...`, exports of messengers. Each message is a passage with its time.
 
-A diary and a program's log, whose entries begin with a time and name no speaker, are read in the same way.
+A diary or a program's log is read in the same way: its entries begin with a time and name no speaker.
 
-The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day or, in front,
-a year, as in the logs of Spark and Hadoop. If no date is decisive, the messages have no time, since a wrong time is
-worse than none; their text then begins with the date as the log states it. Times without a zone are UTC.
+The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day or, if it comes
+first, perhaps a year, as in the logs of Spark and Hadoop. If no date is decisive, the messages have no time, since a
+wrong time is worse than none; their text then begins with the date as the log states it. Times without a zone are UTC.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from itertools import pairwise
 from umi_common.files.readers.passages import Passage, line_metadata, spans
 from umi_common.times import read_time
 
-# A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
+# A date and a time, in brackets or not; messengers put the invisible mark U+200E in front of it.
 _DATE = r"\d{4}(?:-\d\d?-|/\d\d?/|\. ?\d\d?\. ?)\d\d?\.?|\d{1,2}(?:-\d{1,2}-|/\d{1,2}/|\. ?\d{1,2}\. ?)(?:\d{4}|\d\d)"
 _TIME = r"(?P<time>\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\b\.?)?"
-# A time with dots is one only before "]" or " - ": "01/05/2024 12.50 Coffee" is a sum of money.
+# Numbers with dots are a time only before "]" or " - ": in "01/05/2024 12.50 Coffee" they are a sum of money.
 _DOTTED = r"(?P<dotted>\d\d?\.\d\d(?:\.\d\d)?)(?=\]|\s-\s)"
 _STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?:(?:um|at|à|às|kl[.o]?)\s)?(?:{_TIME}|{_DOTTED})(?:\sUhr)?"
 DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<who>[^:\n]{{1,40}}): )?", re.MULTILINE)
@@ -28,24 +28,26 @@ DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<
 UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
 """The beginning of a message without a time: `Mira: `."""
 _LEVEL = re.compile(r"(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b")
-"""What follows the time in a line of a program's log."""
+"""The level that follows the time in a line of a program's log."""
 CHARACTERS_LOOKED_AT, LINES_LOOKED_AT = 20_000, 50
-"""Number of first characters, and of non-blank lines in them, that decide whether a text is a chat log."""
+"""Whether a text is a chat log is decided by at most so many characters at its beginning, and so many non-blank lines
+of these characters."""
 DATED_SHARE, UNDATED_SHARE = 0.5, 0.9
-"""Least share of these lines that begin a message; lower for dated messages, which may have several lines."""
+"""Share of these lines that begin a message in a chat log: more than the first if messages have times, at least the
+second if they have none. Dated messages may have several lines, so the first is lower."""
 UNDATED_LINES_MIN = 4
-"""Fewest lines that begin a message in a log without times; prose, too, may hold a line such as "Note: ..."."""
+"""Fewest lines that begin a message in a chat log without times; prose, too, may hold a line such as "Note: ..."."""
 SENTENCES_SHARE = 0.4
-"""Largest share of lines that read as sentences in a list of records such as "Name: Bob", "Phone: 1", "Name: Ann"."""
+"""Largest share of lines that are sentences in a list of records such as "Name: Bob", "Phone: 1", "Name: Ann"."""
 _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|(?:\S+\s+){9}")
 """A line that ends like a sentence, or has ten words."""
 
 
 def message_pattern(text: str) -> re.Pattern[str] | None:
-    """`DATED` or `UNDATED`, by the beginnings of the first lines; None: the text is no chat log.
+    """The pattern with which the messages of a text begin, `DATED` or `UNDATED`; None: the text is no chat log.
 
-    A text without times is a chat log only if it has two speakers or more, of whom one speaks twice. It is a list of
-    records, and no chat, if the words before the colons repeat in the same order and few lines are sentences.
+    A text without times is a chat log only if it has two speakers or more, one of whom speaks at least twice. It is a
+    list of records, and no chat, if the words before the colons repeat in the same order and few lines are sentences.
     """
     lines = [line for line in text[:CHARACTERS_LOOKED_AT].splitlines() if line.strip()][:LINES_LOOKED_AT]
     if sum(1 for line in lines if DATED.match(line)) > DATED_SHARE * len(lines):
@@ -64,7 +66,7 @@ def _is_list(keys: Sequence[str], lines: Sequence[str]) -> bool:
 
 
 def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
-    """Yield one passage for each message ("Mira: ..."), several for a long one; before them, the text above the first.
+    """Yield one passage for each message ("Mira: ..."), several for a long one; first, the text above all messages.
 
     A dated line without a speaker, such as "Mira joined the group", is a message whose passage has no "speaker".
     """
@@ -85,11 +87,12 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
 
 
 def _order(beginnings: Sequence[re.Match[str]]) -> str | None:
-    """The order of the numbers in the dates with slashes or dashes: "dmy", "mdy" or, as in logs of Spark, "ymd".
+    """The order of year, month and day in dates such as 03/04/24: "dmy", "mdy" or, as in logs of Spark, "ymd".
 
-    None: no date is decisive, or the dates contradict each other. First numbers above 12, with last ones of at
-    most 31, are years if fewer distinct ones occur than last numbers: a log has fewer years than days. In a log of one
-    day they are years if each message begins with a level ("INFO").
+    None: no date is decisive, or the dates contradict each other. If all first numbers are above 12 and no last number
+    is above 31, the first numbers are years if fewer distinct values occur among them than among the last numbers,
+    since a log has fewer years than days. If all last numbers are equal, the first numbers are years only if there is
+    one of them and each message begins with a level ("INFO").
     """
     dates = [match["date"] for match in beginnings]
     triples = [[int(number) for number in re.split("[/-]", date)] for date in dates if re.match(r"\d\d?[/-]", date)]
@@ -105,12 +108,19 @@ def _order(beginnings: Sequence[re.Match[str]]) -> str | None:
 
 
 def _content_start(match: re.Match[str]) -> int:
-    """Index in the text of the first character after the time of a message."""
+    """Index in the text of the first character of a message after its time: where the speaker or the text begins."""
     return match.end() if match["who"] is None else match.start("who")
 
 
 def _time_of(match: re.Match[str], order: str | None) -> datetime | None:
-    """The time of a message; None: it is no time, or the order of day and month is not known."""
+    """The time of a message whose beginning `DATED` matched.
+
+    Args:
+        order: From `_order`, for a date with slashes or dashes whose year is not written in four digits in front.
+
+    Returns:
+        None: The numbers are no date and time, or the order of day and month is not known.
+    """
     date = match["date"]
     order = "ymd" if date[:4].isdigit() else "dmy" if "." in date else order
     if order is None:

@@ -1,5 +1,4 @@
-"""One file as chunks. The file's ending selects the reader; chat logs in plain text are recognised by their
-lines."""
+"""Cut one file into chunks. The file's ending selects the reader; chat logs are recognised by their lines."""
 
 from __future__ import annotations
 
@@ -36,34 +35,38 @@ from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 15
-"""Part of a file's version: raise it when the chunks of any file change."""
+"""Version of the rules by which files are cut, and part of a file's version. Raise it when the chunks of any file
+change, so that the next run reads all files again."""
 TITLES_MAX = 10
-"""Largest number of titles above a passage that are searched with it."""
+"""Largest number of titles that are searched together with the passage below them; the outermost are left out."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
-"""Keys of a record's text, id and time. If a record has several, the first text and id that are not empty are read, and
-the first time that reads as one."""
+"""Keys of a record's text, id and time. If a record has several keys of a kind, the first text and the first id that
+are not empty count, and the first time that can be read."""
 SKIPPED_LISTED = 100
 """Largest number of skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
-"""Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
+"""Metadata key of the index in the file's text at which a chunk begins, not counting a repeated table head."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-._])\d\d\1\d\d(?!\d)")
+"""A date in a file's name: 2026-11-18, 2026.11.18, 2026_11_18."""
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
+"""A word of letters alone in a file's name."""
 SAVED_PAGE_ENDINGS = (".mhtml", ".mht")
 """Endings of pages that a browser saved with their pictures as one file."""
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
-"""Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
-fields. Such a file, or one of JSON, is read only if its own path is given, not in a folder."""
+"""Ending -> characters that may separate the fields of a table in this format. The head of the table is its first row,
+or the first row below a title. Such a file, like a JSON file, is read only if its own path is given, not in a
+folder."""
 
 
 @dataclass(slots=True)
 class FileChunks:
-    """The chunks of a file, and the parts of it that were skipped."""
+    """The chunks of a file, and the records, pages and times that were skipped."""
 
     chunks: list[Chunk] = field(default_factory=list)
-    """In order."""
+    """In the order of the file."""
     skipped: list[str] = field(default_factory=list)
     """One line for each of the first SKIPPED_LISTED skipped records or pages: the file, which one, and why."""
     unlisted: int = 0
@@ -71,27 +74,28 @@ class FileChunks:
     blank: list[int] = field(default_factory=list)
     """Numbers of the lines whose records have no text."""
     undated: list[int] = field(default_factory=list)
-    """Numbers of the lines whose records are stored without their time, which does not read as one moment."""
+    """Numbers of the lines whose records are stored without their time, because it cannot be read as one moment."""
     undated_passages: int = 0
-    """Number of passages that are stored without their time, of a file that is not made of records."""
+    """Number of passages that are stored without their time, in a file that is not made of records."""
     notes: list[str] = field(default_factory=list)
-    """Lines for the report about content that the chunks lack, such as pages without text; the next run does not read
-    the file again for it."""
+    """Lines for the report about content that the chunks lack, such as pages without text; they do not make the next
+    run read the file again."""
 
     def add(self, passage: Passage, name: str) -> None:
-        """Append the chunk of a passage; its position counts from 0."""
+        """Append the chunk of a passage; the position of the first chunk is 0."""
         self.chunks.append(_chunk(name, len(self.chunks), passage))
         self.undated_passages += passage.undated
 
     def skip(self, line: str) -> None:
-        """List a record or page that was skipped, or count it where enough are listed."""
+        """Add a line about a skipped record or page; after SKIPPED_LISTED lines, only count it."""
         if len(self.skipped) < SKIPPED_LISTED:
             self.skipped.append(line)
         else:
             self.unlisted += 1
 
     def listed(self, path: Path) -> list[str]:
-        """`skipped`, a line that says how many more there are, and one each for the blank and the undated records."""
+        """The lines of `skipped`, and one line each for the number of unlisted ones, of records without text, and of
+        records and passages stored without their time."""
         more = f"{path}: further lines or pages that were skipped: {self.unlisted}; {SKIPPED_LISTED} are listed"
         lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
         if self.blank:
@@ -99,30 +103,33 @@ class FileChunks:
         if self.undated:
             lines.append(f"{_lost_time(path, 'record', len(self.undated))}; first line {self.undated[0]}")
         if self.undated_passages:
-            lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write it as 2026-11-18")
+            lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write dates as 2026-11-18")
         return lines
 
 
-def _lost_time(path: Path, what: str, count: int) -> str:
-    shown = f"the time of 1 {what}" if count == 1 else f"the time of {count} {what}s"
+def _lost_time(path: Path, kind: str, count: int) -> str:
+    shown = f"the time of 1 {kind}" if count == 1 else f"the time of {count} {kind}s"
     return f"{path}: {shown}, which does not read as one moment; the text is indexed without it"
 
 
 def is_of_file(chunk: Chunk) -> bool:
-    """Whether a chunk was cut from the file that its FILE_KEY names: chunks of other origin may have this key, too."""
+    """Whether a chunk was cut from the file that its metadata FILE_KEY names.
+
+    Chunks that `index` did not write may have this key, too: they have another source, except for records.
+    """
     file = chunk.metadata.get(FILE_KEY)
     return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
 
 
 def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
-    """The chunks of a file, in order, with source, position and metadata `start_index` (characters of its text).
+    """The chunks of a file, in order, with source, position and metadata `start_index` (an index of a character in the
+    file's text).
 
     Args:
         source: Source of the chunks, from which their ids are made; None: the path.
 
     Raises:
-        FileUnreadable: Names the file and what to do; also for a single record or page that cannot be read, which
-            `index` skips.
+        FileUnreadable: If the file cannot be read, or a single record or page of it, which `index` would skip.
         MissingExtra: For a PDF without pypdf.
     """
     name, limits = path.as_posix() if source is None else source, ReadLimits()
@@ -137,10 +144,13 @@ def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
 def chunks_in(
     path: Path, content: bytes, name: str, pdf: PdfProcess, limits: ReadLimits, *, first_line: int = 1
 ) -> FileChunks:
-    """The chunks of a file's content, with `name` as source; `first_line` is the number of the first record's line.
+    """The chunks of a file's content, with `name` as source.
+
+    Args:
+        first_line: Number in the file of the first line of `content`, from 1; used for files of records.
 
     Raises:
-        FileUnreadable: If nothing of it can be read.
+        FileUnreadable: If nothing of the content can be read.
         MissingExtra: For a PDF without pypdf.
     """
     ending = path.suffix.lower()
@@ -158,7 +168,7 @@ def chunks_in(
         else:
             found = _numbered(READERS.get(ending, _plain_text)(path, content), name)
     if content.strip() and not (found.chunks or found.blank):
-        found.notes.append(f"{path} holds no text, such as a page that a script fills; nothing of it is indexed")
+        found.notes.append(f"{path} holds no text, perhaps because a script fills the page; nothing of it is indexed")
     return found
 
 
@@ -171,7 +181,8 @@ def _numbered(found: Iterable[Passage], name: str) -> FileChunks:
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
-    """The chunk of a passage; what is searched begins with its path: the TITLES_MAX last titles, long ones cut."""
+    """The chunk of a passage. Its search text begins with the last TITLES_MAX titles of the passage's path; long titles
+    are cut to an equal share of PATH_CHARACTERS."""
     titles = passage.path[-TITLES_MAX:]
     room = PATH_CHARACTERS // max(1, len(titles)) - len(PATH_END)
     path = " > ".join(" ".join(title.split())[:room] for title in titles)
@@ -207,7 +218,11 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
 def _named_passages(
     path: Path, text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = (), *, title: str = ""
 ) -> Iterator[Passage]:
-    """The passages of a text that states no time, and no title unless it is given: the file's name does, if it can."""
+    """The passages of a text that states no time, dated by the file's name if it holds a date.
+
+    Args:
+        title: The title that the text states; "": none, and the title is taken from the file's name.
+    """
     return _dated(passages(text, headings, tables, title=title or _title_in_name(path)), _date_in_name(path))
 
 
@@ -226,23 +241,23 @@ def _dated(found: Iterable[Passage], when: datetime | None, *, undated: bool = F
 
 
 def _date_in_name(path: Path) -> datetime | None:
-    """The date in a file's name, as "2026-11-18 minutes.md"; None: there is none, or more than one."""
+    """The date in a file's name, such as "2026-11-18 minutes.md"; None: there is none, or more than one."""
     dates = {found[0].replace("_", "-") for found in _NAME_DATE.finditer(path.stem)}
     return read_time(dates.pop()) if len(dates) == 1 else None
 
 
 def _title_in_name(path: Path) -> str:
-    """A file's name without its ending; "" if no word of it is made of letters alone, as in a date or a hash."""
+    """A file's name without its ending; "" if the name holds no word of letters alone, such as a date or a hash."""
     return path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
-    """The records of an array of objects that all have a text; of other JSON the lines of `value_lines`."""
+    """The chunks of a JSON file: of its records if it is an array of objects with a text, else of its `value_lines`."""
     text = decoded_text(path, content)
     try:
         value = loaded(text)
         text = "\n".join(value_lines(value))
-    except (ValueError, RecursionError):  # as JSON with comments, which is read as plain text
+    except (ValueError, RecursionError):  # such as JSON with comments: the file is read as plain text
         value = None
     if isinstance(value, list) and value and all(map(_has_text, value)):
         return _records(path, "\n".join(map(json.dumps, value)), name, 1)
@@ -262,9 +277,9 @@ def _notebook(path: Path, content: bytes, name: str) -> FileChunks:
 
 
 def _mails(path: Path, content: bytes, name: str) -> FileChunks:
-    """The passages of each mail: its headers, then its body. Each has metadata "from" and "subject".
+    """The chunks of each mail, headers first, then the body; each chunk has metadata "from" and "subject".
 
-    A mail of a mailbox that cannot be read is skipped.
+    A mail that cannot be read is skipped, unless it is the only one.
     """
     found, at, is_box = FileChunks(), 0, path.suffix.lower() == ".mbox"
     for number, mail in enumerate(mails_in(content) if is_box else [content], 1):
@@ -294,7 +309,10 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
 
 
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
-    """The chunks of a PDF, with the page on which each begins; the pages' texts are joined by blank lines."""
+    """The chunks of a PDF; metadata "page" is the number, from 1, of the page on which a chunk begins.
+
+    Blank lines join the texts of the pages, so a chunk may span several pages.
+    """
     pages = [page.strip() + "\n\n" for page in read.pages]
     text = "".join(pages)
     if not text.strip():
@@ -322,10 +340,11 @@ READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
     **dict.fromkeys(MARKDOWN_ENDINGS, _markdown),
     **dict.fromkeys((".html", ".htm", ".xhtml", *SAVED_PAGE_ENDINGS), _html),
 }
+"""Ending -> reader of a path and its bytes. `chunks_in` selects the readers of the other formats."""
 RECORD_ENDINGS = (".jsonl", ".ndjson")
 MAIL_ENDINGS = (".eml", ".mbox")
 ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, *MAIL_ENDINGS, ".ipynb", ".pdf"})
-"""Endings of files that are read in a folder; a file given by its own path is read whatever its ending."""
+"""Endings of the files in a folder that are read; a file given by its own path is read whatever its ending is."""
 
 
 def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
@@ -350,7 +369,12 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
 
 
 def _unless_all_skipped(found: FileChunks) -> FileChunks:
-    """The same chunks. Raises FileUnreadable if there are none, so that those in the store stay."""
+    """The argument, unchanged.
+
+    Raises:
+        FileUnreadable: If records, pages or mails were skipped and no chunk is left. Chunks that an earlier run stored
+            of the file then stay in the store.
+    """
     others = len(found.skipped) + found.unlisted - 1
     if found.skipped and not found.chunks:
         raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
@@ -358,7 +382,11 @@ def _unless_all_skipped(found: FileChunks) -> FileChunks:
 
 
 def _record(record: Any, name: str, number: int) -> Chunk | None:
-    """The chunk of a record; None if its text is blank. The record's other keys are metadata."""
+    """The chunk of a record; None: its text is blank. Keys other than text, id and "metadata" become metadata.
+
+    Raises:
+        ValueError: If the record is no object, or has no text, or its metadata is no object.
+    """
     if not isinstance(record, dict):
         raise ValueError(f"{type(record).__name__} in place of an object")
     rest = dict(record)
@@ -379,12 +407,13 @@ def _has_unread_time(chunk: Chunk) -> bool:
 
 
 def _time_key(stated: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    """The first of the keys whose value reads as a time, else the first that has a value; None: none has one."""
+    """The first of the keys whose value can be read as a time, else the first with a value; None: none has a value."""
     present = [key for key in keys if stated.get(key) not in (None, "")]
     return next((key for key in present if read_time(stated[key])), present[0] if present else None)
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """Remove the first of the keys with a value, else the first, and return its value; None: the record has none."""
+    """Remove the first of the keys that has a value, else the first present, and return its value; None: no key is
+    present."""
     by_value = sorted(keys, key=lambda key: record.get(key) in (None, ""))
     return next((record.pop(key) for key in by_value if key in record), None)

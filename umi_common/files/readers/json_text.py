@@ -1,4 +1,4 @@
-"""JSON as text: a file's values by their keys, a notebook's cells as Markdown."""
+"""Turn JSON into text: one line "key: value" for each value, and the cells of a notebook as Markdown."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from umi_common.files.readers.markup import read_page
 from umi_common.files.readers.reading import without_terminal_codes
 
 OUTPUT_CHARACTERS = 1_000
-"""Number of characters of an output of a notebook's cell that are read."""
+"""Number of characters that are read of each output of a notebook's cell; the rest is left out."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""The beginning of a surrogate as JSON escapes it: "\\ud83d"."""
 _BARE_OBJECT = re.compile(r"<[\w.]+ object(?: at \w+)?>")
-"""The plain text of an output whose content is in another format alone."""
+"""The plain text of an output that only another format shows, such as "<Figure object at 0x7f>"."""
 
 
 def loaded(text: str) -> Any:
-    """The value of a JSON text. Halves of surrogate pairs in its strings, such as a cut emoji leaves, are replaced.
+    """The value of a JSON text. Unpaired surrogates in its strings, such as half of a cut emoji, are replaced.
 
     Raises:
-        ValueError: If it is no JSON.
-        RecursionError: If it is nested too deeply.
+        ValueError: If the text is no JSON.
+        RecursionError: If the value is nested too deeply.
     """
     value = json.loads(text)
     if _SURROGATE.search(text):
@@ -34,8 +35,14 @@ def loaded(text: str) -> Any:
 
 
 def value_lines(value: Any, name: str = "") -> Iterator[str]:
-    """A JSON value as lines "owner.name: Ann", one for each text or number in it; a blank line ends each object of a
-    list. Null, and lists and objects without values, have none."""
+    """Yield a line "owner.name: Ann" for each text, number or truth value in a JSON value, and for each list of these.
+
+    A blank line follows each element of a list that holds objects or lists. Null, and empty lists and objects, have no
+    line.
+
+    Args:
+        name: Keys that lead to the value, joined by dots; "": the value is the whole text.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from value_lines(inner, f"{name}.{key}" if name else key)
@@ -53,17 +60,17 @@ def _scalar(value: Any) -> str:
 
 
 def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
-    """The cells of a Jupyter notebook, and the number of outputs that are cut to OUTPUT_CHARACTERS.
+    """The cells of a Jupyter notebook as Markdown, and the number of outputs that were cut to OUTPUT_CHARACTERS.
 
-    Cells of Markdown are unchanged; code and the text of its outputs stand in fences. Pictures and tracebacks are left
-    out; of an error, the last line is read.
+    Cells of Markdown are unchanged; code and the text of its outputs stand in fences. Pictures are left out; of an
+    error only its class and message are read, and not its traceback.
 
     Raises:
-        FileUnreadable: If it is no notebook.
+        FileUnreadable: If the text is no notebook.
     """
     try:
         notebook = loaded(text)
-        sheets = [notebook] if "cells" in notebook else notebook["worksheets"]  # before format 4
+        sheets = [notebook] if "cells" in notebook else notebook["worksheets"]  # the latter before format 4
         cells = [cell for sheet in sheets for cell in sheet["cells"]]
         outputs = [_outputs(path, cell) if cell["cell_type"] == "code" else [] for cell in cells]
         texts = [text for cell, shown in zip(cells, outputs, strict=True) for text in _cell_texts(cell, shown)]
@@ -92,7 +99,7 @@ def _output_text(path: Path, output: dict[str, Any]) -> str:
     data = output.get("data", output)
     if "evalue" in data:
         return without_terminal_codes(f"{data.get('ename')}: {data['evalue']}")
-    # Beside Markdown, and where it is `<... object>`, the plain text names the class of the output alone.
+    # Plain text comes after Markdown, and "<... object>" is passed over: there it only names the class of the output.
     kinds = ("text/markdown", "text/plain", "text", "text/html", "text/latex")
     texts = {kind: "".join(data[kind]) for kind in kinds if kind in data}
     shown = next((kind for kind, text in texts.items() if not _BARE_OBJECT.fullmatch(text.strip())), "")

@@ -1,6 +1,6 @@
-"""Text of mails (.eml, .mbox) and of pages that a browser saved like mails (.mhtml).
+"""Read the text of mails (.eml, .mbox), and of pages that a browser saved in the format of mails (.mhtml).
 
-Of a mail, its headers, the names of its attachments, and its body are read, attachments are not.
+The text of a mail is its headers, the names of its attachments, and its body. Attachments are not read.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ from umi_common.files.readers.markup import read_page
 from umi_common.files.readers.reading import decoded_text, text_in
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
+"""Headers of a mail that are read, in the order of the text."""
 _MAIL_BEGINS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\d:\d\d[^\n]*\n")
 """The line above each mail of a mailbox: `From ann@example.com Tue Feb 20 10:00:00 2024`."""
 PAGE_WORDS = 2
-"""A mail's HTML with more than this many times the words of its plain text is read in place of it."""
+"""The HTML of a mail is read in place of its plain text if it has more than this many times as many words."""
 _NOT_SHOWN = ("text/css", "text/javascript")
-"""Parts of text that a mail's reader does not see."""
+"""Types of the parts of text that a mail program does not show."""
 _RAW = default.clone(header_factory=lambda name, value: value)
-"""Leaves headers as they are: Python's own reader of addresses takes minutes for some, and raises many errors."""
+"""Leaves headers unparsed: Python's parser of addresses takes minutes for some headers, and raises many errors."""
 
 
 def mails_in(mailbox: bytes) -> list[bytes]:
-    """The mails of a mailbox file (.mbox), in order; what stands before the first is one, too."""
+    """The mails of a mailbox file (.mbox), in order. Text before the first line "From ..." counts as a mail."""
     borders = [(found.start(), found.end()) for found in _MAIL_BEGINS.finditer(mailbox)]
     spans = pairwise([(0, 0), *borders, (len(mailbox), len(mailbox))])
     return [mail for (_, start), (stop, _) in spans if (mail := mailbox[start:stop]).strip()]
 
 
 def saved_page(path: Path, content: bytes) -> str:
-    """The markup of a page that a browser saved as one file (.mhtml): its first part of HTML.
+    """The markup of a page that a browser saved as one file (.mhtml): the first HTML part of the file.
 
     Raises:
-        FileUnreadable: If it has none.
+        FileUnreadable: If the file has no HTML part.
     """
     for part in message_from_bytes(content, policy=_RAW).walk():
         if part.get_content_type() == "text/html" and not part.is_multipart():
@@ -51,13 +52,14 @@ def saved_page(path: Path, content: bytes) -> str:
 
 
 def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str]:
-    """The headers of a mail by name, in the order of HEADERS; and the mail as text.
+    """The headers of a mail by name, in the order of HEADERS, and the text of the mail.
 
-    The text is a line for each header, a line with the names of the attachments, and the body: the texts of all parts,
-    and of parts that say the same in several formats one. A mail inside the mail is read with its headers.
+    The text is a line for each header, a line with the names of the attachments, and the body. The body holds the texts
+    of all parts; of alternative parts, which hold the same text in several formats, it holds one. A mail attached to
+    the mail is read with its headers.
 
     Raises:
-        FileUnreadable: If its parts are nested too deeply.
+        FileUnreadable: If the parts of the mail are nested too deeply.
     """
     try:
         mail = message_from_bytes(content, policy=_RAW)
@@ -80,7 +82,7 @@ def _mail_text(path: Path, mail: Message[Any, Any]) -> str:
 
 
 def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
-    """The text of a part and those inside it; the names of its attachments are appended to `attached`."""
+    """The text of a part and of the parts inside it; the names of attachments are appended to `attached`."""
     kind = part.get_content_type()
     inner: Any = part.get_payload() if part.is_multipart() else None
     if inner is not None and part.get_content_maintype() == "message":
@@ -88,7 +90,7 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
     if inner is not None:
         texts = [(each.get_content_type(), _body(path, each, attached)) for each in inner]
         return _one_of(texts) if kind == "multipart/alternative" else "\n\n".join(text for _, text in texts if text)
-    is_text = part.get_content_maintype() in ("text", "multipart")  # a multipart without parts is its text
+    is_text = part.get_content_maintype() in ("text", "multipart")  # a multipart without parts is read as text
     if not is_text or kind in _NOT_SHOWN or part.get_content_disposition() == "attachment":
         attached += _file_names(part)
         return ""
@@ -97,7 +99,7 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
 
 
 def _file_names(part: Message[Any, Any]) -> list[str]:
-    """The file name of a part, or its type if the name cannot be decoded; none if it has no name."""
+    """The file name of a part in a list, or the part's type if the name cannot be decoded; empty without a name."""
     try:
         name = part.get_filename()
     except ValueError:
@@ -106,10 +108,13 @@ def _file_names(part: Message[Any, Any]) -> list[str]:
 
 
 def _one_of(texts: Sequence[tuple[str, str]]) -> str:
-    """Of the same text in several formats, each with its type: the plain one, else HTML, else the first with text.
+    """Select one of the alternative texts of a part: the plain one, else the first that is not blank, else "".
 
-    HTML is also taken if it has more than PAGE_WORDS times the words of the plain text: that of many mails only says
-    that the mail is in HTML.
+    The HTML is preferred if it has more than PAGE_WORDS times as many words as the plain text: in many mails the plain
+    text only says that the mail is in HTML.
+
+    Args:
+        texts: (type, text) of each alternative; a multipart counts as HTML.
     """
     written = [(kind, text) for kind, text in texts if text.strip()]
     plain, page = (
@@ -123,13 +128,13 @@ def _one_of(texts: Sequence[tuple[str, str]]) -> str:
 
 def _text(path: Path, part: Message[Any, Any]) -> str:
     content = part.get_payload(decode=True)
-    assert isinstance(content, bytes)  # it has no parts
+    assert isinstance(content, bytes)  # since the part has no parts inside it
     text = text_in(part.get_content_charset("utf-8"), content)
     return decoded_text(path, content, declares=True) if text is None else "\n".join(text.splitlines())
 
 
 def _decoded(header: str) -> str:
-    """The text of a header, its encoded words included."""
+    """The text of a header, with its encoded words ("=?utf-8?q?...?=") decoded."""
     header = _header_text("utf-8", header.encode("utf-8", "surrogateescape"))
     try:
         pieces = decode_header(header) if header.isascii() else [(header, None)]

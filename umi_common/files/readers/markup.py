@@ -1,5 +1,7 @@
-"""Find the headings and tables of Markdown and similar markup, and those of HTML with its visible text. Nothing is
-fetched, no script is run."""
+"""Find headings and tables in Markdown and similar markup, and visible text, headings and tables in HTML.
+
+Nothing is fetched from the network, and no script is run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 MARKDOWN_ENDINGS = (".md", ".markdown", ".mdx", ".qmd", ".rmd")
-"""Endings of Markdown, that of notebooks of Quarto and R included."""
+"""Endings of Markdown files, including the notebooks of Quarto and R."""
 _LATEX_LEVELS = {"part": 1, "chapter": 2, "section": 3, "subsection": 4, "subsubsection": 5}
 _MARKED_HEADINGS = {
     **dict.fromkeys(MARKDOWN_ENDINGS, re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)),
@@ -27,16 +29,20 @@ _MARKED_HEADINGS = {
         rf"^[ \t]*\\({'|'.join(_LATEX_LEVELS)})\*?(?:\[[^]\n]*\])?{{([^\n]+?)}}[ \t]*(?:[%\\].*)?$", re.MULTILINE
     ),
 }
-"""By file ending: the pattern of a heading that follows a mark, such as "##"; a longer mark is a lower level. In LaTeX
-the mark is a command, with its level in _LATEX_LEVELS."""
+"""By file ending: the pattern of a heading after a mark such as "##". The level of the heading is the length of the
+mark; in LaTeX the mark is a command, whose level is in _LATEX_LEVELS."""
 _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
+"""A heading above a line of one repeated character. Group 1 is the heading, group 2 the line, group 3 the character."""
 _UNDERLINES = {".rst": "", **dict.fromkeys(MARKDOWN_ENDINGS, "=-")}
-"""By ending: the signs that underline headings, highest level first; "": each file has its own order."""
+"""By ending: the characters of the lines that underline headings, outermost level first; "": each file has its own
+order."""
 _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
-"""The line of dashes under the head of a table, in Org "|---+---|", after ">" in a quotation. Lines that underline a
-heading match, too, and have no "|"."""
+"""The line of dashes under the head of a table: "|---|---|", in Org "|---+---|", in a quotation after ">". A line that
+underlines a heading matches, too, but has no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
+"""The rows of a table: adjacent lines with a "|"."""
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+"""Front matter at the beginning of a Markdown file: YAML between lines "---", or TOML between lines "+++"."""
 _FRONT_DATE = re.compile(
     r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\s#\"'][^\n#\"']*)", re.MULTILINE
 )
@@ -45,9 +51,10 @@ _STATED_TITLES: Mapping[str, re.Pattern[str]] = {
     ".org": re.compile(r"^#\+title:([^\n]*)", re.MULTILINE | re.IGNORECASE),
     ".tex": re.compile(r"^[^%\n]*\\title(?:\[[^]]*\])?{((?:[^{}]|{[^{}]*})*)", re.MULTILINE),
 }
-"""By file ending: the pattern of the line that states the title of a file without front matter."""
+"""By file ending: the pattern of the line that states the title, in formats without front matter."""
 FRONT_MATTER_CHARACTERS = 20_000
-"""Longest front matter that is read, in characters of the file."""
+"""Number of characters at the beginning of a file in which its front matter, or the line with its title, is looked
+for."""
 _TAG_BEGINS = re.compile("<[A-Za-z/!?]")
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"}) | {
     *("audio", "canvas", "datalist", "iframe", "video"),  # "Your browser does not support the video tag."
@@ -58,11 +65,13 @@ BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "
     *("address", "caption", "details", "fieldset", "figcaption", "form", "legend", "summary"),
     *("optgroup", "option", "select", "textarea"),
 }
-"""Elements that begin and end on a line of their own."""
+"""Elements before and after which the text has a line break."""
 _WITHOUT_END = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track"}
 )
+"""Elements that have no end tag."""
 _LISTS = ("ul", "ol", "dl", "table")
+"""Lists and tables: an item or cell in one of them does not end an element outside of it."""
 _ENDED_BY = {
     "p": BLOCKS,
     "li": frozenset({"li"}),
@@ -70,21 +79,23 @@ _ENDED_BY = {
     **dict.fromkeys(("td", "th"), frozenset({"td", "th", "tr", "tbody", "tfoot"})),
     "tr": frozenset({"tr", "tbody", "tfoot"}),
 }
-"""Elements whose end tag may be left out, and the elements whose beginning then ends them."""
+"""Element whose end tag may be left out -> elements whose start tag then ends it."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+"""A declaration in the attribute `style` that hides the element."""
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
-"""A name as an attribute or a script has it: "why", '#why', id=why."""
+"""A name in an attribute or a script: "why", '#why', id=why."""
 _LINK_SIGNS = ("¶", "\uf0c1")
-"""Texts of a link beside a heading to itself, which Sphinx and MkDocs show only below the pointer."""
+"""Texts of the link beside a heading that leads to this heading. Sphinx and MkDocs show it only under the pointer."""
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
+"""Newlines between two paragraphs, and between two lines, of the text of a page."""
 
 
 def headings(text: str, ending: str) -> list[Heading]:
     """The headings of a text in order, without those inside fenced code; none if files of this ending have no marks.
 
-    They follow a mark (`## Title` in Markdown, `** Title` in Org, `== Title` in AsciiDoc) or a command (LaTeX) or, in
-    Markdown and reStructuredText, stand above a line of one sign that is at least as long. In reStructuredText the same
-    line may stand above them, too.
+    A heading follows a mark (`## Title` in Markdown, `** Title` in Org, `== Title` in AsciiDoc) or a command (LaTeX).
+    In Markdown and reStructuredText it may also stand above a line of one repeated character that is at least as long
+    as the heading; in reStructuredText an equal line may stand above the heading, too.
     """
     found = [] if ending not in _UNDERLINES else _underlined_headings(text, _UNDERLINES[ending])
     if marked := _MARKED_HEADINGS.get(ending):
@@ -95,9 +106,14 @@ def headings(text: str, ending: str) -> list[Heading]:
 
 
 def _underlined_headings(text: str, signs: str) -> list[Heading]:
-    """The headings above a line of one sign; with `signs` "", levels are in the order in which their lines occur."""
+    """The headings above a line of one repeated character.
+
+    Args:
+        signs: The characters that make such a line, outermost level first. "": any character; the levels are numbered
+            in the order in which the kinds of lines first occur, with and without a line above the heading.
+    """
     levels, found = {sign: level for level, sign in enumerate(signs, 1)}, list[Heading]()
-    # reStructuredText has no fences; there a line of ~ or ` underlines a heading.
+    # reStructuredText (`signs` "") has no fences; a line of ~ or ` underlines a heading there.
     for line in _unfenced(_UNDERLINED_HEADING, text) if signs else _UNDERLINED_HEADING.finditer(text):
         title, start = line[1].rstrip(), line.start()
         if len(title) <= len(line[2]) and any(map(str.isalnum, title)) and (not signs or line[3] in signs):
@@ -108,7 +124,7 @@ def _underlined_headings(text: str, signs: str) -> list[Heading]:
 
 
 def markdown_tables(text: str) -> list[Table]:
-    """The tables with a head, a line of dashes and rows, in order, without those inside fenced code."""
+    """The tables that have a head, a line of dashes and rows, in order, without those inside fenced code."""
     tables: list[Table] = []
     for dashes in _unfenced(_UNDER_HEAD, text):
         start = text.rfind("\n", 0, max(0, dashes.start() - 1)) + 1
@@ -121,12 +137,12 @@ def markdown_tables(text: str) -> list[Table]:
 
 
 def front_matter_dates(text: str) -> dict[str, str]:
-    """The value of each date key in a file's front matter (YAML or TOML) that has one, in order."""
+    """The text of each date in a file's front matter (YAML or TOML) by its key, in order."""
     return {found[1]: found[2].strip() for found in _FRONT_DATE.finditer(_front_matter(text))}
 
 
 def stated_title(text: str, ending: str) -> str:
-    """The title that a file states: Markdown in its front matter, Org and LaTeX in a line of their own; "": none."""
+    """The title that a file states: Markdown in its front matter, Org and LaTeX in a line of its own; "": none."""
     front = _front_matter(text) if ending in MARKDOWN_ENDINGS else text[:FRONT_MATTER_CHARACTERS]
     pattern = _FRONT_TITLE if ending in MARKDOWN_ENDINGS else _STATED_TITLES.get(ending)
     found = pattern.search(front) if pattern else None
@@ -156,13 +172,14 @@ def _without_closing(title: str) -> str:
 
 @dataclass(slots=True)
 class _OpenTable:
-    """A table of a page; its end was not read yet."""
+    """A table of an HTML page whose end tag was not read yet; indices are of characters in `HtmlText.text`."""
 
     start: int
+    """Index of the table's first character."""
     rows: int = 0
-    """Index in `text` of the last row read that may be the first row of data; 0: no row was read yet."""
+    """Index of the last row that may be the first row of data; 0: no row was read yet."""
     data_begun: bool = False
-    """Whether a cell that is not of the head was read."""
+    """Whether a cell of data was read: a <td> outside of <thead>."""
     in_head: bool = False
     """Whether <thead> is open, whose cells may be <td>."""
     cells: int = 0
@@ -170,12 +187,12 @@ class _OpenTable:
     has_digit: bool = False
     """Whether a cell of the open row holds a digit."""
     second_row: int = 0
-    """Index in `text` of the second row; 0: it was not read yet."""
+    """Index of the second row that has cells; 0: it was not read yet."""
     columns: int = 0
-    """Number of cells of each row, if a row without a digit is followed by rows with one; else 0."""
+    """Number of cells of each row read so far, if the first row has no digit and each other row has one; else 0."""
 
     def end_row(self, next_row: int) -> None:
-        """End the row that is open, if it has cells; `next_row` is the index of the next one in `text`."""
+        """End the row that is open, if it has cells; `next_row` is the index of the next row."""
         if self.cells and not self.second_row:
             self.columns, self.second_row = (0 if self.has_digit else self.cells), next_row
         elif self.cells and (not self.has_digit or self.cells != self.columns):
@@ -184,18 +201,18 @@ class _OpenTable:
 
 
 class _HiddenElements:
-    """The open elements of a page that its reader does not see, and cannot open.
+    """The open elements of a page whose text is not read, because a reader of the page neither sees nor can open them.
 
-    These are the elements of INVISIBLE and those with the attribute `hidden` or a style that hides them. A hidden
-    element is read if it is the panel of a tab, or if another place of the page (a button, a link, a script) names its
-    id: that can show it.
+    These are the elements of INVISIBLE, and those with the attribute `hidden` or a style that hides them. A hidden
+    element is read nevertheless if it is the panel of a tab, or if its id occurs elsewhere in the page: a button, a
+    link or a script there may show it.
     """
 
     def __init__(self) -> None:
         self.markup = ""
-        """The page."""
+        """The markup of the whole page."""
         self._open: list[str] = []
-        """Outermost first."""
+        """Tags of the open elements, outermost first."""
         self._counts = Counter[str]()
         """Number of open elements by tag."""
 
@@ -205,7 +222,7 @@ class _HiddenElements:
     def begin(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
         """Read a start tag; returns whether its element is hidden."""
         if self._counts["svg"] and (tag in BLOCKS or _is_heading(tag)):
-            self._end("svg")  # browsers, too, end an open <svg> there
+            self._end("svg")  # browsers, too, end an open <svg> at such a tag
         if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(map(self._counts.__getitem__, _LISTS)):
             self._end(self._open[0])
         hidden = bool(self._open) or tag in INVISIBLE or self._is_hidden(tag, attributes)
@@ -215,10 +232,10 @@ class _HiddenElements:
         return hidden
 
     def end(self, tag: str) -> bool:
-        """Read an end tag; returns whether it is to be ignored, because it does not end a visible element."""
+        """Read an end tag; returns whether the caller must ignore it, because it does not end a visible element."""
         if self._counts[tag]:
             self._end(tag)
-        elif self._open and tag in BLOCKS:  # it ends a visible element around the hidden ones
+        elif self._open and tag in BLOCKS:  # the tag ends a visible element around the hidden ones
             self._open.clear()
             self._counts.clear()
             return False
@@ -227,14 +244,14 @@ class _HiddenElements:
         return True
 
     def _end(self, tag: str) -> None:
-        """End the innermost element of this tag, and those inside it that were left open."""
+        """End the innermost element with this tag, and the elements inside it that are still open."""
         ended = ""
         while ended != tag:
             ended = self._open.pop()
             self._counts[ended] -= 1
 
     def _is_hidden(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
-        """Whether the attributes hide an element. <html> and <body> are shown by the page's script."""
+        """Whether the attributes hide an element. <html> and <body> do not count: the page's script shows them."""
         values = {name: value or "" for name, value in attributes}
         hidden = "hidden" in values and values["hidden"].lower() != "until-found"
         if tag in ("html", "body") or not (hidden or _HIDING_STYLE.search(values.get("style", ""))):
@@ -243,38 +260,42 @@ class _HiddenElements:
 
     @cached_property
     def _names(self) -> Counter[str]:
-        """Number of times that the page has each name as _NAMED finds it; the attribute `id` of the element counts."""
+        """How often each name that _NAMED finds occurs in the page; the attribute `id` of an element counts once."""
         return Counter(found[1] for found in _NAMED.finditer(self.markup))
 
 
 class HtmlText(HTMLParser):
-    """Collects the visible text of an HTML page. After `read`: `text`, `headings` and `tables` in order, and `title`.
+    """Collects the visible text of an HTML page. `read` sets `text`, `title`, and `headings` and `tables` in order.
 
-    The head of a table is its caption and its first rows, as long as they have <th> cells alone or are in <thead>. The
-    first row of <td> is the head if each row has as many cells and each but the first has a digit. Of nested tables
-    only the inner ones with a head are listed; without such, the outer one.
+    The head of a table is its caption and its first rows, as long as they have only <th> cells or are in <thead>.
+    Without such rows, the first row is the head if all rows have the same number of cells and every row but the first
+    has a digit. Of nested tables only the inner ones with a head are listed; if none has a head, the outer table is.
     """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.headings: list[Heading] = []
         self._tables: list[tuple[int, int, int]] = []
+        """Index in `text` of the first character, of the first row of data, and of the end of each table."""
         self._open_tables: list[_OpenTable] = []
+        """Outermost first."""
         self.title = ""
         self._pieces: list[str] = []
+        """The text read so far is these strings, joined."""
         self._length = 0
+        """Number of characters of the text read so far."""
         self._hidden = _HiddenElements()
         self._open_pre = 0
         """Number of open <pre> elements, whose white space is kept."""
         self._in_title = False
         self._heading: tuple[int, int, int] | None = None
-        """Of the open heading: the index of its first character in `text` and of its first piece, and its level."""
+        """Of the open heading: index of its first character in `text`, index of its first piece in `_pieces`, level."""
 
     def read(self, markup: str) -> None:
         """Read a whole page.
 
-        A last tag without its ">" is left out with all after it, as in browsers: Python's parser is slow on a page
-        with many of them.
+        Text from a tag that is never closed with ">" is left out, as in browsers: Python's parser is slow on a page
+        with many such tags.
         """
         unclosed = _TAG_BEGINS.search(markup, markup.rfind(">") + 1)
         self._hidden.markup = markup
@@ -295,7 +316,7 @@ class HtmlText(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         hidden = self._hidden.begin(tag, attrs)
-        self._in_title = tag == "title" and not hidden  # an icon, drawn by <svg>, has a title of its own
+        self._in_title = tag == "title" and not hidden  # the <title> of an <svg> is not the page's
         if hidden:
             return
         if _is_heading(tag):
@@ -337,11 +358,11 @@ class HtmlText(HTMLParser):
             self._open_tables[-1].in_head = False
 
     def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
-        """Whether a link may be the number of a footnote, which runs into the word before it: "Rome" with note 1."""
+        """Whether a link may be the number of a footnote; without a space it would join the word before it: "Rome1"."""
         return (dict(attrs).get("href") or "").startswith("#") and "".join(self._pieces[-1:])[-1:] not in "([/"
 
     def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
-        """Read a start tag inside a table; its head ends before the first row with a cell of data."""
+        """Read a start tag inside a table. The head of the table ends before the first row with a cell of data."""
         if tag in ("thead", "tbody"):
             table.in_head = tag == "thead"
         elif tag == "tr":
@@ -361,7 +382,7 @@ class HtmlText(HTMLParser):
             self._tables.append((table.start, table.rows, self._length))
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """Skip a declaration such as `<![if !IE]>`, as browsers do; the inherited method raises an error on some."""
+        """Skip a declaration such as `<![if !IE]>`, as browsers do; the inherited method raises errors for some."""
         return self.parse_bogus_comment(i, report)
 
     def handle_data(self, data: str) -> None:
@@ -373,7 +394,8 @@ class HtmlText(HTMLParser):
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
 
     def _add(self, piece: str) -> None:
-        """Append text, without spaces at its start where the text so far is empty or ends in white space."""
+        """Append text. Its leading spaces are dropped if the text so far is empty or, outside of <pre>, ends in white
+        space."""
         if self._pieces and self._pieces[-1][-1:].isspace() and not self._open_pre:
             piece = piece.lstrip(" ")
         elif not self._pieces:
@@ -383,7 +405,7 @@ class HtmlText(HTMLParser):
             self._length += len(piece)
 
     def _break(self, newlines: str) -> None:
-        """Make the text end in at least these newlines, without spaces before them; an empty text stays empty."""
+        """Make the text so far end in at least these newlines, without spaces before them; empty text stays empty."""
         if self._pieces:
             last = self._pieces.pop()
             text = last.rstrip(" ")
@@ -393,15 +415,15 @@ class HtmlText(HTMLParser):
 
 
 def read_page(path: Path, markup: str) -> HtmlText:
-    """The text of an HTML page; `path` is for messages.
+    """Read an HTML page; `path` is named in errors.
 
     Raises:
-        FileUnreadable: If it is no HTML.
+        FileUnreadable: If the page is no HTML.
     """
     page = HtmlText()
     try:
         page.read(markup)
-    except AssertionError as error:  # Python's parser raises it over some declarations
+    except AssertionError as error:  # Python's parser raises this error for some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     return page
 

@@ -1,7 +1,7 @@
 """Cut a text into passages of limited length: at headings, then at blank lines, sentences, lines, words.
 
-Every passage is a slice of its text, without white space at its ends, and passages do not overlap. A table that is too
-long is cut between its rows, and the passages of its later rows repeat its head before their slice.
+Every passage is a slice of the text without white space at its ends, and passages do not overlap. A table that is too
+long is cut between its rows; a passage of its later rows has the head of the table before the slice.
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.types import MetadataValue
 
 PASSAGE_CHARACTERS = 1_000
-"""Characters of the longest passage: some 200 words of English."""
+"""Largest number of characters of a passage: some 200 words of English."""
 SMALL_SHARE = 0.25
-"""A section shorter than this share of the longest passage is joined with the next section if both fit into one
-passage. If it holds headings alone, it is joined with the first piece of the next section."""
+"""A section shorter than this share of the largest passage is joined with the next section if both fit into one
+passage. If they do not fit and the section holds only headings, it is joined with the first piece of the next one."""
 BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"(?<=[.!?…])(?<!\s\d\.)(?<!\s\d\d\.)[\"'”’)\]]*\s+|(?<=[。！？])"),
     re.compile(r"\n"),
     re.compile(r"\s+"),
 )
-"""Where a text that is too long is cut: at blank lines; pieces that are still too long at ends of sentences, then at
-ends of lines, then at white space. The number of a list's entry ("7.") and a day in German end no sentence."""
+"""Patterns after which a text that is too long is cut: blank lines; then, in pieces that are still too long, ends of
+sentences, ends of lines, and white space. A number with a dot ends no sentence: it may number an entry of a list ("7.")
+or be a day in German."""
 LINES = 2
 """Index in BREAKS of the level that cuts a table between its rows."""
 TITLE_ROWS_MAX = 5
-"""Largest number of rows above the head of a sheet, such as a title and a blank line."""
+"""Largest number of rows above the head of a CSV or TSV file, such as a title and a blank line."""
 HEAD_SHARE = 0.5
-"""A table's head longer than this share of the longest passage is not repeated."""
+"""A table's head longer than this share of the largest passage is not repeated."""
 _WORD = re.compile(r"\w+")
 
 Span = tuple[int, int]
+"""(start, end): indices in a text; `end` is the index after the last character."""
 
 
 class Heading(NamedTuple):
@@ -47,7 +49,7 @@ class Heading(NamedTuple):
     start: int
     """Index of its first character in the text."""
     level: int
-    """1 for the outermost."""
+    """From 1, the outermost."""
     title: str
 
 
@@ -57,22 +59,24 @@ class Table(NamedTuple):
     start: int
     """Index of its first character in the text."""
     rows_start: int
-    """Index of its first row, after the head, which holds the names of the columns."""
+    """Index of the first row after the head; the head holds the names of the columns."""
     end: int
+    """Index after its last character."""
     head: str
-    """The head as the passages of later rows repeat it, with a newline at its end; "": they do not repeat it."""
+    """The head as passages of later rows repeat it, with a newline at its end; "": it is not repeated."""
     row_ends: Sequence[int] = ()
-    """Index after each row, rising, rows of the head included; (): each line is a row."""
+    """Index after each row, in rising order, including the rows of the head; (): each line is a row."""
 
     @classmethod
     def of_sheet(cls, text: str, separators: str) -> Table:
-        """A whole CSV or TSV file. Line breaks in double quotes do not end a row, unless the number of quotes is odd.
+        """The table of a whole CSV or TSV file.
 
-        The head is the first row with a second field among the first TITLE_ROWS_MAX + 1 rows, else the first row. The
-        rows above it are a title.
+        A line break between double quotes does not end a row, unless the file has an odd number of quotes. The head is
+        the first of the first TITLE_ROWS_MAX + 1 rows that has a second field, else the first row. Rows above the head
+        are a title and not part of the table.
 
         Args:
-            separators: The characters that may part two fields.
+            separators: The characters that may separate two fields.
         """
         start = len(text) - len(text.lstrip())
         marks = re.compile("\n" if text.count('"') % 2 else '["\n]')
@@ -88,7 +92,8 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, text: str, start: int, rows: int, end: int) -> Table:
-        """A table whose head is text[start:rows]; repeated spaces and dashes in it are shortened."""
+        """The table text[start:end] with the head text[start:rows]. In the repeated head, runs of spaces and dashes are
+        shortened."""
         head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows])).strip()
         return cls(start, rows, end, head and head + "\n")
 
@@ -99,13 +104,13 @@ class Passage:
 
     text: str
     start: int
-    """Index in the file's text of its first character, or of the first one after a repeated table head."""
+    """Index in the file's text of the passage's first character, not counting a repeated table head."""
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     event_time: datetime | None = None
     undated: bool = False
-    """Whether the file states a time for it that cannot be read, or may be several moments."""
+    """Whether the file states a time for the passage that cannot be read, or that may mean several moments."""
     path: Sequence[str] = ()
-    """Titles above the text that it does not hold, outermost first: that of the file, then headings."""
+    """Titles above the passage that its text does not hold, outermost first: the file's title, then headings."""
 
 
 def passages(
@@ -116,17 +121,17 @@ def passages(
     title: str = "",
     size: int = PASSAGE_CHARACTERS,
 ) -> Iterator[Passage]:
-    """The passages of a text in order. Metadata "section" is the path of headings above the text: "Setup > Linux".
+    """Yield the passages of a text in order. Metadata "section" is the headings above a passage: "Setup > Linux".
 
-    A passage that begins amid the rows of a table repeats the table's head; metadata "table_head" is the number of
-    characters of its text before the slice of the file.
+    A passage that begins in the rows of a table repeats the table's head; metadata "table_head" is then the number of
+    characters of this head, which stand before the slice of the text.
 
     Args:
-        headings: In the order of the text. A passage holds text of one section, or of very short ones and the next.
+        headings: In the order of the text. A passage holds text of one section, or of short sections and the next one.
         tables: In the order of the text, without overlap.
-        title: Of the file; "": it has none. The path of a passage begins with it, unless the headings above and the
-            passage hold all its words.
-        size: Characters of the longest passage, > 0.
+        title: Title of the file; "": none. The path of a passage begins with it, unless the headings above the passage
+            and the passage itself hold all words of the title.
+        size: Largest number of characters of a passage, > 0.
     """
     path: list[Heading] = []
     following = iter([*headings, Heading(len(text), 1, "")])
@@ -153,8 +158,13 @@ def passages(
 def spans(
     text: str, section_starts: Sequence[int] = (), tables: Sequence[Table] = (), *, size: int = PASSAGE_CHARACTERS
 ) -> Iterator[Span]:
-    """(start, end) of each passage, without white space at its ends; none is empty, and none has more than `size`
-    characters, a repeated table head included."""
+    """Yield (start, end) of each passage in order, without white space at its ends.
+
+    No passage is empty, and none has more than `size` characters, including a repeated table head.
+
+    Args:
+        section_starts: Index at which each section begins, in rising order.
+    """
     borders = sorted({0, *section_starts, len(text)})
     passage: Span | None = None
 
@@ -166,7 +176,7 @@ def spans(
         if passage is not None:
             length = section[0] - passage[0]
             if length < SMALL_SHARE * size and too_long(section[1]) and _only_headings(text, passage, section_starts):
-                room -= length  # the section's first piece stands with the headings above it
+                room -= length  # the section's first piece joins the headings above it in one passage
             elif length >= SMALL_SHARE * size or too_long(section[1]):
                 yield from _stripped(text, passage)
                 passage = None
@@ -185,7 +195,7 @@ def line_metadata(text: str, start: int) -> dict[str, MetadataValue]:
 
 
 def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
-    """Whether each line of a span of whole sections is a heading, or has no letter or digit."""
+    """Whether a span of whole sections has no more lines with a letter or digit than headings."""
     lines = sum(any(map(str.isalnum, line)) for line in text[slice(*span)].splitlines())
     return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
 
@@ -196,20 +206,20 @@ def _holds(text: str, title: str) -> bool:
 
 
 def _has_fields(row: str, separators: str) -> bool:
-    """Whether a row of a sheet has anything after its first field."""
+    """Whether a row of a CSV or TSV file has a second field that is not empty, or a later one."""
     unquoted = re.sub(r'"[^"]*"', '"', row)
     return any(rest.strip(f"{separators} \n") for rest in re.split(f"[{separators}]", unquoted, maxsplit=1)[1:])
 
 
 def _head(tables: Sequence[Table], at: int) -> str:
-    """The repeated head of the table that has `at` among its rows; "" if there is none."""
+    """The repeated head of the table with the index `at` in its rows of data; "": there is no such table."""
     place = bisect_right(tables, at, key=lambda table: table.rows_start) - 1
     return tables[place].head if place >= 0 and at < tables[place].end else ""
 
 
 def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
-    """The section in adjacent pieces. A table that is too long is cut into its head, with the first row if both fit,
-    and one piece for each other row."""
+    """Cut a section into adjacent pieces. A table longer than `size` characters is cut into its head, together with the
+    first row if both fit, and one piece for each other row."""
     at, end = section
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)
@@ -228,7 +238,8 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
 
 
 def _pieces(text: str, span: Span, size: int, level: int) -> Iterator[Span]:
-    """The span in adjacent pieces of at most `size` characters, cut at BREAKS[level] or later ones."""
+    """Cut a span into adjacent pieces: after each match of BREAKS[level] and, where a piece has more than `size`
+    characters, of the next levels; last, every `size` characters."""
     start, end = span
     if end - start <= size:
         yield span

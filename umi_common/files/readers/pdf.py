@@ -1,4 +1,4 @@
-"""Text of PDFs, read by a child process: pypdf can take minutes and gigabytes for a file of a few kilobytes."""
+"""Read the text of PDFs in a child process, since pypdf can take minutes and gigabytes for a file of a few kB."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from umi_common.files.readers.reading import ReadLimits
 from umi_common.runtime.closing import Closing
 
 CHILD = Path(__file__).with_name("pdf_child.py")
+"""The program of the child process."""
 START_SECONDS = 60.0
 """Longest time for the child process to start and import pypdf, which takes about 0.5 s on an idle machine."""
 
 
 class PdfPages(NamedTuple):
-    """What could be read of a PDF."""
+    """The text of a PDF, and the parts of it that were not read."""
 
     pages: list[str]
     """Text of each page in order; "" for a page that cannot be read."""
@@ -32,7 +33,7 @@ class PdfPages(NamedTuple):
 
 
 class PdfProcess(Closing):
-    """A child process that reads one PDF at a time; it is started for the first one and ended by `close`.
+    """A child process that reads one PDF at a time. The first call of `read` starts it, `close` ends it.
 
     Not thread-safe.
     """
@@ -41,7 +42,7 @@ class PdfProcess(Closing):
         self._process: subprocess.Popen[bytes] | None = None
 
     def close(self) -> None:
-        """End the process now; the next call of `read` starts another."""
+        """End the process now; the next call of `read` starts a new one."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -52,11 +53,11 @@ class PdfProcess(Closing):
             process.wait()
 
     def read(self, path: Path, content: bytes, limits: ReadLimits) -> PdfPages:
-        """The pages of the PDF `content`; `path` is for messages.
+        """Read the PDF `content`; `path` is named in errors.
 
         Raises:
-            FileUnreadable: If it is no PDF, takes longer than `limits.pdf_seconds` for each begun megabyte, has more
-                characters of text than `limits.max_file_bytes`, or makes the process fail.
+            FileUnreadable: If the content is no PDF, takes longer than `limits.pdf_seconds` for each begun megabyte,
+                has more characters of text than `limits.max_file_bytes`, or makes the process fail.
             MissingExtra: Without pypdf.
         """
         process = self._started(path)
@@ -93,7 +94,10 @@ class PdfProcess(Closing):
         return self._process
 
     def _call(self, process: subprocess.Popen[bytes], sent: bytes, seconds: float) -> tuple[bytes, bool]:
-        """The line that answers `sent`, and whether the time ran out. Without a newline the process has ended."""
+        """Write `sent` to the process; returns its answer, a line, and whether the time ran out.
+
+        An answer without a newline at its end means that the process has ended.
+        """
         expired = threading.Event()
 
         def expire() -> None:
@@ -105,7 +109,7 @@ class PdfProcess(Closing):
         timer.start()
         try:
             line = _exchange(process, sent)
-        except BaseException:  # as Ctrl-C: the answer will not be read
+        except BaseException:  # such as Ctrl-C: the answer would be taken for the answer to the next call
             self.close()
             raise
         finally:

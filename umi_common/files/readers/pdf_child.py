@@ -1,18 +1,21 @@
-"""Reads the text of PDFs in a process that `umi_common.files.readers.pdf` starts, and kills if a file takes too long.
+"""Program of the child process that reads the text of PDFs. `umi_common.files.readers.pdf` starts it, and kills it if a
+file takes too long.
 
-It runs as a script: `python pdf_child.py SYS_PATH_ENTRY...`. It first takes over the parent's sys.path, so nothing in
-the working directory is imported that the parent would not import. It imports nothing of umi.
+It runs as a script: `python pdf_child.py SYS_PATH_ENTRY...`. It first replaces its sys.path by these entries, which are
+the parent's, so that it imports nothing from the working directory that the parent would not import. It imports nothing
+of umi.
 
-Protocol: it writes the line "ready". Then, for each PDF, it reads one line of JSON, {"bytes": size, "seconds": limit,
-"characters": limit}, and that many bytes; it writes one line of JSON: {"pages": [text or null], "bad": [[page number,
-reason]], "attached": [file name]} or {"error": reason}. Page numbers start at 1. It ends when its input ends.
+Protocol: the child writes the line "ready". Then, for each PDF, it reads one line of JSON, {"bytes": size, "seconds":
+limit, "characters": limit}, and `size` bytes, the PDF. It answers with one line of JSON: {"pages": [text or null],
+"bad": [[page number, reason]], "attached": [file name]}, or {"error": reason}. Page numbers start at 1. The child ends
+when its input ends.
 """
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # not from typing, which this process does not need
+TYPE_CHECKING = False  # not imported from typing, to start faster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,13 +25,18 @@ if __name__ == "__main__":
     sys.path[:] = sys.argv[1:]
 
 MEMORY_BYTES = 2 << 30
-"""Largest address space of this process, where the system can limit it: a normal PDF takes less than a tenth."""
+"""Largest address space of this process in bytes, on systems that can limit it; a normal PDF takes less than a tenth of
+it."""
 ORPHAN_SECONDS = 5.0
 """Seconds after the time limit at which the process ends itself, in case its parent died and cannot kill it."""
 
 
 def read_pdf(content: bytes, characters: int) -> dict[str, object]:
-    """The text of each page and the notes on it; null for a page that pypdf cannot read."""
+    """The answer for a PDF, as the module's docstring describes it. The text of a page includes its comments and form.
+
+    Args:
+        characters: Largest number of characters in the texts of all pages.
+    """
     from io import BytesIO
 
     from pypdf import PdfReader
@@ -46,7 +54,7 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
         try:
             text = _without_surrogates(reader.pages[number].extract_text())
             text = "\n".join([text, *map(_without_surrogates, _notes(reader.pages[number]))])
-        except Exception as error:  # noqa: BLE001  # many kinds for a page or its notes, too
+        except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors for a page or its notes, too
             of = "" if text is None else "its comments and form, "
             bad.append((number + 1, of + _reason(error)))
         pages.append(text)
@@ -65,7 +73,7 @@ def _attached(reader: PdfReader) -> list[str]:
 
 
 def _notes(page: PageObject) -> Iterator[str]:
-    """The comments on a page, and what was entered into the fields of its form."""
+    """Yield the comments on a page, and the texts that were entered into the fields of its form."""
     from pypdf.generic import TextStringObject
 
     for each in page.annotations or ():
@@ -74,8 +82,9 @@ def _notes(page: PageObject) -> Iterator[str]:
         if kind == "/Widget":
             holder, key = note if "/V" in note else note.get("/Parent", note).get_object(), "/V"
         value = holder[key] if kind not in ("/Link", "/Popup") and key in holder else None
-        values = value if isinstance(value, list) else [value]  # a list of chosen entries
-        yield from (value for value in values if isinstance(value, TextStringObject))  # a check box has a name
+        values = value if isinstance(value, list) else [value]  # a field may hold a list of chosen entries
+        # The value of a check box is a name and not a text.
+        yield from (value for value in values if isinstance(value, TextStringObject))
 
 
 def _reason(error: Exception) -> str:
@@ -83,7 +92,7 @@ def _reason(error: Exception) -> str:
 
 
 def _without_surrogates(text: str) -> str:
-    """Surrogate pairs joined, single ones replaced: a chunk's text is Unicode."""
+    """The text with surrogate pairs joined and single surrogates replaced: a chunk's text must be valid Unicode."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -95,7 +104,7 @@ def _limit_memory() -> None:
         if hard == resource.RLIM_INFINITY or hard > MEMORY_BYTES:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     except (ImportError, ValueError, OSError):
-        return  # Windows has no such limit, macOS refuses it; the time limit holds there
+        return  # Windows has no such limit, macOS refuses it: only the time limit protects there
 
 
 def serve() -> None:
@@ -108,7 +117,7 @@ def serve() -> None:
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # a library's output must not mix with the answers
     _limit_memory()
-    import_module("pypdf")  # half a second, before the first PDF's time begins
+    import_module("pypdf")  # takes half a second, which must not count as time of the first PDF
     answers.write(b"ready\n")
     answers.flush()
     while line := requests.readline():

@@ -16,35 +16,37 @@ from umi_common.errors import ConfigError, FileUnreadable
 from umi_common.stores.lexical.languages import language_of
 
 MAX_FILE_BYTES = 100_000_000
-"""Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much
-memory, and a log of 50 MB, whose lines are chunks, 1.8 GB."""
+"""Largest file that is read, in bytes. A file is read whole, and with its text and chunks it takes several times its
+size in memory; a log of 50 MB, each line a chunk, takes 1.8 GB."""
 PDF_SECONDS = 10.0
 """Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 s on a busy machine;
-a file of 6 kB can be made so that it takes a minute."""
+a malicious file of 6 kB can take a minute."""
 PDF_SECONDS_MAX = 86_400.0
+"""Largest value of `ReadLimits.pdf_seconds`: a day."""
 NUL_LOOKED_FOR = 8_192
-"""Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
+"""Number of bytes at the beginning of a file that are searched for a NUL, which no text in an 8-bit encoding holds."""
 CONTROLS_SHARE = 0.02
-"""Non-Unicode content with more than this share of control characters is not text."""
+"""Content that is not Unicode is no text if more than this share of its characters are control characters."""
 ACCENTED_RUNS_MIN = 4
-"""Least number of runs of three accented letters that show another code page; fewer runs may be a list of letters, as
-"äöü ÄÖÜ"."""
+"""Least number of runs of three or more accented letters that show a wrong code page; fewer runs may be a list of
+letters, such as "äöü ÄÖÜ"."""
 DECLARED_WITHIN = 1_024
-"""Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard says."""
+"""Number of bytes at the beginning of a page in which it must declare its encoding, by the HTML standard."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+"""The declaration of an encoding in HTML (<meta charset=...>) or XML (<?xml encoding=...?>)."""
 _USUAL = ("utf-8", "ascii", "iso8859-1")
-"""Codecs whose declaration tells nothing: texts in UTF-8 and Windows-1252 declare them."""
+"""Codecs whose declaration decides nothing, because texts in UTF-8 and in Windows-1252 declare them."""
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
-"""By codec: a larger one that browsers take in its place, and that texts are written in."""
+"""Declared codec -> a superset of it, which browsers use instead, and in which such texts are written."""
 _LANGUAGES = {
     **dict.fromkeys(("cp1250", "iso8859-2"), ("polish", "czech", "hungarian", "romanian")),
     "cp1254": ("turkish",),
 }
-"""By code page: the languages that need it, because Windows-1252 lacks some of their letters."""
+"""Code page -> languages that need it, because Windows-1252 lacks some of their letters."""
 _NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
 _TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))|[^\n]\x08")
-"""A code of a terminal, or a character that is struck over: "man" prints a bold N as N, backspace, N."""
+"""A control sequence of a terminal, or a character before a backspace: "man" prints a bold N as N, backspace, N."""
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -53,11 +55,12 @@ class ReadLimits:
     """Limits under which one file is read.
 
     Raises:
-        ConfigError: If one is out of range.
+        ConfigError: If a limit is out of range.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
-    """Largest size of a file, or of a line of JSONL, in bytes, and of the text of a PDF in characters; at least 1."""
+    """Largest size in bytes of a file, or of a line of JSONL, and largest number of characters of a PDF's text; at
+    least 1."""
     pdf_seconds: float = PDF_SECONDS
     """Longest time for reading a PDF, in seconds for each begun megabyte; above 0, at most a day."""
 
@@ -70,7 +73,7 @@ class ReadLimits:
 
 
 def check_bytes(name: str, value: object) -> None:
-    """Raises ConfigError if an argument is no number of bytes, at least 1."""
+    """Raise ConfigError if an argument is not a whole number of bytes, at least 1; `name` is named in the error."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}={value!r:.80}; expected a whole number of bytes, at least 1")
 
@@ -79,7 +82,7 @@ def content_of(path: Path, limits: ReadLimits) -> bytes:
     """The bytes of a file.
 
     Raises:
-        FileUnreadable: If it is too large, cannot be read, or is a pipe or a device.
+        FileUnreadable: If the file is too large, cannot be read, or is a pipe or a device.
     """
     check_size(path, limits)
     with file_errors(path), open_regular(path) as file:
@@ -88,7 +91,7 @@ def content_of(path: Path, limits: ReadLimits) -> bytes:
 
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """Raises FileUnreadable in place of OSError and MemoryError."""
+    """Convert an OSError or MemoryError in the block to FileUnreadable."""
     try:
         yield
     except OSError as error:
@@ -99,11 +102,11 @@ def file_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading. Pipes and devices are refused without waiting for them.
+    """Open a regular file for reading. A pipe or a device is refused, without waiting for data from it.
 
     Raises:
-        FileUnreadable: If it is no regular file.
-        OSError: As opening raises it.
+        FileUnreadable: If the path leads to no regular file.
+        OSError: If the file cannot be opened.
     """
     _check_regular(path, path.stat())
     # Non-blocking: if a pipe has just replaced the file, opening it would wait for a writer.
@@ -114,11 +117,12 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
-    """The rest of an open file, of which `before` bytes were read. It reads to the end, since the size that the system
-    states may be wrong, as in /proc.
+    """The rest of an open file, of which `before` bytes were read already.
+
+    Reads to the end of the file, and not by its size: the system may state a wrong size, as in /proc.
 
     Raises:
-        FileUnreadable: If it is too large, or has nothing to read without waiting.
+        FileUnreadable: If the file is too large, or has no data now, so that reading it would wait.
     """
     content = read_some(path, file, max(0, limits.max_file_bytes - before) + 1)
     if before + len(content) > limits.max_file_bytes:
@@ -130,7 +134,7 @@ def read_some(path: Path, file: BinaryIO, size: int) -> bytes:
     """At most `size` bytes of an open file.
 
     Raises:
-        FileUnreadable: If it has nothing to read without waiting, as some files in /proc.
+        FileUnreadable: If the file has no data now, so that reading it would wait, as for some files in /proc.
     """
     content: bytes | None = file.read(size)
     if content is None:
@@ -139,7 +143,7 @@ def read_some(path: Path, file: BinaryIO, size: int) -> bytes:
 
 
 def check_size(path: Path, limits: ReadLimits) -> None:
-    """Raises FileUnreadable if a file is larger than the limit, or not there; does not open it."""
+    """Raise FileUnreadable if a path leads to no regular file, or to one above the limit; does not open the file."""
     with file_errors(path):
         found = path.stat()
     _check_regular(path, found)
@@ -148,7 +152,11 @@ def check_size(path: Path, limits: ReadLimits) -> None:
 
 
 def too_large(path: Path, what: str, limits: ReadLimits) -> FileUnreadable:
-    """The error for a file that is too large; `what` stands before "than the limit": "has 6.4 MB, more"."""
+    """The error for a file that is too large.
+
+    Args:
+        what: Text that the message puts before "than the limit", such as "has 6.4 MB, more".
+    """
     return FileUnreadable(
         f"{path} {what} than the limit of {limits.max_file_bytes / 1e6:g} MB; leave it out, or raise --max-file-mb "
         "(max_file_bytes=)"
@@ -161,10 +169,10 @@ def _check_regular(path: Path, found: os.stat_result) -> None:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """Changes when a file is written, or replaced by another, even one of the same size and modification time.
+    """A text that changes when a file is written or replaced, even by one of the same size and modification time.
 
-    The time of the last change of the inode cannot be set by a program. On Windows it is the time of creation, and
-    only size, modification time and file number are compared.
+    This is because a program cannot set the time of the last change of the inode (`st_ctime_ns`). On Windows this field
+    is the time of creation, so only size, modification time and file number show a change.
     """
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
 
@@ -178,7 +186,7 @@ def unreadable(path: Path, error: OSError) -> FileUnreadable:
 
 
 def check_name(name: str, path: Path) -> None:
-    """Raises FileUnreadable if a name is not UTF-8, since it becomes part of the chunks' ids."""
+    """Raise FileUnreadable if a source name is not UTF-8, since it becomes part of the chunks' ids."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -188,11 +196,13 @@ def check_name(name: str, path: Path) -> None:
 def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
     """The text of a file; newlines are \\n, and a terminal's codes for colours, links and bold letters are left out.
 
-    UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
-    the code page that its language needs, which its function words show; else Windows-1252.
+    The content is decoded as UTF-16 or UTF-32 if it begins with their byte order mark; else as UTF-8, even if some of
+    its bytes are damaged; else by the code page that its language needs, which is guessed from its function words; else
+    as Windows-1252.
 
     Args:
-        declares: Whether it may declare its encoding, as HTML does: a declared one is taken if the text is not UTF-8.
+        declares: Whether the content may declare its encoding, as HTML does; this encoding is used if the content is
+            not valid UTF-8.
 
     Raises:
         FileUnreadable: If the content is no text.
@@ -207,17 +217,18 @@ def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
 
 
 def without_terminal_codes(text: str) -> str:
-    """The text without the codes by which a terminal colours it: they run into its words."""
+    """The text without the control sequences of a terminal, which would be taken for parts of words."""
     return _TERMINAL_CODE.sub("", text) if "\x1b" in text or "\x08" in text else text
 
 
 def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None:
-    """The text of bytes whose encoding is declared, read as browsers do; None: it has another, or there is no such.
+    """Decode bytes by their declared encoding, as browsers do; None: the bytes do not fit it, or it is unknown.
 
     A declared ASCII or ISO 8859-1 counts as UTF-8.
 
     Args:
-        errors: As for `bytes.decode`, except in UTF-8, which has to be without errors.
+        encoding: The declared encoding.
+        errors: As for `bytes.decode`; for UTF-8 it is always "strict".
     """
     try:
         codec = codecs.lookup(encoding).name
@@ -227,11 +238,12 @@ def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None
 
 
 def _declared_text(content: bytes) -> str | None:
-    """The text of a page in the encoding that it declares; None: it declares none, a usual one, or a wrong one."""
+    """The text of a page that is not valid UTF-8, by the encoding that it declares; None: it declares no encoding, one
+    of _USUAL, or a wrong one."""
     declared = _DECLARED.search(content, 0, DECLARED_WITHIN)
     name = "utf-8" if declared is None else declared[1].decode()
     text = text_in(name, content, "replace")
-    return text if text is not None and name in text else None  # a wrong encoding does not decode its own name
+    return text if text is not None and name in text else None  # decoded by a wrong encoding, the text lacks the name
 
 
 def _letters(text: str) -> int:
@@ -239,6 +251,7 @@ def _letters(text: str) -> int:
 
 
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
+    """The text of content that is not UTF-16 or UTF-32; arguments and errors as in `decoded_text`."""
     no_text = FileUnreadable(
         f"{path} is no text in a known encoding; leave it out, convert it to UTF-8, or export it as PDF or HTML"
     )
@@ -250,12 +263,12 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
         if declares and (declared := _declared_text(content)) is not None:
             return declared
         text = content.decode("utf-8-sig", "replace")
-    if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most are whole: UTF-8 with damaged bytes
+    if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most non-ASCII characters are valid: damaged UTF-8
         return text
     by_page = {page: content.decode(page, "replace") for page in _LANGUAGES}
     fitting = [text for page, text in by_page.items() if language_of(text) in _LANGUAGES[page]]
     text = max(fitting, key=_letters, default=content.decode("cp1252", "replace"))
-    # More accented letters than plain ones, or most of them side by side: the text has another code page.
+    # More accented than plain letters, or most accented letters in runs: the text has another code page.
     accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
     in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0
     other_code_page = accented > len(_ASCII_LETTER.findall(text)) or 2 * in_runs > accented

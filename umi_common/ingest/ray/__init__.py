@@ -1,8 +1,9 @@
 """Bulk ingestion on Ray.
 
-In: paths, and functions that open a store and an embedder. Out: chunks in the store, and a `Report`.
+`ingest_on_ray` takes paths, and functions that open a store and an embedder. It writes the chunks of the files to the
+store and returns a `Report`.
 
     run            `ingest_on_ray`
     workers        processes that read, chunk, embed and write parts
-    remote_store   a store that one process holds open and the workers call
+    remote_store   a store that one process holds open, and that the workers call
 """

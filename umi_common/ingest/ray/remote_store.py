@@ -1,4 +1,4 @@
-"""A store that one process of Ray holds open and others call: many workers write to one directory through it."""
+"""A store that one process on Ray holds open, so that many workers can write to one directory through this process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from umi_common.errors import StoreLocked, StoreUnavailable
 from umi_common.protocols import Embedder
 
 RETRIES = 3
-"""How often Ray repeats a call whose process died, in a new process."""
+"""How many times Ray repeats a call to the writer in a new process after the writer died."""
 LOCKED_SECONDS = 10.0
-"""Longest wait of a new writer for the store's lock, which the writer of a killed driver may still hold."""
+"""Longest time for which a new writer waits for the store's lock, in seconds. After a driver was killed, its writer may
+still hold the lock."""
 
 
 @contextmanager
 def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
-    """The store, opened in a process of its own and closed when the block is left. Ray must be connected."""
+    """Open a store in a process of its own; it is closed at the end of the block. Ray must be connected."""
     import ray
 
     name = f"umi-writer-{uuid4().hex}"
@@ -35,7 +36,11 @@ def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
 
 
 def result(reference: Any) -> Any:
-    """The result of a remote call; an error there is raised here unchanged."""
+    """The result of a remote call; an error that the remote function raised is raised here unchanged.
+
+    Args:
+        reference: Ray's reference to the result.
+    """
     import ray
 
     try:
@@ -49,10 +54,14 @@ METHODS = frozenset({"get", "add", "delete", "scan", "close"})
 
 
 class RemoteStore:
-    """The part of a store's interface that ingestion uses; each call is made in the actor that holds the store."""
+    """The part of a store's interface that ingestion uses. Each call runs in the Ray actor that holds the store.
+
+    Args:
+        name: Name of this actor in Ray.
+    """
 
     def __init__(self, name: str) -> None:
-        self._name = name  # not the handle: Ray cannot restart an actor whose arguments hold one
+        self._name = name  # not the actor's handle: Ray cannot restart a worker whose arguments hold a handle
         self._handle: Any = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -64,7 +73,7 @@ class RemoteStore:
         return int(self._call("__len__"))
 
     def embedder_name(self) -> str | None:
-        """Name of the model the store was opened with; None: it has no embedder."""
+        """Name of the embedder with which the store was opened; None: the store has no embedder."""
         name: str | None = self._result(self._writer().embedder_name.remote())
         return name
 
@@ -91,7 +100,7 @@ class RemoteStore:
 
 
 class _Writer:
-    """The actor that holds the store. The first call opens it, so that errors of the opening reach the caller."""
+    """The actor that holds the store. Its first call opens the store, so that errors of opening reach the caller."""
 
     def __init__(self, open_store: Callable[[], Any]) -> None:
         self._open_store = open_store

@@ -1,12 +1,14 @@
-"""Bulk ingestion on Ray. Workers read, chunk and embed. Each writes to a server, or one process writes to a directory.
+"""Bulk ingestion on Ray. Workers read, chunk and embed. Either each of them writes to a server, or they send the chunks
+to one process that writes to a directory.
 
     ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
 
 Ray restarts a worker that dies and repeats its batch. A part of a file that kills its worker on every attempt is
-reported and left out. If the driver dies, the same call continues from the checkpoint.
+reported and left out. If the driver (the process that calls `ingest_on_ray`) dies, the same call continues from the
+checkpoint.
 
-The workers are actors, not tasks of Ray Data: each outcome must reach the checkpoint at once, and 40 empty batches took
-1.7 s with actors and 9.5 s with Ray Data.
+The workers are Ray actors and not tasks of Ray Data, for two reasons: each outcome must reach the checkpoint at once,
+and 40 empty batches take 1.7 s with actors but 9.5 s with Ray Data.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from umi_common.ingest.ray.workers import outcomes_of, started_workers
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000
-"""Size of a local Ray's object store: enough for batches of some megabytes, and less than a container's /dev/shm."""
+"""Size in bytes of the object store of a local Ray: enough for batches of some megabytes, and small enough for the
+/dev/shm of a container."""
 
 
 def ingest_on_ray(
@@ -50,31 +53,33 @@ def ingest_on_ray(
     show_progress: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """`umi_common.files.index` with many processes: on the connected Ray, else on a local Ray that ends with the call.
+    """Do the work of `umi_common.files.index` in many processes, on the connected Ray or else on a local one.
 
-    To use a cluster, call `ray.init()` first; the environment variable RAY_ADDRESS is ignored.
-    Each chunk is stored exactly once, even if processes were killed and batches repeated. On a cluster every node must
-    have the files under the same paths.
+    A local Ray ends with the call. To use a cluster, call `ray.init()` first; the environment variable RAY_ADDRESS is
+    ignored. Each chunk is stored exactly once, even if processes were killed and batches repeated. On a cluster every
+    node must have the files under the same paths.
 
     Args:
-        open_store: Called in the one process that writes, or with `each_writes` in the driver and in every worker. Ray
-            pickles it, so give a module's function or a `functools.partial` of one.
-        checkpoint: A file on the driver's machine. Each store needs a file of its own.
-        open_embedder: Called in every worker, and once in the driver for the model's name; the default is umi's own
-            embedded model.
-        workers: Number of processes of one core each, >= 1; None: one for each core that Ray has.
-        each_writes: True: every worker opens the store and writes to it, for a server (Qdrant). False: one process
-            writes for all, for a store in a directory.
-        relative_to: Folder that sources, and so ids, are relative to; None: sources are whole paths.
+        open_store: A function that opens the store. It is called in the one process that writes or, with `each_writes`,
+            in the driver and in every worker. Ray pickles it, so give a module's function or a `functools.partial` of
+            one.
+        checkpoint: Path of the checkpoint file on the driver's machine. Each store needs a file of its own.
+        open_embedder: A function that opens the embedder, called in every worker, and once in the driver for the
+            embedder's name. Ray pickles it, too.
+        workers: Number of worker processes of one core each, >= 1; None: one for each core that Ray has.
+        each_writes: True: every worker opens the store and writes to it; for a server (Qdrant). False: one process
+            writes for all workers; for a store in a directory.
+        relative_to: Folder to which the sources of chunks are relative; None: sources are absolute paths.
         part_bytes, remove_missing, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: See
             `umi_common.files.index`.
 
     Raises:
         MissingExtra: Without Ray.
         ConfigError: If `workers` is below 1, if `open_store` or `open_embedder` cannot be pickled, if a worker cannot
-            start, or if the writer's store was made with another model. Their own errors are raised unchanged.
+            start, or if the store was made with another embedder. Errors that the two functions raise are raised
+            unchanged.
         StoreUnavailable: If the writer process cannot start, or dies at every attempt of a write.
-        UmiError: As `umi_common.files.index` raises them.
+        UmiError: See `umi_common.files.index`.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"workers={workers}; expected at least 1, or None for one worker per core")
@@ -110,8 +115,11 @@ def ingest_on_ray(
 def _stores(
     ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool
 ) -> Iterator[tuple[Any, RemoteStore | None]]:
-    """The driver's store, and the workers' store or None: each worker then opens its own. Both are closed at the end of
-    the block."""
+    """Open the store for the driver and for the workers; both are closed at the end of the block.
+
+    Yields:
+        (store of the driver, store of the workers). The latter is None if each worker opens its own.
+    """
     _check_pickles(ray, "open_store", open_store)
     if each_writes:
         with closing(open_store()) as store:
@@ -138,7 +146,10 @@ def _check_pickles(ray: Any, name: str, factory: Callable[[], Any]) -> None:
 
 @contextmanager
 def _ray(workers: int | None) -> Iterator[Any]:
-    """Ray, connected: the caller's, or a local one that ends with the block and sends no usage statistics."""
+    """Ray's module, connected: to the caller's Ray, or to a local Ray that ends with the block.
+
+    A local Ray sends no usage statistics.
+    """
     ray = optional_module("ray", "ray", "scale")
     if ray.is_initialized():
         yield ray

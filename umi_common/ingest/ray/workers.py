@@ -15,14 +15,18 @@ from umi_common.ingest.ray.remote_store import RemoteStore, result
 from umi_common.protocols import Embedder
 
 BATCHES_AHEAD = 2
-"""Batches submitted to each worker: one that it works on and one that waits. After the driver was killed, the next call
-repeats them."""
+"""Number of batches submitted to each worker: the one in progress and one that waits, so that the worker need not wait
+for the driver. After the driver was killed, the next call repeats these batches."""
 RETRIES = 1
-"""How often Ray repeats a batch whose worker died, in a new worker."""
+"""How many times Ray repeats a batch in a new worker after its worker died."""
 
 
 class _Worker:
-    """The Ray actor. Store and embedder are opened by the first call, which can raise their errors to the driver."""
+    """The Ray actor. Its first call opens store and embedder, so that errors of opening reach the driver.
+
+    Args:
+        store: The store that all workers share; None: `open_store` opens one for this worker.
+    """
 
     def __init__(
         self, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
@@ -41,10 +45,13 @@ class _Worker:
 
 
 def outcomes_of(actors: Sequence[Any], batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
-    """The outcomes of each batch, as the workers return them.
+    """Yield the outcomes of each batch, in the order in which the workers finish.
 
-    If a batch kills its worker `RETRIES + 1` times, each of its parts is repeated alone. A part that kills its worker
-    again is reported.
+    If the worker of a batch dies `RETRIES + 1` times, each part of the batch is repeated alone after all other batches.
+    If its worker dies `RETRIES + 1` times again, the outcome of the part is a problem "WorkerDied".
+
+    Args:
+        actors: From `started_workers`.
     """
     failed_parts: list[FilePart] = []
     for batch, outcomes in _answers(actors, batches, BATCHES_AHEAD):
@@ -59,7 +66,11 @@ def outcomes_of(actors: Sequence[Any], batches: Iterable[Sequence[FilePart]]) ->
 def _answers(
     actors: Sequence[Any], batches: Iterable[Sequence[FilePart]], ahead: int
 ) -> Iterator[tuple[Sequence[FilePart], list[PartOutcome] | None]]:
-    """Each batch with its outcomes, or None if its worker died `RETRIES + 1` times; a worker has `ahead` at a time."""
+    """Yield each batch with its outcomes, or with None if its worker died `RETRIES + 1` times.
+
+    Args:
+        ahead: Largest number of batches submitted to one worker at a time.
+    """
     idle, running = [*actors] * ahead, dict[Any, tuple[Any, Sequence[FilePart]]]()
     for batch in batches:
         if not idle:
@@ -73,7 +84,12 @@ def _answers(
 def _next(
     running: dict[Any, tuple[Any, Sequence[FilePart]]], idle: list[Any]
 ) -> tuple[Sequence[FilePart], list[PartOutcome] | None]:
-    """Wait for the next answer and move its worker to `idle`."""
+    """Wait until any batch ends; returns the batch with its outcomes, or None, and adds its worker to `idle`.
+
+    Args:
+        running: Ray's reference to the outcomes -> (worker, batch).
+        idle: Workers to which a batch can be submitted, one entry for each batch.
+    """
     import ray
 
     (reference, *_), _ = ray.wait(list(running), num_returns=1)
@@ -89,10 +105,13 @@ def _next(
 def started_workers(
     count: int, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
 ) -> Iterator[list[Any]]:
-    """Workers that have opened their store and embedder; they are ended when the block is left. Ray must be connected.
+    """Start workers and wait until they have opened store and embedder; they are ended at the end of the block.
+
+    Ray must be connected.
 
     Args:
-        store: The store that all write to; None: each opens its own.
+        count: Number of workers.
+        store: The store that all workers write to; None: each worker opens its own with `open_store`.
 
     Raises:
         ConfigError: If a worker does not start. Errors of opening store and embedder are raised unchanged.
@@ -106,7 +125,9 @@ def started_workers(
             try:
                 result(opened)
             except ray.exceptions.RayActorError as error:
-                raise ConfigError(f"a worker cannot start; is all that it needs importable there? {error}") from error
+                raise ConfigError(
+                    f"a worker cannot start ({error}); check that its machine has all modules that it imports"
+                ) from error
         yield actors
     finally:
         for actor in actors:
