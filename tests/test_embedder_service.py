@@ -577,6 +577,7 @@ class Down(HashEmbedder):
             raise ServiceDown("x")
         return super().embed_documents(texts)
 model = Down()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
 store = HybridStore.open(embedder=model, config=UmiConfig(embedder={"batch_texts": 4, "retry_seconds": 60}))
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:

@@ -159,7 +159,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             if scope.where is not None and not matches(scope.where, chunk.metadata):
                 keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
                 raise InputError(
-                    f"the metadata is outside the filter of this server; set {keys} to a value that the filter allows"
+                    f"the metadata is outside the filter of this server; set {keys} to another value that it allows"
                 )
             # The current time is set after the id was made, so that a text that is added again keeps its id.
             if chunk.event_time is None:

@@ -230,9 +230,7 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
             raise record.error(f"document {document!r} is not in the corpus; drop the line or add the document")
         before = judgements.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
-            raise record.error(
-                f"{query!r} and {document!r} have score {before} in an earlier line; drop one of the lines"
-            )
+            raise record.error(f"{query!r} and {document!r} are judged with {before} before; drop one of the lines")
     return judgements
 
 
