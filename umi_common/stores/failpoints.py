@@ -15,7 +15,7 @@ POINTS = (
     "snapshot.published",
     "rebuild.dropped",
 )
-"""In the order of a write."""
+"""Names of the failpoints, in the order in which a write passes them."""
 
 _armed: dict[str, Callable[[], None]] = {}
 
