@@ -54,7 +54,7 @@ def at_most_kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
 
 
 def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float = -math.inf) -> tuple[Ints, Floats]:
-    """The k best rows of those that score above `above`, and their scores; best first, ties by the smaller id.
+    """At most k rows with the best scores above `above`, and their scores; best first, ties by the smaller id.
 
     Args:
         rows: (n,) distinct rows.

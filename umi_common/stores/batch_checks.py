@@ -65,8 +65,8 @@ class ValidBatch(NamedTuple):
     skipped: tuple[SkippedChunk, ...]
 
     def vectors_of(self, indices: Sequence[int], embedder: Embedder, **options: Any) -> Vectors:
-        """(len(indices), dim) unit rows of the chunks at `indices`: the caller's vectors, or, if there are none, those
-        of `embedded` with `options`."""
+        """(len(indices), dim) unit rows of the chunks at `indices`: the caller's vectors, or, if the caller gave none,
+        the result of `embedded` with `options`."""
         if self.vectors is not None:
             return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
         chunks = [self.chunks[index] for index in indices]

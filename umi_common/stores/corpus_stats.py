@@ -129,6 +129,7 @@ class Sample:
         return self._checksums.view[: len(rows)]
 
     def _smallest(self, rows: Rows, among: Ints) -> Ints:
+        """The SAMPLE_SIZE rows of `among` with the smallest (CRC-32 of the id, id), rising."""
         checksums = self.checksums(rows)[among]
         if len(among) > SAMPLE_SIZE:
             cut = np.partition(checksums, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
@@ -222,8 +223,9 @@ class Calibration:
     ) -> Mapping[str, float]:
         """The statistics of the corpus by name; empty if no source has two chunks.
 
-        The names are those of the module's docstring, "autocorrelation_pairs" (number of pairs of chunks behind
-        "autocorrelation") and "icc_chunks" (degrees of freedom of "icc").
+        The names are "autocorrelation", "icc" and "shared_source_share", which the module's docstring explains,
+        "autocorrelation_pairs" (number of pairs of chunks that "autocorrelation" compares) and "icc_chunks" (degrees of
+        freedom of "icc").
 
         Args:
             vectors: (n, dim) unit rows; rows of zeros are left out.
@@ -253,8 +255,8 @@ class Calibration:
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
-        """Codes of the sources to measure: those with several chunks, by (CRC-32 of the name, name), until they hold
-        SAMPLE_CHUNKS_MAX chunks."""
+        """Codes of the sources to measure: sources with several chunks, by rising (CRC-32 of the name, name), until
+        they hold SAMPLE_CHUNKS_MAX chunks together."""
         if len(sizes) > len(self._order):
             new = range(len(self._order), len(sizes))
             self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]

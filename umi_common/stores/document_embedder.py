@@ -44,8 +44,8 @@ def embedded(
         dim: Dimension of the vectors in the store; None: the store holds no vectors yet.
         config: Sizes of the batches, and how long failed calls are retried; None: the defaults.
         cache: A text with a vector other than zeros in the cache is not embedded. Each batch is added to the cache as
-            soon as it is embedded, so that a repeated call embeds only the rest. Not used for fewer than CACHED_FROM
-            texts, nor if the embedder is `in_place`. None: no cache.
+            soon as it is embedded, so that a repeated call embeds only the other texts. The cache is not used for fewer
+            than CACHED_FROM texts, nor if the embedder is `in_place`. None: there is no cache.
 
     Raises:
         EmbedderError: If the embedder fails, or does not return one finite vector per text; names the chunk.
@@ -61,7 +61,7 @@ def embedded(
     known = {text: vector for text, vector in cached.items() if vector.any()}  # zeros may come from a failed call
     expected = dim or declared_dim(embedder)
     if expected is None and known and len(known) == len(set(texts)):
-        # All texts are cached. Under the same name, the model may have another dimension by now.
+        # All texts are cached, but a model of the same name may have another dimension now: embed one word to see it.
         expected = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
     missing = _missing(texts, known, expected)
     with progress(len(texts), show_progress) as advance:
@@ -89,7 +89,7 @@ def _embedded_once(
     cache: VectorCache | None,
     advance: progress,
 ) -> dict[str, Vectors]:
-    """The vectors by text of the texts at `indices`, which are distinct; other arguments as in `embedded`."""
+    """Text -> vector, for the distinct texts at `indices`; the other arguments as in `embedded`."""
     made: dict[str, Vectors] = {}
 
     def on_batch(batch: Sequence[int], vectors: object) -> None:

@@ -70,9 +70,9 @@ class QueryEmbedder:
 
     An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
     embedder gets at most `config.concurrency` calls at a time if it takes one query per call. If it takes several
-    queries per call, it gets half as many calls, and on an event loop all tasks that are ready share one call. A call
-    that exceeds its time limit continues in its own thread, and its outcome is dropped. A blocking caller waits while
-    an event loop in another thread makes the calls.
+    queries per call, it gets half as many calls, and on an event loop the queries of all tasks that are ready are
+    embedded together. A call that exceeds its time limit continues in its own thread, and its outcome is dropped. A
+    blocking caller waits while an event loop in another thread makes the calls.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -124,7 +124,7 @@ class QueryEmbedder:
         return self._loop_thread.run(lambda: self._embed_each(texts, seconds, dim, in_threads=True))
 
     def close(self) -> None:
-        """End the thread in which blocking callers wait; a later call starts it anew."""
+        """End the event loop's thread, which serves blocking callers; a later call starts it again."""
         self._loop_thread.close()
 
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
@@ -138,7 +138,8 @@ class QueryEmbedder:
         if group.task is None:  # the loop starts this task after the tasks that are ready now
             group.task = key[0].create_task(self._aembed_group(key, group))
             group.task.add_done_callback(lambda _: self._close_group(key, group))
-        await asyncio.wait({group.task})  # a cancelled task does not cancel the call of the others
+        # Unlike `await group.task`, this does not cancel the call of all tasks if one of them is cancelled.
+        await asyncio.wait({group.task})
         if group.task.cancelled():  # some code has cancelled all tasks of the loop
             return [EmbedderError("its call was cancelled")] * len(texts)
         return group.task.result()[start : start + len(texts)]
@@ -150,7 +151,7 @@ class QueryEmbedder:
         return await self._embed_each(group.texts, *key[1:])
 
     def _close_group(self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group) -> None:
-        """Let no further query join the group. Called when the group's task begins and when it is done, because a task
+        """Let no further query join the group. Called when the group's task begins and when it ends, because a task
         that is cancelled early never begins."""
         if self._groups.get(key) is group:
             del self._groups[key]
@@ -342,6 +343,8 @@ def _filled(requests: Sequence[RecallRequest], made: Iterable[QueryVector]) -> l
 
 
 def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:
+    """The result of `embed_each`; if it raises, an error for each text, without the message if there are several texts:
+    the message may quote another text."""
     try:
         return embedder.embed_each(texts, seconds, dim)
     except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
@@ -349,6 +352,7 @@ def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim
 
 
 def _check_vector(vector: QueryVector | None, dim: int) -> None:
+    """Raise InvalidVector if an array is not a finite vector of dimension `dim`; 0: of any dimension."""
     if isinstance(vector, np.ndarray) and (
         vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim)
     ):

@@ -173,11 +173,11 @@ class Names:
     def mentioned(self, terms: Sequence[str], living: Callable[[Sequence[int]], list[int]]) -> dict[Name, list[int]]:
         """The names that occur in a text, each with its living rows. A name without a living row is left out.
 
-        Where names overlap in the text, the one that begins first counts; of those that begin there, the longest.
+        If names overlap in the text, the name that begins first counts; of names that begin at one term, the longest.
 
         Args:
             terms: The terms of the text, in order.
-            living: From rows to those of them that are alive.
+            living: Returns the living rows of the rows that it is given.
         """
         found: dict[Name, list[int]] = {}
         stop, lengths_of = 0, self._lengths

@@ -108,7 +108,7 @@ class TextSearch:
         return named, links
 
     def known(self, ids: Sequence[str]) -> Ints:
-        """The rows of those ids that are stored and allowed."""
+        """The rows of the ids that are stored and allowed; other ids are left out."""
         found = self.table.rows_of(ids)
         known: Ints = found[(found != UNKNOWN) & (found < len(self.rows))]
         return known[(self.rows.alive if self.allowed is None else self.allowed)[known]]

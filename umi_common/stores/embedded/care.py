@@ -97,7 +97,7 @@ def _lexical_state(core: Core) -> str:
 
 
 def _bytes_in(directory: Path) -> int:
-    """Total size of all files in the directory, in bytes; a file that is removed meanwhile counts 0."""
+    """Total size of all files in the directory, in bytes; a file that is removed during the call counts 0."""
     size = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -170,7 +170,7 @@ def _check_vectors(core: Core) -> list[str]:
 
 
 def _first_named(problems: list[str], what: str) -> list[str]:
-    """The first DAMAGED_NAMED problems. If there are more, the last item says so."""
+    """The first DAMAGED_NAMED problems. If there are more, the last item says so; `what` names the damaged things."""
     if len(problems) <= DAMAGED_NAMED:
         return problems
     more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named; {RESTORE}"

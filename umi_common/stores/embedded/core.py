@@ -51,11 +51,11 @@ class Indexes:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
-        """Held while the indexes change; the ledger may be read meanwhile. A search acquires it only in `follow`."""
+        """Held while the indexes change. Reading the ledger does not need it; a search acquires it only in `follow`."""
         self.stale = False
         """Whether a write was interrupted, so that the indexes may lack a commit or hold only a part of it."""
         self.building = False
-        """Whether all indexes are being built again; meanwhile, searches use the previous snapshot."""
+        """Whether all indexes are being built again; until then, searches use the previous snapshot."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
@@ -192,7 +192,7 @@ class Core:
         """Lock that a writer holds while it compares its chunks with the stored ones and changes ledger and indexes."""
         self.replacing = threading.Lock()
         """See `HybridStore.replacing`."""
-        self._lock = lock
+        self._writer_lock = lock
         self.search_counter = DirectoryCounter(directory, read_only=ledger.read_only)
         self._pid = os.getpid()
         self.closed = False
@@ -412,7 +412,7 @@ class Core:
         return snapshot, rows
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Sequence number -> chunk, for those of `seqs` whose chunks are not removed.
+        """Sequence number -> chunk, for all of `seqs`; removed chunks that are not cached are left out.
 
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.
@@ -452,8 +452,8 @@ class Core:
             if isinstance(self.embedder, CallableEmbedder):
                 steps.callback(self.embedder.close)
             steps.callback(self.query_embedder.close)
-            if self._lock is not None:
-                steps.callback(self._lock.release)
+            if self._writer_lock is not None:
+                steps.callback(self._writer_lock.release)
             steps.callback(self.mark_file.close)
             steps.callback(self._mark_closed)
             steps.callback(self.ledger.close)

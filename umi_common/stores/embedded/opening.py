@@ -29,7 +29,8 @@ class _Shared:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        """Held while the core is opened or closed. Reentrant: garbage collection may close a handle meanwhile."""
+        """Held while the core is opened or closed. Reentrant, because garbage collection in the thread that holds the
+        lock may close a handle."""
         self.core: Core | None = None
         self.handles = 0
         """Number of open handles, counting a handle that is being opened; guarded by `lock`."""
@@ -87,7 +88,7 @@ class CoreHandle:
         if self._shared is None or self.core.forked:
             self.core.close()
             return
-        with self._shared.lock:  # a thread that opens the directory meanwhile waits, then opens a new core
+        with self._shared.lock:  # a thread that opens the directory now waits for the lock, then opens a new core
             self._shared.release()
 
 

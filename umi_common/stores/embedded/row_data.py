@@ -144,8 +144,8 @@ class RowData:
             self.lexical_fault = f"{type(error).__name__} while indexing"
 
     def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> VectorRows:
-        """Vectors by row: the last `new` rows from the ledger, the others from the saved files; without usable files,
-        all from the ledger."""
+        """Vectors by row. The last `new` rows are read from the ledger, the earlier rows from the saved files, or, if
+        these cannot be used, from the ledger, too."""
         mapped = None if saved is None else self._mapped_vectors(saved)
         after, expected = (0, rows.living) if saved is None or mapped is None else (saved.mark.seq, new)
         vectors = self._ledger.vectors(connection, after=after, expected=expected)
@@ -285,7 +285,7 @@ class RowData:
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
             self._unsaved = 0
             self._vectors.use_saved(self._directory, saved)
-        except Exception as error:  # noqa: BLE001 the arrays can always be made again
+        except Exception as error:  # noqa: BLE001 the arrays can always be built again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
             self._vectors.remove_unsaved(self._directory)  # on a full disk, the ledger needs their space
 

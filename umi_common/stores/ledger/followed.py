@@ -259,7 +259,7 @@ class FollowedFile:
             self._lock.release()
 
     def close(self) -> None:
-        """Close the idle connections now, and each of the others when it is released."""
+        """Close the idle connections now; a connection in use is closed when it is released."""
         with self._lock:
             self._closed = True
             self._close_connections()

@@ -149,7 +149,7 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one SELECT, which no other thread uses meanwhile.
+        """A connection for one SELECT, which no other thread uses during the block.
 
         Raises:
             ChangedWhileRead: At the end of the block, if another process changed the file during the block.

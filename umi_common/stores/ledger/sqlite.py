@@ -187,7 +187,7 @@ class ConnectionPool:
                 connection.close()
 
     def close(self) -> None:
-        """Close the idle connections now, and each of the others when it is released."""
+        """Close the idle connections now; a connection in use is closed when it is released."""
         with self._lock:
             self._closed = True
             idle, self._idle = list(self._idle), deque()

@@ -85,10 +85,12 @@ class Rows:
         return (self.source_order, len(self)) if "source_order" in self.__dict__ else self.earlier_source_order
 
     def _has_position(self, which: slice) -> Mask:
+        """For each row of the slice, whether it is living and has a source and a position."""
         positioned: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
         return positioned & self.alive[which]
 
     def _sorted(self, rows: Ints) -> Ints:
+        """The rows sorted by source, position and id."""
         order = rows[np.lexsort((self.position[rows], self.source[rows]))]
         tied = (np.diff(self.source[order]) == 0) & (np.diff(self.position[order]) == 0)
         if tied.any():
