@@ -9,15 +9,15 @@ In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chun
     dense/             nearest neighbours by cosine
     base               base classes of the three stores: `recall`, settings
     chroma/            ChromaStore: over a collection of Chroma; import of a collection
-    qdrant/            QdrantStore: the same over a Qdrant cluster
-    batch_checks       chunks and vectors of a write, checked; invalid items raise or are reported
-    document_embedder  the texts of a write, embedded
-    query_embedder     queries, embedded within a time limit
+    qdrant/            QdrantStore: over a collection of a Qdrant cluster
+    batch_checks       checks the chunks and vectors of a write; an invalid item raises an error or is reported
+    document_embedder  embeds the texts of a write
+    query_embedder     embeds queries within a time limit
     corpus_stats       statistics of a corpus that ranking uses
-    text_search        one search of a store that keeps a lexical index: the lexical arm, references, the pool
-    references         from the best candidates to chunks that they refer to
-    search_counts      counts of searches; a file of them in a store's directory
-    arrays             distinct values; an array that grows at its end
+    text_search        steps of a search in a store with a lexical index: the lexical arm, references, the pool
+    references         finds the chunks that the best candidates of a search refer to
+    search_counts      counts searches, and keeps the counts in a file of the store's directory
+    arrays             tools for numpy arrays: distinct values, best scores, an array that grows at its end
     values             values that all stores return
     failpoints         named points where a test may raise, kill or wait
 """

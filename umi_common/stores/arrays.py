@@ -17,15 +17,15 @@ Numbers = npt.NDArray[np.floating[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)
 IdOf = Callable[[int], str]
 STRIPES = 16
-"""Scores in a group; `at_most_kth` compares only the largest score of each group."""
+"""Number of scores in a group; `at_most_kth` compares only the largest score of each group."""
 SORTED_AT_ONCE = 8
-"""`best_rows` sorts all rows if they are at most this many times k; of more rows, those that reach the k-th score."""
+"""`best_rows` sorts all rows if there are at most SORTED_AT_ONCE * k; else only the rows that reach the k-th score."""
 ROWS_FIRST = 256
-"""Capacity of a new array; doubled when full."""
+"""Number of rows that a new `Growing` array has room for; a full array at least doubles its room."""
 
 
 def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """The distinct values, rising; without `np.unique`, whose first call imports numpy.ma: 30 ms or more."""
+    """The distinct values, rising. Used in place of `np.unique`, whose first call imports numpy.ma in 30 ms or more."""
     ordered = np.sort(values, axis=None)
     return ordered[beginnings(ordered)]
 
@@ -47,18 +47,19 @@ def kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
 
 
 def at_most_kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
-    """A lower bound of `kth`, mostly close to it; for many scores in a tenth of its time."""
+    """A lower bound of `kth`, usually close to it. For many scores it takes a tenth of the time of `kth`."""
     if len(scores) < k * STRIPES:
         return kth(scores, k, fewer)
     return kth(scores[: len(scores) // STRIPES * STRIPES].reshape(STRIPES, -1).max(axis=0), k)
 
 
 def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float = -math.inf) -> tuple[Ints, Floats]:
-    """The k best rows of those that score above `above`, and their scores; best first, ties by the smaller id.
+    """At most k rows with the best scores above `above`, and their scores; best first, ties by the smaller id.
 
     Args:
         rows: (n,) distinct rows.
         scores: (n,), aligned with `rows`.
+        id_of: Returns the id of a row.
     """
     if len(rows) > SORTED_AT_ONCE * k:
         keep = (scores >= kth(scores, k)).nonzero()[0]
@@ -100,8 +101,8 @@ class Growing(Generic[Scalar]):
     """An array that grows at its end. Earlier views stay valid and keep their values. One writer at a time.
 
     Args:
-        width: Values of a row; None: the array has one dimension.
-        room: Rows that fit before the array is copied to a larger one.
+        width: Number of values in a row; None: the array has one dimension.
+        room: Number of rows that fit before the array is copied to a larger one.
     """
 
     def __init__(self, dtype: type[Scalar], width: int | None = None, room: int = ROWS_FIRST) -> None:
@@ -140,8 +141,8 @@ class Growing(Generic[Scalar]):
         return growing
 
     def after(self, size: int) -> Growing[Scalar]:
-        """An array that continues after the first `size` values: this one if it has no more; else a new one, which
-        copies these values when it first grows."""
+        """An array that starts with the first `size` rows of this one: this array itself if it has no more rows, else a
+        new array, which copies these rows when it first grows."""
         return self if size == self._size else Growing.holding(self._array[:size])
 
     def extend(self, values: npt.ArrayLike) -> None:
@@ -158,5 +159,5 @@ class Growing(Generic[Scalar]):
     @property
     def view(self) -> npt.NDArray[Scalar]:
         """The current values; must not be written to."""
-        size = self._size  # read before the array, which is never shorter
+        size = self._size  # read first: `extend` raises the size only after the array has room for it
         return self._array[:size]

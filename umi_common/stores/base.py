@@ -1,4 +1,4 @@
-"""Base classes of the stores: `recall` and `scan` of all stores; settings and `add` of the stores over a collection."""
+"""Base classes: `recall` and `scan` of all stores; settings, `add` and `delete` of stores over a collection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Scan(NamedTuple):
     """The ids that a scan has listed for its first page, kept for the next pages."""
 
     content: object
-    """The value of `_content()` when they were listed."""
+    """The value of `_content()` when the ids were listed."""
     where: Filter | None
     last: str
     """The last id of the latest page."""
@@ -43,12 +43,12 @@ class _Scan(NamedTuple):
 
 
 class BaseStore(Closing, ABC):
-    """Base class of all stores. As a context manager it closes the store."""
+    """Base class of all stores. As a context manager, a store closes itself when the block ends."""
 
     search_counter: SearchCounter
     """Counts the searches of all retrievers over this store."""
     _scan: _Scan | None = None
-    """The scan whose next page may be asked for; None: the last scan has ended, or chunks were added since."""
+    """The latest scan, while its next page may be requested; None: it has ended, or chunks were added since."""
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class BaseStore(Closing, ABC):
 
     @abstractmethod
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches."""
+        """The pool of each request, in the order of `requests`; see `recall`."""
 
     def recall(
         self,
@@ -80,10 +80,10 @@ class BaseStore(Closing, ABC):
         """The candidates of both arms for all probes; see `protocols.Store.recall` and `protocols.RecallRequest`.
 
         Args:
-            lexical, decay, embedder_timeout_seconds: None: the store's setting.
+            lexical, decay, embedder_timeout_seconds: None: the store's setting is used.
 
         Raises:
-            SearchUnavailable: If no arm that is asked for can answer.
+            SearchUnavailable: If no arm that `strategy` uses can answer.
             InvalidVector: If a probe's vector has another dimension than the store's.
         """
         config = self.config
@@ -110,8 +110,9 @@ class BaseStore(Closing, ABC):
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
 
-        The first page of a scan lists all ids that pass; the following pages use that list while `_content()` is the
-        same. In a store that does not track changes, they must also continue where the last page ended.
+        The first page lists the ids of all chunks that pass. Later pages use this list while `_content()` returns the
+        same object. If the store does not track changes, a page uses the list only if `after` is the last id of the
+        page before.
         """
         self._ready()
         content, tree, scan = self._content(), parse_filter(where), self._scan
@@ -131,7 +132,7 @@ class BaseStore(Closing, ABC):
         return page
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
+        """For each stored id, its chunk and the chunks of its source at most `reach` positions away, by position.
 
         Chunks that do not pass `where` are left out.
 
@@ -144,23 +145,23 @@ class BaseStore(Closing, ABC):
 
     @abstractmethod
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> Mapping[str, Iterable[Chunk]]:
-        """The mapping of `neighbours`; chunks that do not pass `where` may be among its values."""
+        """The mapping of `neighbours`, in which chunks that do not pass `where` may remain; the caller removes them."""
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids; None where the store has no such chunk."""
+        """The chunk of each id, in the order of `ids`; None for an id that is not stored."""
 
     @abstractmethod
     def _ids_passing(self, where: Filter | None) -> list[str]:
         """Ids of all chunks that pass `where`, rising."""
 
     def _content(self) -> object:
-        """A new object after each change of the collection; None in a store that does not track changes."""
+        """An object that stays the same until the collection changes; None in a store that does not track changes."""
         return None
 
     @abstractmethod
     def _ready(self) -> object:
-        """The object that the store searches, brought up to date.
+        """Bring the object that the store searches up to date, and return it.
 
         Raises:
             StoreClosed: After close().
@@ -193,10 +194,10 @@ class CollectionStore(BaseStore):
         return self._config
 
     def reconfigure(self, config: UmiConfig) -> None:
-        """Replace the settings, for calls that start afterwards.
+        """Replace the settings. Calls that start afterwards use the new ones.
 
         Raises:
-            ReindexRequired: If the analyzer differs; nothing is changed then.
+            ReindexRequired: If the new analyzer differs from the present one; then no setting changes.
         """
         config = self._config.checked_live_change(config)
         if config.embedder != self._config.embedder:
@@ -217,12 +218,11 @@ class CollectionStore(BaseStore):
     ) -> AddReport:
         """Insert chunks into the collection, or replace those with the same id; arguments as in `HybridStore.add`.
 
-        The database has acknowledged the writes when it returns. The whole batch is checked and embedded before the
-        first chunk is sent. A chunk that is stored already, the same in every field, is left alone and costs no
-        embedding.
+        When the call returns, the database has acknowledged all writes. The whole batch is checked and embedded before
+        the first chunk is sent. A chunk that is already stored with the same fields is neither embedded nor sent.
 
         Raises:
-            InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
+            InvalidChunk, DuplicateId, InvalidVector: An item is invalid; the message names it. Nothing is written.
             EmbedderError: The embedder failed. Nothing is written.
             PartlyWritten: The database failed after some chunks were written. The same call completes the batch.
         """
@@ -234,7 +234,7 @@ class CollectionStore(BaseStore):
         new = [batch.chunks[index] for index in todo]
         options = {"config": self._config.embedder, "cache": self._embeddings, "show_progress": show_progress}
         made = batch.vectors_of(todo, self._embedder, dim=dim, **options)
-        self._scan = None  # its list lacks the ids of new chunks
+        self._scan = None  # the scan's list lacks the ids of the new chunks
         for start in range(0, len(new), self._write_at_once):
             part = slice(start, start + self._write_at_once)
             try:
@@ -256,11 +256,13 @@ class CollectionStore(BaseStore):
         return await with_vectors(requests, self._query_embedder, self._embedder.dim)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove chunks by id, by filter, or by both: those of the ids that pass the filter. Returns their number.
+        """Remove the chunks with these ids, or all that pass `where`; given both, the chunks with these ids that pass.
+
+        Returns the number of removed chunks.
 
         Raises:
-            InputError: If neither is given.
-            FilterError: If the filter has no meaning.
+            InputError: If neither `ids` nor `where` is given.
+            FilterError: If `where` is not a valid filter.
         """
         self._ready()
         tree = parse_filter(where)
@@ -272,12 +274,12 @@ class CollectionStore(BaseStore):
 
     @abstractmethod
     def _unchanged(self, batch: ValidBatch) -> set[int]:
-        """Indices of the chunks that are stored with the same fields and, if the batch has any, the same vectors."""
+        """Indices of the chunks that are stored with the same fields and, if the batch has vectors, the same vector."""
 
     @abstractmethod
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
-        """Remove the chunks with these ids, or all if None, that pass `where`; returns their number."""
+        """Remove the chunks with these ids that pass `where`, and return their number; ids None: all ids."""
 
     @abstractmethod
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        """Send at most `_write_at_once` chunks, with (n, dim) unit rows."""
+        """Send at most `_write_at_once` chunks and their vectors, (n, dim) unit rows, to the database."""

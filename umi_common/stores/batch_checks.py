@@ -27,7 +27,7 @@ from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
 FIELDS = tuple(field.name for field in fields(Chunk))
-"""Names of a chunk's fields in order: keys that a dict in place of a chunk may have."""
+"""Names of a chunk's fields, in order. A dict that stands for a chunk may have only these keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class AddReport:
     added: int = 0
     """Chunks stored: new ones, and ones that replaced a chunk with the same id."""
     unchanged: int = 0
-    """Chunks that were stored already, the same in every field."""
+    """Chunks that were already stored with the same fields."""
     skipped: tuple[SkippedChunk, ...] = ()
     """Invalid items, by rising index in the batch; only with on_invalid="skip"."""
 
@@ -65,7 +65,8 @@ class ValidBatch(NamedTuple):
     skipped: tuple[SkippedChunk, ...]
 
     def vectors_of(self, indices: Sequence[int], embedder: Embedder, **options: Any) -> Vectors:
-        """(len(indices), dim) unit rows of chunks by index: the caller's, else from `embedded` with `options`."""
+        """(len(indices), dim) unit rows of the chunks at `indices`: the caller's vectors, or, if the caller gave none,
+        the result of `embedded` with `options`."""
         if self.vectors is not None:
             return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
         chunks = [self.chunks[index] for index in indices]
@@ -84,8 +85,8 @@ def valid_batch(
         on_invalid: "raise": the first invalid item raises. "skip": invalid items are left out.
 
     Raises:
-        InvalidChunk, DuplicateId, InvalidVector: As `HybridStore.add`.
-        ConfigError: If `on_invalid` is neither of the two.
+        InvalidChunk, DuplicateId, InvalidVector: See `HybridStore.add`.
+        ConfigError: If `on_invalid` is neither "raise" nor "skip".
     """
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
@@ -97,7 +98,7 @@ def valid_batch(
 
 
 def _without_invalid(batch: list[Any], vectors: Any, dim: int | None) -> ValidBatch:
-    """`valid_batch` with `on_invalid` "skip"."""
+    """The result of `valid_batch` for `on_invalid` "skip"."""
     rows, finite = (None, []) if vectors is None else _finite_rows(vectors, batch, dim)
     valid: dict[str, Chunk] = {}
     kept, skipped = [], []
@@ -125,7 +126,7 @@ def checked_on_invalid(on_invalid: OnInvalid) -> OnInvalid:
 
 
 def _as_chunk(index: int, item: object) -> Chunk:
-    """The item if it is a chunk, else the chunk whose fields the item, a dict, holds.
+    """The item itself if it is a chunk; if it is a dict, the chunk with these fields.
 
     Raises:
         InvalidChunk: If the item is neither chunk nor dict, or if a key or value of the dict is invalid.
@@ -146,20 +147,20 @@ def _as_chunk(index: int, item: object) -> Chunk:
 
 
 def _text(item: object, name: str) -> str | None:
-    """The value of this field of an item; None: it is not a string."""
+    """The value of the item's field `name`; None: the field is missing or not a string."""
     value = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
     return value if isinstance(value, str) else None
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and whether each given row was finite. The unit row of any other row has no meaning.
+    """(n, dim) unit rows, and whether each given row is finite; if it is not, its unit row has no meaning.
 
     Raises:
         InvalidVector: If the shape is wrong or the values are no numbers.
     """
     try:
         finite = np.isfinite(np.asarray(vectors, dtype=np.float32))
-    except (TypeError, ValueError, OverflowError):  # no numbers, or rows of different lengths: raises InvalidVector
+    except (TypeError, ValueError, OverflowError):  # no numbers, or rows of different lengths: the next line raises
         return checked_vectors(vectors, batch, dim), []
     rows = checked_vectors(vectors if finite.all() else np.where(finite, vectors, 0.0), batch, dim)
     return rows, [bool(row.all()) for row in finite]
@@ -221,10 +222,10 @@ def checked_directory(path: object) -> Path:
 
 
 def checked_page(after: str | None, limit: int) -> tuple[str, int]:
-    """Both arguments of a page, checked; `after` None becomes "", which sorts before every id.
+    """`after` and `limit`, checked; an `after` of None becomes "", which sorts before every id.
 
     Args:
-        after: The last id of the page before; None: there was none.
+        after: The last id of the page before; None: this is the first page.
         limit: Largest number of chunks of the page.
 
     Raises:
@@ -254,7 +255,7 @@ def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list
         advice: How to empty the store; ends the error message.
 
     Raises:
-        InputError: If both are None, or `ids` is no list of strings.
+        InputError: If both `ids` and `where` are None, or `ids` is not a list of strings.
     """
     if ids is None and where is None:
         raise InputError(f"delete() needs ids= or where=; {advice}")

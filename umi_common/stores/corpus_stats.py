@@ -2,7 +2,7 @@
 
 For a query, the background: mean and standard deviation of its cosines over a sample of the corpus.
 
-For the corpus, how far positions and sources are informative:
+For the corpus, numbers that tell how much information positions and sources carry:
 
     autocorrelation      how much more similar chunks one or two positions apart are than any two chunks of their
                          source: the lag-1 plus the lag-2 autocorrelation of the vectors around their source's mean,
@@ -10,9 +10,10 @@ For the corpus, how far positions and sources are informative:
                          no information.
     icc                  intraclass correlation, the share of the vectors' variance that lies between sources. 0:
                          sources carry no information, 1: all chunks of a source have the same vector.
-    shared_source_share  of the chunks with a source and a position, the share whose source has more than one of them.
+    shared_source_share  the share of the chunks with a source and a position whose source has several such chunks.
 
-All are computed from sums over each source, so after a write only the sums of the changed sources are computed again.
+The first two are computed from sums over each source. After a write, only the sums of the changed sources are computed
+again.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ WEIGHT_TERMS_MAX = 30
 LAGS = (1, 2)
 """Distances between the chunks that `autocorrelation` compares."""
 SOURCE_CHUNKS_MAX = 1_024
-"""Largest number of chunks of one source from which the statistics are computed; more hardly change them."""
+"""Largest number of chunks of one source from which the statistics are computed; more chunks hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
-"""Sources are measured until they hold this many chunks together; more hardly change the statistics."""
+"""Sources are measured until they hold this many chunks together; more sources hardly change the statistics."""
 DIVISOR_MIN = 1e-12
 """Smallest divisor; a variance below it counts as 0."""
 CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
@@ -47,17 +48,18 @@ PRODUCTS, WEIGHT_PRODUCTS = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 
 COLUMNS = WEIGHT_PRODUCTS.stop
 """Columns of one source's sums:
 
-    CHUNKS, PAIRS     their numbers
-    SQUARES           squared weighted deviations from the weighted mean
-    WEIGHTS_SQUARED   squared weights
-    WITHIN            squared deviations from the mean without weights
-    PRODUCTS          by lag: products of the weighted deviations of a pair, less the value expected by chance
-    WEIGHT_PRODUCTS   by lag: products of the weights of a pair
+    CHUNKS            number of chunks
+    PAIRS             number of pairs of chunks, of all lags
+    SQUARES           sum of the squared weighted deviations from the weighted mean
+    WEIGHTS_SQUARED   sum of the squared weights
+    WITHIN            sum of the squared deviations from the unweighted mean
+    PRODUCTS          by lag: sum of the products of the weighted deviations of a pair, less the value by chance
+    WEIGHT_PRODUCTS   by lag: sum of the products of the weights of a pair
 """
 
 
 class RowVectors(Protocol):
-    """(n, dim) unit vectors, read by row: an array, or vectors that are kept elsewhere."""
+    """(n, dim) unit vectors, read by row: an array, or an object that reads them from elsewhere."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -74,7 +76,7 @@ class Sample:
     """The sampled rows of the last snapshot that `draw` was called with, and their vectors. Not thread-safe.
 
     Args:
-        checksums: CRC-32 of the ids of the first rows.
+        checksums: CRC-32 of the ids of the first rows, as far as they are already computed.
     """
 
     def __init__(self, checksums: IdChecksums) -> None:
@@ -84,7 +86,7 @@ class Sample:
         self._vectors: Vectors | None = None
 
     def restore(self, drawn: Ints, vectors: Vectors) -> None:
-        """Use the vectors of an earlier sample, if the next sample is of the same rows."""
+        """Reuse these vectors if the next sample has the rows `drawn`."""
         self._drawn, self._vectors = drawn, vectors
 
     def saved(self) -> tuple[Ints, Vectors]:
@@ -101,7 +103,7 @@ class Sample:
         return self._vectors
 
     def draw(self, rows: Rows) -> Ints:
-        """The sampled rows of a snapshot, in the order of the sample."""
+        """The sampled rows of a snapshot, by rising (CRC-32 of the id, id)."""
         if self._rows is rows:
             return self._drawn
         drawn = self._smallest(rows, self._eligible(rows))
@@ -111,11 +113,12 @@ class Sample:
         return drawn
 
     def _eligible(self, rows: Rows) -> Ints:
-        """Rows among which the sample is drawn: the sampled and the new rows, or all if a sampled row was deleted."""
+        """Rows among which the sample is drawn: the rows of the last sample and the new rows; all living rows if a row
+        of the last sample was deleted, or if `rows` is no later snapshot than the last."""
         known = 0 if self._rows is None else len(self._rows)
         if self._rows is None or known > len(rows) or not rows.alive[self._drawn].all():
             return np.flatnonzero(rows.alive)
-        if (rows.alive[:known] > self._rows.alive).any():  # `rows` is the earlier of the two snapshots
+        if (rows.alive[:known] > self._rows.alive).any():  # a deleted row lives in `rows`: `rows` is the earlier one
             return np.flatnonzero(rows.alive)
         return np.concatenate([self._drawn, known + np.flatnonzero(rows.alive[known:])])
 
@@ -126,6 +129,7 @@ class Sample:
         return self._checksums.view[: len(rows)]
 
     def _smallest(self, rows: Rows, among: Ints) -> Ints:
+        """The SAMPLE_SIZE rows of `among` with the smallest (CRC-32 of the id, id), rising."""
         checksums = self.checksums(rows)[among]
         if len(among) > SAMPLE_SIZE:
             cut = np.partition(checksums, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
@@ -139,10 +143,10 @@ class Sample:
 
 
 class Calibration:
-    """The statistics of one store, cached for the last snapshot of its rows and by source. Thread-safe.
+    """The statistics of one store: cached for the latest snapshot of its rows, their sums by source. Thread-safe.
 
     Args:
-        checksums: `id_checksums` of the first rows.
+        checksums: `id_checksums` of the first rows, as far as they are already computed.
     """
 
     def __init__(self, checksums: IdChecksums = NO_CHECKSUMS) -> None:
@@ -151,17 +155,22 @@ class Calibration:
         self._rows: Rows | None = None
         self._numbers: Mapping[str, float] = {}
         self._order: list[tuple[int, str, int]] = []
+        """(CRC-32 of the name, name, code) of every source, rising."""
         self._codes: Ints = np.zeros(0, dtype=np.int64)
+        """The codes in `_order`."""
         self._chosen: list[int] = []
+        """Codes of the measured sources."""
         self._sums = np.zeros((0, COLUMNS))
+        """(len(_chosen), COLUMNS) sums of each measured source."""
         self._totals = np.zeros((0, 0))
+        """(len(_chosen), dim) sum of the vectors of each measured source."""
 
     @classmethod
     def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
-        """The statistics of the arrays from `saved`; the sums of sources that have not changed since are used again.
+        """A calibration from the arrays that `saved` returned. It reuses the sums of sources that have not changed.
 
         Args:
-            rows: A snapshot that holds the rows of that time, and perhaps later ones.
+            rows: A snapshot that holds the rows of the time of `saved`, and perhaps later rows.
         """
         made = cls(saved["id checksums"])
         drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
@@ -194,7 +203,7 @@ class Calibration:
     def background(
         self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
     ) -> Background:
-        """Mean and deviation of the cosines of V unit queries over a sample of the living chunks.
+        """Mean and standard deviation of the cosines of V queries over a sample of the living chunks.
 
         Args:
             vectors: (n, dim) unit rows.
@@ -212,13 +221,16 @@ class Calibration:
     def numbers(
         self, rows: Rows, vectors: RowVectors, lengths: Callable[[], Lengths], sources: Sequence[str]
     ) -> Mapping[str, float]:
-        """autocorrelation, autocorrelation_pairs, icc, icc_chunks, shared_source_share; empty if no source has two
-        chunks.
+        """The statistics of the corpus by name; empty if no source has two chunks.
+
+        The names are "autocorrelation", "icc" and "shared_source_share", which the module's docstring explains,
+        "autocorrelation_pairs" (number of pairs of chunks that "autocorrelation" compares) and "icc_chunks" (degrees of
+        freedom of "icc").
 
         Args:
             vectors: (n, dim) unit rows; rows of zeros are left out.
-            lengths: Returns the (n,) numbers of terms; called once for a snapshot.
-            sources: Names by code.
+            lengths: Returns (n,), the number of terms of each chunk; called once for a snapshot.
+            sources: sources[code] is the name of a source.
         """
         with self._lock:
             if self._rows is not rows:
@@ -243,8 +255,8 @@ class Calibration:
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
-        """Codes of the sources to measure: those with several chunks, by (CRC-32 of the name, name), until they hold
-        SAMPLE_CHUNKS_MAX chunks."""
+        """Codes of the sources to measure: sources with several chunks, by rising (CRC-32 of the name, name), until
+        they hold SAMPLE_CHUNKS_MAX chunks together."""
         if len(sizes) > len(self._order):
             new = range(len(self._order), len(sizes))
             self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
@@ -265,7 +277,7 @@ class Calibration:
             old = [known.get(code, -1) for code in chosen]
             if not before:
                 self._sums, self._totals = np.zeros((0, COLUMNS)), np.zeros((0, vectors.shape[1]))
-            # New sources get the last row, which is overwritten below.
+            # New sources get a copy of the appended last row; the loop below overwrites it.
             self._sums = np.append(self._sums, np.zeros((1, COLUMNS)), axis=0)[old]
             self._totals = np.append(self._totals, np.zeros((1, vectors.shape[1])), axis=0)[old]
         stale = [at for at, code in enumerate(chosen) if code in touched]
@@ -301,7 +313,7 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
 
 
 def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -> tuple[Floats, Floats]:
-    """The COLUMNS of one source, and the sum of its vectors (dim,).
+    """(COLUMNS,) the sums of one source, and (dim,) the sum of its vectors.
 
     Args:
         mine: The rows of the source, by position.
@@ -334,7 +346,7 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
 
 
 def _autocorrelation(sums: Floats) -> dict[str, float]:
-    """`autocorrelation`, and the number of pairs from which it is computed."""
+    """`autocorrelation`, and the number of pairs of chunks from which it is computed."""
     whole = sums.sum(axis=0)
     scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
     weights = whole[WEIGHT_PRODUCTS]

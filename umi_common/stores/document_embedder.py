@@ -1,4 +1,4 @@
-"""The vectors of documents: the texts of a write, embedded in batches, with a cache and a progress bar."""
+"""Embeds the texts of a write in batches, with a cache and a progress bar."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from umi_common.protocols import Embedder
 from umi_common.runtime.losses import warn_once
 
 CACHED_FROM = 16
-"""Fewest texts of one call for which the cache of vectors is used. The cache costs a second write to the disk;
-adding one message of a chat should cost one."""
+"""Smallest number of texts in a call for which the cache of vectors is used. The cache costs a second write to the
+disk, which a call that adds one message of a chat should not pay."""
 ZEROS_WARNING = (
     "embedder %r gave vectors of zeros for all %d texts of a call: they are found by their words alone. Check the "
     "model, then embed them again: HybridStore.reindex(path, embedder=...). Logged once for each model."
@@ -41,11 +41,11 @@ def embedded(
     Args:
         ids: (n,) ids of the texts' chunks, for error messages.
         texts: (n,) texts. Equal texts are embedded once.
-        dim: Dimension of the vectors in the store; None: the store holds none.
+        dim: Dimension of the vectors in the store; None: the store holds no vectors yet.
         config: Sizes of the batches, and how long failed calls are retried; None: the defaults.
         cache: A text with a vector other than zeros in the cache is not embedded. Each batch is added to the cache as
-            soon as it is embedded, so that a repeated call embeds only the rest. Not used for fewer than CACHED_FROM
-            texts, nor if the embedder is `in_place`. None: no cache.
+            soon as it is embedded, so that a repeated call embeds only the other texts. The cache is not used for fewer
+            than CACHED_FROM texts, nor if the embedder is `in_place`. None: there is no cache.
 
     Raises:
         EmbedderError: If the embedder fails, or does not return one finite vector per text; names the chunk.
@@ -58,10 +58,10 @@ def embedded(
         # The model runs in this process: a cache saves no time, and the bytes of a call need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     cached = {} if cache is None else cache.get(texts)
-    known = {text: vector for text, vector in cached.items() if vector.any()}  # zeros: the model may have failed
+    known = {text: vector for text, vector in cached.items() if vector.any()}  # zeros may come from a failed call
     expected = dim or declared_dim(embedder)
     if expected is None and known and len(known) == len(set(texts)):
-        # All texts are cached. Under the same name, the model may have another dimension by now.
+        # All texts are cached, but a model of the same name may have another dimension now: embed one word to see it.
         expected = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
     missing = _missing(texts, known, expected)
     with progress(len(texts), show_progress) as advance:
@@ -74,7 +74,7 @@ def embedded(
 
 
 def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None) -> list[int]:
-    """One index of each distinct text that has no vector of dimension `dim`, or, if `dim` is None, none at all."""
+    """The first index of each distinct text that has no vector of dimension `dim` in `known`; None: any dimension."""
     first = {text: index for index, text in reversed(list(enumerate(texts)))}
     return sorted(at for text, at in first.items() if text not in known or dim not in (None, len(known[text])))
 
@@ -89,7 +89,7 @@ def _embedded_once(
     cache: VectorCache | None,
     advance: progress,
 ) -> dict[str, Vectors]:
-    """The vectors by text of the texts at `indices`, which are distinct; other arguments as in `embedded`."""
+    """Text -> vector, for the distinct texts at `indices`; the other arguments as in `embedded`."""
     made: dict[str, Vectors] = {}
 
     def on_batch(batch: Sequence[int], vectors: object) -> None:
@@ -137,7 +137,7 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
 
 
 def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim: int | None) -> Vectors:
-    """(n, dim) unit rows from `returned`, the embedder's reply for these n chunks; raises as `embedded`."""
+    """(n, dim) unit rows from `returned`, the embedder's reply for these n chunks; raises the errors of `embedded`."""
     try:
         vectors = np.asarray(returned, dtype=np.float32)
     except (TypeError, ValueError, OverflowError) as error:

@@ -15,7 +15,8 @@ POINTS = (
     "snapshot.published",
     "rebuild.dropped",
 )
-"""In the order of a write."""
+"""Names of the failpoints: of creating a ledger, of a write and of saving its indexes, in this order; then of a
+rebuild."""
 
 _armed: dict[str, Callable[[], None]] = {}
 

@@ -1,4 +1,4 @@
-"""Query vectors: calls of a store's embedder, with a cache, a time limit, retries and a circuit breaker."""
+"""Embeds queries with a store's embedder, with a cache, a time limit, retries and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
 
 FAILURES = 2
-"""The circuit breaker opens after this many successive `embed_each` without a reply in time; one may be chance."""
+"""Number of successive calls of `embed_each` without a reply in time after which the circuit breaker opens. It is more
+than 1, because a single such call may be chance."""
 REPLY_SECONDS = 1.0
-"""A call that its caller cancelled after fewer seconds does not count as one without a reply: a search box cancels a
-search at each key."""
+"""A call that its caller cancels earlier than this, in seconds, does not count as a call without a reply: a search box
+cancels a search at each key."""
 PAUSE_SECONDS = 10.0
 """Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
 WITHOUT_ALL = "searched with the lexical arm alone"
 WITHOUT_SOME = "searched for some variations with the query's vector"
-"""Consequences in a result's `degraded`: of probes that all lack a vector, and of probes some of which lack one."""
+"""Consequences in a result's `degraded`: WITHOUT_ALL if all probes lack a vector, WITHOUT_SOME if only some do."""
 
 QueryVector = Vectors | Exception
 """(dim,) float32, or the error that left a text without a vector."""
@@ -53,12 +54,12 @@ class _Job:
     texts: list[str]
     state: Attempts = field(default_factory=Attempts)
     outcome: Any = None
-    """What the model returned, or an exception; None: the job was cancelled."""
+    """The model's reply, or an exception; None: the job has not ended, or was cancelled."""
 
 
 @dataclass(slots=True)
 class _Group:
-    """Queries of several tasks of an event loop, which `task` embeds in one call."""
+    """Queries from several tasks of an event loop; `task` embeds them together."""
 
     texts: list[str] = field(default_factory=list)
     task: asyncio.Task[list[QueryVector]] | None = None
@@ -68,10 +69,10 @@ class QueryEmbedder:
     """Embeds queries with a store's embedder. Thread-safe if the embedder is.
 
     An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
-    embedder gets up to `embedder.concurrency` calls at a time if it takes one query a call. If it takes several, it
-    gets half as many calls, and on an event loop the queries of all tasks that are ready are one call. A call past its
-    time limit continues in a thread of its own, and its outcome is dropped. A blocking caller waits for an event loop
-    that runs in a thread.
+    embedder gets at most `config.concurrency` calls at a time if it takes one query per call. If it takes several
+    queries per call, it gets half as many calls, and on an event loop the queries of all tasks that are ready are
+    embedded together. A call that exceeds its time limit continues in its own thread, and its outcome is dropped. A
+    blocking caller waits while an event loop in another thread makes the calls.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -101,7 +102,7 @@ class QueryEmbedder:
 
     @property
     def load_ms(self) -> float:
-        """Milliseconds that loading the model took in this process; 0: it is not loaded yet, or calls a service."""
+        """Milliseconds that loading the model took in this process; 0: it is not loaded yet, or is a remote service."""
         return getattr(self._embedder, "load_ms", 0.0)
 
     def embed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
@@ -113,7 +114,7 @@ class QueryEmbedder:
             dim: Expected dimension of the vectors; 0: any.
 
         Raises:
-            Exception: The error of an embedder that is `in_place`; errors of any other are returned.
+            Exception: The error of an embedder that is `in_place`; errors of other embedders are returned.
         """
         if self.in_place:
             return _checked_rows(self._embedder.embed_queries(texts), len(texts), dim)
@@ -123,7 +124,7 @@ class QueryEmbedder:
         return self._loop_thread.run(lambda: self._embed_each(texts, seconds, dim, in_threads=True))
 
     def close(self) -> None:
-        """End the thread in which blocking callers wait; a later call starts it anew."""
+        """End the event loop's thread, which serves blocking callers; a later call starts it again."""
         self._loop_thread.close()
 
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
@@ -134,11 +135,12 @@ class QueryEmbedder:
         group = self._groups.setdefault(key, _Group())
         start = len(group.texts)
         group.texts += texts
-        if group.task is None:  # the loop runs it after the tasks that are ready now
+        if group.task is None:  # the loop starts this task after the tasks that are ready now
             group.task = key[0].create_task(self._aembed_group(key, group))
             group.task.add_done_callback(lambda _: self._close_group(key, group))
-        await asyncio.wait({group.task})  # a cancelled task does not cancel the call of the others
-        if group.task.cancelled():  # by code that cancels all tasks of the loop
+        # Unlike `await group.task`, this does not cancel the call of all tasks if one of them is cancelled.
+        await asyncio.wait({group.task})
+        if group.task.cancelled():  # some code has cancelled all tasks of the loop
             return [EmbedderError("its call was cancelled")] * len(texts)
         return group.task.result()[start : start + len(texts)]
 
@@ -149,7 +151,8 @@ class QueryEmbedder:
         return await self._embed_each(group.texts, *key[1:])
 
     def _close_group(self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group) -> None:
-        """Let no further query join the group. Called twice, because a task that is cancelled early never begins."""
+        """Let no further query join the group. Called when the group's task begins and when it ends, because a task
+        that is cancelled early never begins."""
         if self._groups.get(key) is group:
             del self._groups[key]
 
@@ -159,7 +162,8 @@ class QueryEmbedder:
         """`embed_each` on the running loop.
 
         Args:
-            in_threads: Do not call the model's async function: its connections may belong to another loop.
+            in_threads: Call the model's blocking function in threads, not its async function, whose connections may
+                belong to another loop.
         """
         known = self._cached(texts, dim)
         jobs = self._jobs([text for text in dict.fromkeys(texts) if text not in known])
@@ -168,7 +172,7 @@ class QueryEmbedder:
         if not self._breaker.enter():
             paused = EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
             return [known.get(text, paused) for text in texts]
-        rounds = math.ceil(len(jobs) / self._calls_max)  # each round of calls may take the seconds of one search
+        rounds = math.ceil(len(jobs) / self._calls_max)  # each round of calls may take `seconds`
         deadline = self._clock() + seconds * rounds
         try:
             await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs))
@@ -209,11 +213,12 @@ class QueryEmbedder:
             self._breaker.succeeded()
         elif any(self._left_waiting(job) for job in jobs):
             self._breaker.failed()
-        else:  # each call was soon cancelled, or was not admitted because of a rate limit
+        else:  # each call was cancelled early, or was not admitted because of a rate limit
             self._breaker.abandoned()
 
     def _left_waiting(self, job: _Job) -> bool:
-        """Whether the model has too many calls, or did not reply before its time limit or a late cancellation."""
+        """Whether the job got no reply: too many calls were running, its time limit passed, or its caller cancelled it
+        after REPLY_SECONDS or later."""
         if job.outcome is None and self._clock() - job.state.called_at < REPLY_SECONDS:
             return False
         return job.state.calling or isinstance(job.outcome, TooManyCalls)
@@ -238,7 +243,7 @@ class QueryEmbedder:
 
 
 def _outcome_of(job: _Job, seconds: float) -> Any:
-    """What the model returned; raises its error, or an EmbedderError that says why nothing was returned."""
+    """The model's reply; raises the model's error, or an EmbedderError that says why there is no reply."""
     outcome = job.outcome
     if isinstance(outcome, TooManyCalls):
         raise EmbedderError(str(outcome))
@@ -252,16 +257,17 @@ def _outcome_of(job: _Job, seconds: float) -> Any:
 
 
 def _jobs_of_one_text(jobs: Sequence[_Job]) -> list[_Job]:
-    """A job for each text of the jobs that failed, if the model may have failed because of one of their texts."""
+    """A job for each text of the failed jobs that have several texts, one of which may have caused the failure."""
     failed = [job for job in jobs if isinstance(job.outcome, Exception) and len(job.texts) > 1]
     texts = [text for job in failed if may_be_of_a_text(job.outcome) for text in job.texts]
-    return [_Job([text], Attempts(failures=UNKNOWN_ATTEMPTS - 1)) for text in texts]  # retried only if temporary
+    # An error is retried only if it is known to be temporary.
+    return [_Job([text], Attempts(failures=UNKNOWN_ATTEMPTS - 1)) for text in texts]
 
 
 def query_vectors(
     requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int, traces: Sequence[RecallTrace]
 ) -> list[Vectors | None]:
-    """For each request (V, dim) unit rows, one per probe; None: no probe has a vector, or the strategy is "text".
+    """For each request (V, dim) unit rows, one for each of its V probes; None: no vector, or the strategy is "text".
 
     The texts of probes without a vector are embedded together. A probe whose text cannot be embedded gets the vector of
     its request's first probe, or zeros if that probe has none either, and the trace of its request says why.
@@ -302,13 +308,13 @@ def _unit_rows(vectors: Sequence[QueryVector | None], trace: RecallTrace) -> Vec
 
 
 async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int) -> list[RecallRequest]:
-    """The requests with a vector, or an exception, in each probe that has none; see `protocols.Probe`."""
+    """Copies of the requests; each probe that had no vector has one, or an exception; see `protocols.Probe`."""
     texts, seconds = _to_embed(requests, embedder)
     return _filled(requests, await embedder.aembed_each(texts, seconds, dim)) if texts else list(requests)
 
 
 def with_error(requests: Sequence[RecallRequest], error: Exception) -> list[RecallRequest]:
-    """The requests with the error in each probe that has no vector, so that nothing is embedded."""
+    """Copies of the requests; each probe that had no vector has the error in its place, so nothing is embedded."""
     return _filled(requests, repeat(error))
 
 
@@ -324,7 +330,7 @@ def _to_embed(requests: Sequence[RecallRequest], embedder: QueryEmbedder) -> tup
 
 
 def _filled(requests: Sequence[RecallRequest], made: Iterable[QueryVector]) -> list[RecallRequest]:
-    """The requests with the next of these vectors or errors in each probe that needs a vector."""
+    """Copies of the requests; the probes that need a vector get the vectors or errors in `made`, in order."""
     left = iter(made)
 
     def filled(request: RecallRequest) -> RecallRequest:
@@ -337,6 +343,8 @@ def _filled(requests: Sequence[RecallRequest], made: Iterable[QueryVector]) -> l
 
 
 def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:
+    """The result of `embed_each`; if it raises, an error for each text, without the message if there are several texts:
+    the message may quote another text."""
     try:
         return embedder.embed_each(texts, seconds, dim)
     except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
@@ -344,6 +352,7 @@ def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim
 
 
 def _check_vector(vector: QueryVector | None, dim: int) -> None:
+    """Raise InvalidVector if an array is not a finite vector of dimension `dim`; 0: of any dimension."""
     if isinstance(vector, np.ndarray) and (
         vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim)
     ):

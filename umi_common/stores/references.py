@@ -1,25 +1,28 @@
 """References between chunks: from the best candidates of a search to the chunks that complete their answer.
 
-The name of a chunk is the heading that its text begins with, or its title among lines of "key: value". A chunk i
-refers to a chunk j if its text mentions the name of j, if the text of j mentions the name of i, if its text holds the
-rarest term of the name of j ("Ohio" of "List of Ohio area codes"), or if both hold a rare term. A reference weighs
-more, the more terms of the query j holds that i lacks:
+The name of a chunk is the heading at the beginning of its text, or the value of its line "title: ...". A chunk i
+refers to a chunk j if the text of i mentions the name of j, if the text of j mentions the name of i, if the text of i
+holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes"), or if both texts hold a rare term. The df
+of a term is the number of chunks that hold it. A reference weighs more, the more terms of the query j holds that i
+lacks:
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
     weight(i, j) = (name(i, j) + part(i, j)) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
     name(i, j)   = min(1, 10 / df of the name's rarest term) / chunks with that name, if i mentions the name of j;
                    half of that if j mentions the name of i
-    part(i, j)   = 1/2 * min(1, 10 / df of t) / names whose rarest term is t, if i holds the rarest term t of the name
-                   of j and the query does not, no other chunk has that name, and 64 chunks at most hold t; else 0
-    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 within a source,
-                   where the ranking stage `neighbours` relates the chunks
+    part(i, j)   = 1/2 * min(1, 10 / df of t) / number of names whose rarest term is t, where t is the rarest term of
+                   the name of j. It is 0 unless i holds t, the query lacks t, no other chunk has the name of j, and
+                   at most 64 chunks hold t
+    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 for two chunks of
+                   one source, which the ranking stage `neighbours` relates
 
-A query refers to the chunks whose names it mentions: with the weight name(query, j), which does not depend on `need`.
-The chunks that mention such a name, too, and hold more of the query's terms than the chunks of that name, have the
-weight of the name; of a name with codes, such as "Incident e58b98e9", they need hold the codes only.
+A query refers to the chunks whose names it mentions, with the weight name(query, j), which does not depend on `need`.
+A chunk that holds all terms of such a name, and a larger weight of query terms than every chunk with that name, gets
+the weight of the name, too. If a name has codes (terms with a digit), as "Incident e58b98e9" has, the chunk need hold
+only the codes.
 
-If the weights from one chunk sum to more than 1, they are divided by their sum. A term's weight is its idf times its
-weight in the query, which is below 1 for a function word.
+If the weights of the references from one chunk sum to more than 1, each is divided by the sum. The weight of a query
+term is its idf times its weight in the query, which is below 1 for a function word.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ from umi_common.stores.rows.rows import Mask
 HEADING_CHARACTERS = 120
 """Number of characters at the beginning of a text that are searched for its heading."""
 PATH_CHARACTERS = 200
-"""Largest number of characters of a first line of titles, so that the line does not outweigh a short text."""
+"""Largest length of a first line of titles (see PATH_END), in characters; a longer line would outweigh a short text."""
 PATH_END = " >\n"
 """End of a first line that holds the titles above a text, as in "Guide > Install >". Searches find the words of such a
 line, but it names no chunk, since the passages of a page share it."""
@@ -59,17 +62,17 @@ NAME_CHUNKS_MAX = 3
 NAME_DOCUMENTS = 10.0
 """Largest document frequency of a name's rarest term for which a mention has its full weight."""
 MENTION_DOCUMENTS_MAX = 64
-"""The chunks that mention a name, or its rarest term, are sought if at most this many chunks hold that term."""
+"""Largest document frequency of a name's rarest term for which chunks that hold the name or the term are looked up."""
 BACKWARD = 0.5
 """Factor on name(i, j) if j mentions the name of i; 1 if i mentions the name of j."""
 PART = 0.5
 """Factor on part(i, j)."""
 RARE_DOCUMENTS = 10
-"""Largest document frequency of a rare term; measured on sets of 1,000 to 6,000 chunks, where 20 did no better."""
+"""Largest document frequency of a rare term. With 20, the rankings of sets of 1,000 to 6,000 chunks were no better."""
 NEED_SLOPE = 5.0
 """Factor on `need`: a reference has its full weight if need >= 1 / 5."""
 NEED_OF_RARE = 0.2
-"""Smallest need for which a shared rare term is a reference."""
+"""A shared rare term is a reference only if `need` is larger than this."""
 ROWS_CACHED = 10_000
 """Largest number of rows whose references are cached for one snapshot, some 200 bytes each. A full cache is emptied."""
 
@@ -95,7 +98,7 @@ def heading(text: str) -> str | None:
     path = _PATH.match(text)
     start = path.end() if path else 0
     beginning = text[start : start + HEADING_CHARACTERS]
-    if "." not in beginning and "\n" not in beginning:  # one of them ends a heading
+    if "." not in beginning and "\n" not in beginning:  # every heading ends with one of these characters
         return None
     found = _TITLE.match(beginning) or _HEADING.match(beginning)
     if found is None:
@@ -109,10 +112,13 @@ def heading(text: str) -> str | None:
 
 
 class Names:
-    """Rows by name. One thread writes. Readers may get rows of a later write; `LexicalIndex.living` leaves them out.
+    """Finds rows by name, and the names in a text. One thread writes while others read.
+
+    Rows of deleted or replaced chunks ("dead" rows) stay. A reader may also get rows of a write after its snapshot;
+    `LexicalIndex.living` removes both kinds.
 
     Args:
-        analyzer: Makes terms of headings; the texts that are searched for mentions were analysed by it, too.
+        analyzer: Splits headings into terms; the texts that are searched for mentions use the same analyzer.
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -167,11 +173,11 @@ class Names:
     def mentioned(self, terms: Sequence[str], living: Callable[[Sequence[int]], list[int]]) -> dict[Name, list[int]]:
         """The names that occur in a text, each with its living rows. A name without a living row is left out.
 
-        Where names overlap in the text, the one that begins first counts; of those that begin there, the longest.
+        If names overlap in the text, the name that begins first counts; of names that begin at one term, the longest.
 
         Args:
             terms: The terms of the text, in order.
-            living: From rows to those of them that are alive.
+            living: Returns the living rows of the rows that it is given.
         """
         found: dict[Name, list[int]] = {}
         stop, lengths_of = 0, self._lengths
@@ -188,12 +194,12 @@ class Names:
 
 
 class Named(NamedTuple):
-    """The rows that a query names, and those that mention such a name and hold more of the query's terms."""
+    """The rows whose names a query mentions, and the rows that also hold such a name and more of the query's terms."""
 
     rows: dict[int, float]
     """Row -> name(query, row)."""
     mentioning: dict[int, float]
-    """Row -> the weight of the name that its text holds; no row of `rows`."""
+    """Row -> the weight of the name that its text holds; without the rows in `rows`."""
 
     def pool_fields(self, rows: Ints) -> dict[str, Any]:
         """The fields of a pool of these rows."""
@@ -205,10 +211,10 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class References:
-    """Finds the chunks that the query and the best texts of one search name."""
+    """Finds the chunks to which the query and the best chunks of one search refer."""
 
     index: LexicalIndex
-    """One snapshot."""
+    """The lexical index of one snapshot of n rows."""
     names: Names
     """The names of the rows of the index, and perhaps of later rows."""
     query: QueryTerms
@@ -221,7 +227,7 @@ class References:
     """Whether shared rare terms count. Must be the same in all searches of one index, which caches references."""
 
     def named_by(self, text: str) -> Named:
-        """The rows that the query, whose text is `text`, names."""
+        """The rows whose names occur in `text`, the text of the query, and the rows that also mention these names."""
         found: dict[Name, list[int]] = {}
         for terms in self.index.terms_in_order(text) if self.names else ():
             found |= self.names.mentioned(terms, self.index.living)
@@ -239,7 +245,7 @@ class References:
         return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
-        """The references from some rows, those with a weight above 0; None: there are none.
+        """The references from `sources` with a weight above 0; None: there are none.
 
         Args:
             sources: (S,) living rows whose references are sought, rising.
@@ -269,9 +275,11 @@ class References:
         return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
     def _cached(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> list[Floats]:
-        """For each source (5, E): target rows, name(source, target), rare(source, target), part(source, target), and
-        the code of the term t in the formula of part, or 0. They do not depend on the query: part is without its
-        condition on the query's terms."""
+        """For each source an array (5, E): target row, name(source, target), rare(source, target), part(source,
+        target), and the code of the term t in the formula of part, or 0, of E references.
+
+        No value depends on the query: part omits the condition that the query lacks t, which `links_of` checks.
+        """
         cache = self.index.references
         # Each row is looked up once: another search may empty the cache at any time.
         found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
@@ -288,7 +296,7 @@ class References:
         return [found[row] for row in sources.tolist()]
 
     def _by_name(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
-        """(6, E) index in `sources`, target row, name(source, target), 0, part(source, target), its term's code."""
+        """(6, E): index in `sources`, target row, name(source, target), 0, part(source, target), code of part's t."""
         found: list[tuple[int, int, float, float, float, int]] = []
         for at, row in enumerate(sources.tolist()):
             for name, named in self.names.mentioned(terms[at], self.index.living).items():
@@ -306,8 +314,8 @@ class References:
         return table
 
     def _by_part(self, terms: Collection[str]) -> list[tuple[int, float, int]]:
-        """(row, part(text, row), code of t) for a text that holds `terms`, for each row whose name has a rarest term t
-        among them; for a query without t."""
+        """(row, part(text, row), code of t) for a text that holds `terms`, for each row whose name's rarest term t is
+        among `terms`. The condition that the query lacks t is omitted."""
         found: list[tuple[int, float, int]] = []
         in_names = [term for term in terms if self.names.rows_with(term)]
         dfs, codes = self.index.frequencies(in_names), self.index.codes(in_names)
@@ -320,7 +328,7 @@ class References:
         return found
 
     def _by_rare_term(self, sources: Ints) -> Floats:
-        """(6, E) index in `sources`, target row, 0, rare(source, target), 0, 0; a pair for each term that both hold."""
+        """(6, E): index in `sources`, target row, 0, rare(source, target), 0, 0; a column for each shared rare term."""
         source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
         of_source, of_target = self.index.sources(sources[source]), self.index.sources(target)
         other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
@@ -334,7 +342,7 @@ class References:
         return dict(zip(distinct_rows.tolist(), (self._term_weights() @ held).tolist(), strict=True))
 
     def _term_weights(self) -> Floats:
-        """(T,) idf of each term of the query times its weight in it."""
+        """(T,) for each of the query's T terms, its idf times its weight in the query."""
         pairs = zip(self.query.terms, self.query.weights, strict=True)
         return np.array([weight * max(term.idf, 0.0) for term, weight in pairs])
 
@@ -363,8 +371,8 @@ class References:
 
 
 def _largest(*tables: Floats) -> Floats:
-    """(6, E) the tables of `_by_name` and `_by_rare_term` as one: each pair of source and target occurs once, with the
-    largest weight of each kind."""
+    """(6, E): the tables of `_by_name` and `_by_rare_term` merged. Each pair of source and target occurs once, with the
+    largest value in each of the other four rows."""
     table = np.concatenate(tables, axis=1)
     if not table.shape[1]:
         return table

@@ -1,4 +1,4 @@
-"""Counts of searches: of a retriever, of a store, and of all processes that had a store open for writing.
+"""Counts searches: of a retriever, of a store, and of all processes that had a store open for writing.
 
 The counts of all processes are kept in `searches.json` in the store's directory. It holds no text and no ids.
 """
@@ -28,7 +28,7 @@ BOUNDS: Mapping[str, tuple[float, ...]] = {
     "milliseconds": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0),
     "hits": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
 }
-"""Upper bounds of the buckets of each histogram, in milliseconds or hits. If they change, `VERSION` rises."""
+"""Upper bounds of the buckets of each histogram, in milliseconds or hits. To change them, raise `VERSION`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Histogram:
         return self.total / max(1, sum(self.counts))
 
     def quantile(self, share: float) -> float:
-        """Upper bound of the bucket that holds the quantile `share`, 0..1; inf if that is the bucket of larger values.
-        Without values, the first bound."""
+        """Upper bound of the bucket that holds the quantile `share`, 0..1; inf if the quantile exceeds the last bound.
+        If there are no values, the first bound."""
         rank, seen = share * sum(self.counts), 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
@@ -67,15 +67,15 @@ class SearchMetrics:
     """Counts of the searches of a retriever and its copies, or of all retrievers over a store."""
 
     searches: int
-    """Number of searches that returned a result; the search of a context is counted too."""
+    """Number of searches that returned a result, searches for a context included."""
     failures: int
     """Number of searches that raised an error."""
     fallbacks: int
-    """Number of searches that returned a result without some part of umi: their `degraded` is not empty."""
+    """Number of searches that returned a result although some part failed: the result's `degraded` is not empty."""
     llm_calls: int
     """Prompts that were sent to an LLM, retries included."""
     cache_hits: int
-    """Number of searches whose variations came from the cache of the LLM's replies."""
+    """Number of searches whose query variations came from the cache of the LLM's replies."""
     milliseconds: Histogram
     """Duration of each search that returned a result."""
     hits: Histogram
@@ -106,7 +106,7 @@ class SearchCounter:
         give_lock(self)
 
     def add(self, more: Mapping[str, float]) -> None:
-        """Add each value to the sum of its name. If the name has a histogram, count the value in its bucket, too."""
+        """Add each value to the sum with its name. If the name has a histogram, also count the value in its bucket."""
         with self._lock:
             for name, value in more.items():
                 self._sums[name] += value
@@ -126,10 +126,10 @@ class SearchCounter:
 
 
 class DirectoryCounter(SearchCounter):
-    """Counts the searches over a store since it was opened, and keeps the counts of all openings for writing in a file.
+    """Counts the searches over an open store. A file keeps the sums of all processes that opened the store for writing.
 
     Args:
-        directory: The store's; None: it is in memory, and there is no file.
+        directory: Directory of the store; None: the store is in memory, and there is no file.
         read_only: Never write the file.
     """
 
@@ -138,17 +138,17 @@ class DirectoryCounter(SearchCounter):
         self._path = None if directory is None else directory / FILE
         self._read_only = read_only
         self._earlier = self.metrics
-        """Counts of earlier openings."""
+        """Counts that the file held when the store was opened for writing; else 0."""
         self._saved = self.metrics
-        """Counts of this opening at the last write of the file."""
+        """Counts of this object at the last write of the file."""
         self._saved_at = time.monotonic()
         if self._path is not None and not read_only:
             self._earlier = _read(self._path) or self._earlier
 
     def totals(self) -> SearchMetrics | None:
-        """The counts of all openings for writing: a reader gives those in the file, a writer adds its own to them.
+        """The counts of all processes that opened the store for writing; None: the file cannot be read.
 
-        None: the file cannot be read.
+        If the store is open read-only, they are the counts in the file. Otherwise the counts of this object are added.
         """
         if self._path is not None and self._read_only:
             return _read(self._path)
@@ -157,8 +157,8 @@ class DirectoryCounter(SearchCounter):
     def save(self, *, always: bool) -> None:
         """Write the file if searches were counted since the last write.
 
-        Unless `always`, at most every `SECONDS`. If the disk refuses, a warning is logged. Not synced: if the machine
-        crashes, the counts may be lost.
+        Unless `always`, the file is written at most once in `SECONDS`. If writing fails, a warning is logged. The file
+        is not synced: if the machine crashes, the counts may be lost.
         """
         due = always or time.monotonic() >= self._saved_at + SECONDS
         if self._path is None or self._read_only or not due:

@@ -1,6 +1,7 @@
-"""One search of a store that keeps a `LexicalIndex`: the lexical arm, references, and the pool, in which both arms
-score every row. References lead from the query, and from the best chunks, to chunks whose name or rare
-terms they hold.
+"""The steps of one search in a store with a `LexicalIndex`: the lexical arm, references, and the pool.
+
+Both arms score every row of the pool. References lead from the query, and from the best chunks, to chunks whose name or
+rare terms the query or the best chunks hold.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
 
 REFERRING_OF_EACH_ARM = 3
-"""Number of best chunks of each arm whose references are looked up; ranking uses only references of the best few."""
+"""Number of best chunks of each arm whose references are looked up; ranking uses references of the few best only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,12 +39,12 @@ class TextSearch:
     table: RowTable
     """Finds rows by id; may hold rows later than `rows`."""
     allowed: Mask | None
-    """(n,) rows that may be found; None: all."""
+    """(n,) whether each row may be found; None: all living rows may be."""
     weights: Floats | None
     """(n,) factors of decay; None: all are 1."""
 
     def ranked(self) -> list[LexicalHits] | None:
-        """The lexical arm's ranking for each probe; None: the request does not ask this arm, or it failed."""
+        """The lexical arm's ranking for each probe; None: the strategy is "vector", or the arm failed."""
         if self.request.strategy == "vector":
             return None
         try:
@@ -72,15 +73,16 @@ class TextSearch:
         *,
         rare: bool = True,
     ) -> tuple[Named, Links | None]:
-        """The rows that the referring probes name, and the references of these rows and of the best rows that each arm
-        found for each such probe.
+        """The rows that the referring probes (`RecallRequest.referring`) name, and the references from these rows and
+        from the best rows of each arm for each referring probe.
 
-        Empty and None if no probe asks for references, if there are none, or if the search for them fails.
+        Empty and None if there is no referring probe, if the lexical arm did not answer, or if an error occurs.
 
         Args:
+            names_of: Returns the names of the snapshot's rows.
             lexical: The lexical arm's ranking for each probe; None: the arm did not answer.
-            dense: The dense arm's; empty: the arm did not answer.
-            terms_of: From rows to the terms of each row's text, in order.
+            dense: The dense arm's ranking for each probe; empty: the arm did not answer.
+            terms_of: Returns the terms of each row's text, in order.
             rare: As in `References`.
         """
         nothing = Named({}, {}), None
@@ -106,7 +108,7 @@ class TextSearch:
         return named, links
 
     def known(self, ids: Sequence[str]) -> Ints:
-        """Rows of the ids that are stored and allowed."""
+        """The rows of the ids that are stored and allowed; other ids are left out."""
         found = self.table.rows_of(ids)
         known: Ints = found[(found != UNKNOWN) & (found < len(self.rows))]
         return known[(self.rows.alive if self.allowed is None else self.allowed)[known]]
@@ -114,12 +116,14 @@ class TextSearch:
     def candidates(
         self, lexical: Sequence[LexicalHits] | None, dense: Sequence[Ints], named: Named, links: Links | None
     ) -> Ints:
-        """The rows of the pool, sorted by id: those of the arms' rankings, the neighbours of the best of these, those
-        with the ids of the probes, those that the query or a good candidate names, and those with a rare term of the
-        query, which may be so long that no arm ranks them.
+        """The rows of the pool, sorted by id.
+
+        They are the rows of the arms' rankings, the neighbours of the best of them, the rows with the ids of the
+        probes, the rows to which the query or a good candidate refers, and the rows that hold a rare term of the query:
+        their texts may be so long that no arm ranks them.
 
         Args:
-            lexical, dense: As in `references`.
+            lexical, dense: See `references`.
         """
         others = [self.known(self.request.probe_ids()), np.fromiter(named.rows, np.int64)]
         others += [] if links is None else [links.target]
@@ -131,13 +135,13 @@ class TextSearch:
         return self.rows.with_neighbours([*rankings, *dense], np.concatenate(others), self.request, self.allowed)
 
     def scored(self, lexical: Sequence[LexicalHits] | None, rows: Ints, *, alone: bool) -> dict[str, Any]:
-        """The fields of a pool that the lexical index fills for these rows; only `length` if its arm did not answer.
+        """The pool's fields that the lexical index fills for these rows; only `length` if `lexical` is None or fails.
 
         Args:
-            alone: Whether the dense arm did not answer, so that a failure leaves no arm.
+            alone: Whether the dense arm did not answer, so that the search fails if the lexical arm fails.
 
         Raises:
-            SearchUnavailable: If scoring fails and the arm is alone.
+            SearchUnavailable: If scoring fails and `alone`.
         """
         if lexical is not None:
             try:
@@ -150,7 +154,10 @@ class TextSearch:
         return {"length": self.index.lengths(len(self.rows))[rows].astype(np.int64)}
 
     def ranks(self, rankings: Sequence[Ints], rows: Ints) -> Ints:
-        """(V, n) rank of each row in each ranking, from FIRST_RANK; NOT_RANKED in one that lacks the row."""
+        """(V, n) rank of each of n rows in each of V rankings, from FIRST_RANK; NOT_RANKED if a ranking lacks the row.
+
+        Every row of a ranking must be in `rows`.
+        """
         index_of = np.empty(len(self.rows), dtype=np.int64)  # not initialised: only entries written below are read
         index_of[rows] = np.arange(len(rows))
         ranks = np.full((len(rankings), len(rows)), NOT_RANKED, dtype=np.int64)

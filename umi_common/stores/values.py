@@ -25,8 +25,10 @@ class RecallTrace:
     """Numbers and settings of this recall, such as "embed_ms", by name."""
 
     def lost(self, part: str, error: Exception | str, consequence: str) -> None:
-        """Record that a part failed, and its consequence. Of an error that is no UmiError only the type's name is
-        kept, because its message may hold the query."""
+        """Record that a part failed, the reason, and the consequence for the search.
+
+        For an error that is no UmiError, the reason is the type's name only: the message may contain the query.
+        """
         if isinstance(error, Exception):
             log_bug(part, error)
         reason = str(error)[:REASON_CHARACTERS_MAX] if isinstance(error, (str, UmiError)) else type(error).__name__
@@ -51,11 +53,11 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
-    """The chunks of a store at one moment, without their texts, by row."""
+    """The ids and versions of a store's chunks in a snapshot of n rows."""
 
     ids: Sequence[str]
-    """ids[i] is the id of row i, i < n; further ids may follow."""
+    """ids[i] is the id of row i, i < n; ids of later rows may follow."""
     versions: Ints
     """(n,) rising. A replacement of a chunk gets a new row with a larger version; no version is used twice."""
     passing: Bools
-    """(n,) whether the row's chunk is stored, is not replaced, and passes filter and time range."""
+    """(n,) whether the row's chunk is neither deleted nor replaced, and passes the filter and the time range."""

@@ -1,7 +1,7 @@
-"""Exact nearest neighbours by cosine: one pass over the stored vectors, or over their codes where there are many.
+"""Exact nearest neighbours by cosine: one pass over the stored vectors, or, if there are many, over their codes first.
 
-Ties fall to the smaller id. Each cosine depends on its pair of vectors only, to the last bit, not on other rows. BLAS
-is not used: its threads would compete with those of other searches, and its results depend on where a row lies.
+Ties fall to the smaller id. To the last bit, a cosine depends only on its two vectors. BLAS is not used: its threads
+would compete with the threads of other searches, and its results depend on the position of a row in the matrix.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
 from umi_common.stores.rows.rows import Mask
 
 QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
-"""Fewest rows for which the codes are read first: of one query, and of several queries, which share a pass over the
-floats. With fewer rows, computing the exact cosines of some hundred rows afterwards costs more than the codes save."""
+"""Smallest numbers of rows for which the codes are read first: for one query, and for several queries, which would
+share one pass over the floats. With fewer rows, the exact cosines of some hundred rows, which are computed after the
+scan of the codes, cost more than the codes save."""
 EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
-"""Score of a row that may not be found, and a score below that of every row that may."""
+"""Score of a row that may not be found, and a score below the scores of all rows that may be found."""
 FEW = 8
-"""If at most one in this many rows is allowed, the vectors of these rows are copied and only they are compared."""
+"""If at most 1 / FEW of the rows are allowed, the vectors of these rows are copied, and only they are compared."""
 GATHERED_AT_ONCE = 128
-"""Number of vectors copied together; they stay in a core's cache while all queries are compared with them."""
+"""Number of vectors copied together. So few stay in a core's cache while all queries are compared with them."""
 
 
 def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
@@ -48,19 +49,19 @@ def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseHits:
-    """Rows, best first, and their cosines after decay; ties by the smaller id."""
+    """The best rows for one query, best first, and their cosines after decay; ties by the smaller id."""
 
     rows: Ints
     scores: Floats
     all_cosines: Vectors | None = None
-    """(n,) cosines of all rows, if the search computed them exactly; None: it did not."""
+    """(n,) exact cosines of all rows; None: the search did not compute them."""
 
 
 NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
-    """Scores of V unit queries with all rows of the matrix, approximated by codes where that is faster."""
+    """Scores of V unit queries with all rows of the matrix, approximated by codes if that is faster."""
     by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
     if quantised is not None and by_codes:
         return quantised.of(matrix).scan(queries)
@@ -84,11 +85,11 @@ def search(
         matrix: (n, dim) unit rows.
         queries: (V, dim) unit rows; a row of zeros finds nothing.
         k: Largest number of rows in a result.
-        allowed: (n,) rows that may be found, none of them zeros; None: all.
-        weights: (n,) in (0, 1]; None: 1.
-        ids: By row, for ties.
-        quantised: The codes of the matrix, which are used if it has many rows; None: codes are not used.
-        scan: Result of `scan_of` for these arguments; None: it is computed.
+        allowed: (n,) whether each row may be found; False for every row of zeros. None: all rows may be found.
+        weights: (n,) factors of decay in (0, 1]; None: all are 1.
+        ids: Ids by row, which order ties.
+        quantised: The codes of the matrix, which are used from QUANTISED_FROM rows on; None: codes are not used.
+        scan: Result of `scan_of` for these arguments; None: `search` computes it.
     """
     if not len(matrix):
         return [NO_HITS for _ in queries]
@@ -111,10 +112,10 @@ def score(vectors: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[
     """(V, n) cosines of V unit queries with n rows.
 
     Args:
-        vectors: (n, dim) of these rows, unit vectors.
+        vectors: (n, dim) the unit vectors of these rows.
         queries: (V, dim) unit rows.
-        rows: (n,) numbers of the rows, in any order.
-        searched: Results of `search` for the same queries; if they have the cosines of all rows, these are used again.
+        rows: (n,) row numbers, in any order.
+        searched: Results of `search` for the same queries. If all of them hold `all_cosines`, nothing is computed.
     """
     known = [hits.all_cosines for hits in searched if hits.all_cosines is not None]
     if len(known) == len(queries):
@@ -142,13 +143,14 @@ class _Selection:
         """Rows that may be among the best k by decayed score, rising, ties included.
 
         Args:
-            scores: Of all rows.
-            bound: How far each score may lie from the cosine; None: it is the cosine.
+            scores: (n,) scores of all rows.
+            bound: Largest difference between a score and the cosine; None: the scores are the cosines.
         """
         ranked = weighted(scores, self.weights)
         if self.allowed is not None:
             ranked = np.where(self.allowed, ranked, EXCLUDED)
-        # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection.
+        # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection. It
+        # counts twice: the k-th best score may be too high by it, and the score of a row too low.
         error = 0.0 if bound is None else 2 * bound.largest
         least = at_most_kth(ranked, self.k, LOWEST_ALLOWED) - error
         rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))

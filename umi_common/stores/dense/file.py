@@ -1,8 +1,8 @@
 """Save vectors and their codes in `dense/<name>` and `dense/<name>.codes`, row by row; read them by memory map.
 
-Both files only grow: a save appends the rows that they lack. The saved lexical index, which is written afterwards,
-holds their name, number of rows and checksums; bytes after these rows are ignored. So an interrupted save leaves the
-rows of the previous save valid. If the files are not what was saved, the vectors are read from the ledger, which is
+Both files only grow: a save appends the rows that they lack. Then the lexical index is saved, which holds the name of
+the files, their number of rows and their checksums. Bytes after these rows are ignored, so an interrupted save leaves
+the rows of the previous save valid. If the files are not what was saved, the vectors are read from the ledger, which is
 slower.
 """
 
@@ -24,7 +24,7 @@ from umi_common.stores.dense.int8 import Int8Codes
 FOLDER = "dense"
 SUFFIXES = ("", ".codes")
 SAVED_FROM = 10_000
-"""Fewest rows that are saved here; fewer rows are read from the ledger in less than 0.1 s."""
+"""Smallest number of rows that are saved here; fewer rows are read from the ledger in less than 0.1 s."""
 _WORDS = 8_192
 """Number of checksums of a file; checksum i sums the words of 8 bytes i, i + 8,192, i + 16,384, ..."""
 _BLOCK = 8 * _WORDS
@@ -44,7 +44,7 @@ class SavedVectors:
 
 
 def append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors, codes: Int8Codes) -> SavedVectors:
-    """Append the rows of (n, dim) vectors and codes that the files of `before` lack; None: make new files.
+    """Append the rows of (n, dim) vectors and codes that the files of `before` lack; `before` None: create new files.
 
     Raises:
         OSError: If the files cannot be written; the rows of `before` stay valid.
@@ -62,7 +62,7 @@ def append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors, 
             file.seek(start)
             file.write(new.data)
             room = (len(rows) + len(rows) // 4) * rows.strides[0]
-            file.truncate(max(file.seek(0, 2), room))  # never shorter: other processes map it
+            file.truncate(max(file.seek(0, 2), room))  # never made shorter, because other processes map the file
     return SavedVectors(name, len(vectors), vectors.shape[1], (sums[0], sums[1]))
 
 
@@ -72,9 +72,9 @@ def map_rows(
     """Memory maps of the vectors and of the codes.
 
     Args:
-        directory: The store's.
-        saved: From `append_rows`.
-        checked: Compare the checksums, which reads both files once.
+        directory: Directory of the store.
+        saved: Result of `append_rows`.
+        checked: Whether to compare the checksums, which reads both files once.
 
     Raises:
         OSError, ValueError: If the files are missing or are not what was saved.
@@ -86,7 +86,7 @@ def map_rows(
 
 
 def remove_others(directory: Path, saved: SavedVectors | None) -> None:
-    """Remove all files but those of `saved`; Windows does not remove a file that a process maps."""
+    """Remove all files of vectors and codes but the files of `saved`. On Windows, a file that a process maps stays."""
     for path in (directory / FOLDER).glob("*"):
         if saved is None or path.stem != saved.name:
             with suppress(OSError):
@@ -107,10 +107,10 @@ def _bytes_of(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _sums(data: npt.NDArray[np.uint8], start: int) -> Sums:
-    """(_WORDS,) checksums of a part of a file: number i sums the i-th words of all blocks, modulo 2**64.
+    """(_WORDS,) checksums of a part of a file: checksum i is the sum of the i-th words of all blocks, modulo 2**64.
 
-    The sums of two parts add up to those of both, so appending rows needs no reading. They take a quarter of the time
-    of a CRC-32.
+    The checksums of two adjacent parts add up to the checksums of the whole, so appending rows needs no reading. They
+    take a quarter of the time of a CRC-32.
 
     Args:
         data: The bytes of the part.

@@ -1,12 +1,13 @@
 """Codes of one byte per coordinate, beside the float32 vectors: an exact scan that reads a quarter of the memory.
 
-A vector is d = s c + e with whole numbers c = round(d / s) from -127 to 127 and the step s = max |d_i| / 127. By the
-inequality of Cauchy and Schwarz, the product of the codes of a query q and a unit row d is off by at most
+A vector is d = s c + e, with the step s = max |d_i| / 127, the codes c = round(d / s), whole numbers from -127 to 127,
+and the residual e. The approximate score of a query q and a unit row d is s_q s_d c_q.c_d. By the inequality of Cauchy
+and Schwarz, it differs from the cosine by at most
 
     |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
 
-so a row is not among the best k if its score plus its bound is below the score less the bound of k rows. The remaining
-rows, some hundred, are scored exactly: the result is that of a full scan, to the bit.
+So a row is not among the best k if its score plus its bound is below score minus bound of at least k other rows. The
+remaining rows, some hundred, are scored exactly. The result equals that of an exact full scan to the last bit.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ FLOAT32_ROUNDING = 1e-5
 CODE_MAX = 127
 """Largest absolute value of a code."""
 SCAN_THREADS_MAX = os.cpu_count() or 1
-"""Largest number of threads of one scan."""
+"""Largest number of threads of one scan: one for each core."""
 BYTES_A_THREAD = 12_000_000
-"""Bytes of codes that a thread scans in about 1 ms; for fewer, starting another thread takes longer than it saves."""
+"""Bytes of codes for each thread of a scan, which take about 1 ms. For fewer bytes, starting a thread costs more than
+it saves."""
 BLOCK = 256
-"""Number of rows quantised together; their intermediate arrays fit into a core's cache."""
+"""Number of rows quantised together; the intermediate arrays of so few rows fit into a core's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +54,7 @@ class Quantised:
 
     @classmethod
     def of(cls, vectors: Vectors) -> Quantised:
-        """Codes of (n, dim) vectors; rows of zeros stay zeros."""
+        """Codes of (n, dim) vectors; a row of zeros has codes of zeros."""
         largest = np.abs(vectors).max(axis=1, initial=0.0)
         steps = (np.where(largest > 0, largest, CODE_MAX) / CODE_MAX).astype(np.float32)
         codes = np.rint(vectors / steps[:, np.newaxis])
@@ -71,9 +73,9 @@ class Quantised:
         return Scan(scores, [ErrorBound(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
 
     def _products(self, queries: Int8Codes) -> Vectors:
-        """(V, n) products of the codes of V queries with all rows' codes; each row is read once for all queries.
+        """(V, n) inner products of the codes of V queries with the codes of all rows. Each row is read once.
 
-        Memory bandwidth limits a long scan and grows with the cores that read, so a long scan is divided among them.
+        Memory bandwidth limits a long scan, and more cores together have more of it, so a long scan uses several.
         """
 
         def product(codes: Int8Codes) -> Vectors:
@@ -90,7 +92,7 @@ class Quantised:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBound:
-    """Largest difference between the approximate scores of one query and its cosines."""
+    """Upper bound of the difference between the approximate scores of one query and its cosines."""
 
     quantised: Quantised
     """The rows that were scored."""
@@ -135,7 +137,7 @@ class QuantisedRows:
 
     @classmethod
     def restored(cls, codes: Growing[np.int8], steps: Vectors, errors: Vectors) -> QuantisedRows:
-        """The codes of an array of whose first rows codes, steps and errors are known, as in `Quantised`."""
+        """The codes of an array of vectors whose first rows are quantised already; arguments as in `Quantised`."""
         rows = cls(0)
         rows._codes, rows._steps, rows._errors = codes, Growing.copied(steps), Growing.copied(errors)
         rows._largest_error = float(errors.max(initial=0.0))

@@ -17,11 +17,11 @@ from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.rows.rows import Mask
 
 VECTORS = "vectors"
-"""Name of a saved fact: [name of the files of vectors and codes, number of their rows, dimension]."""
+"""Key of the saved facts under which `VectorRows.save` puts [name of the two files, number of rows, dimension]."""
 
 
 class VectorRows:
-    """A growing array of rows of length 1, or of zeros. One writer at a time; earlier views stay valid.
+    """A growing array of vectors, each of length 1 or zeros. One writer at a time; earlier views stay valid.
 
     Args:
         vectors: (n, dim) the first rows.
@@ -56,7 +56,7 @@ class VectorRows:
 
     @property
     def present(self) -> Mask | None:
-        """(n,) whether each row is not zeros; None: no row is zeros."""
+        """(n,) whether each row has a coordinate other than 0; None: every row has."""
         present = self._present.view
         return None if present.all() else present
 
@@ -66,7 +66,9 @@ class VectorRows:
         self._present.extend(vectors.any(axis=1))
 
     def save(self, directory: Path, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedVectors | None:
-        """Save the rows, and add to `facts` and `arrays` what `restored` reads; None: they are too few to be saved.
+        """Save the rows, and add the values that `restored` reads to `facts` and `arrays`.
+
+        Returns None, and saves nothing, if there are fewer than SAVED_FROM rows.
 
         Raises:
             OSError: If the files cannot be written; the rows of the last save stay valid.
@@ -82,11 +84,15 @@ class VectorRows:
         return saved
 
     def remove_unsaved(self, directory: Path) -> None:
-        """Remove the files that a failed or killed save has left, and those of another `VectorRows` of this store."""
+        """Remove the files of a failed or killed save, and the files of an earlier `VectorRows` of this store."""
         file.remove_others(directory, self._saved)
 
     def use_saved(self, directory: Path, saved: SavedVectors | None) -> None:
-        """Map the files of a save after its facts and arrays were saved. None: nothing was saved."""
+        """Read the rows from the files of this save from now on; its facts and arrays must be saved before.
+
+        Args:
+            saved: Result of `save`; None: it saved nothing, and the rows stay in memory.
+        """
         if saved is not None:
             self._vectors, codes = file.map_rows(directory, saved, checked=False)  # the files have room for more rows
             self.quantised.continue_in(codes)

@@ -3,11 +3,11 @@
 In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
 
     hybrid       the façade: every public method
-    opening      from a path to an open store
-    directory    the writer's lock; what may be in the directory
-    core         ledger, indexes that follow it, embedder and lock; writing and reading
+    opening      opens a store by its path
+    directory    the writer's lock; checks which files a directory holds
+    core         ledger, indexes that follow the ledger, embedder and lock; writing and reading
     row_data     arrays by row number, and a snapshot of them; caches of chunks and terms
-    recall       one search: the best rows of both arms, then a pool of them
+    recall       one search: the best rows of both arms, and the pool made of them
     care         status, verify, repair, rebuild, compact
     reindex      changes the embedder or the analyzer of a closed store
 """

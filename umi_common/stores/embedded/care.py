@@ -28,19 +28,19 @@ from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 1_000
-"""Rows read at a time while all rows are checked."""
+"""Number of rows that are read at a time while all rows are checked."""
 TEXTS_AT_ONCE = 5_000
 """Largest number of texts that are compared in one pass over the postings."""
 SAMPLE = 1_000
-"""Number of chunks whose postings verify() compares with their texts, unless `full`; takes some 0.1 s."""
+"""Number of chunks whose postings verify() compares with their texts, unless `full`. This takes some 0.1 s."""
 DAMAGED_NAMED = 100
-"""Largest number of damaged chunks, and of damaged vectors, that are named. The check of chunks stops after them."""
+"""Largest number of damaged chunks, and of damaged vectors, that verify() names. It reads no chunks beyond them."""
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
 RESTORE = "restore umi.db from a copy"
 """The advice for damage that repair() cannot mend."""
 PROBLEMS_MAX = 10
-"""Number of problems after which SQLite's check stops."""
+"""Number of problems after which SQLite's integrity check stops."""
 DROP_CACHED_PAGES = "PRAGMA shrink_memory"
 """Empties the connection's page cache, so that the statements after it read the disk."""
 
@@ -53,7 +53,7 @@ class StoreStatus:
     sources: int
     dimension: int | None
     embedder: str
-    """Name of the embedder that made the vectors; in an empty store, of the one it was opened with."""
+    """Name of the embedder that made the vectors; of an empty store, the embedder that it was opened with."""
     analyzer: str
     """Fingerprint of the analyzer."""
     lexical: str
@@ -61,13 +61,13 @@ class StoreStatus:
     dense: str
     """Always "exact": the store has no approximate index."""
     dead_rows: int
-    """Rows of removed chunks that still take memory; compact() frees them."""
+    """Number of rows of removed chunks, which still take memory; compact() frees it."""
     bytes_on_disk: int
     searches: SearchMetrics | None
-    """Counts of the searches by all processes that opened the store for writing; of another process, as it saved them
-    last. None: the file `searches.json` cannot be read."""
+    """Counts of the searches by all processes that opened the store for writing. For other processes, they are the
+    counts last saved. None: the file `searches.json` cannot be read."""
     problems: tuple[str, ...] = ()
-    """Problems of the lexical index that are known without comparing postings with texts; `repair()` mends them."""
+    """Problems of the lexical index that are found without comparing postings with texts; `repair()` mends them."""
 
 
 def status(core: Core) -> StoreStatus:
@@ -97,7 +97,7 @@ def _lexical_state(core: Core) -> str:
 
 
 def _bytes_in(directory: Path) -> int:
-    """Size of all files; 0 for a file that is removed meanwhile."""
+    """Total size of all files in the directory, in bytes; a file that is removed during the call counts 0."""
     size = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -121,7 +121,7 @@ def _index_problems(core: Core, *, full: bool) -> list[str]:
 
 
 def _problems_found(core: Core, *checks: Callable[[Core], list[str]]) -> list[str]:
-    """The problems that the checks return or raise, each once: a damaged row fails two checks."""
+    """The problems that the checks return or raise, without duplicates, since a damaged row may fail two checks."""
     problems: list[str] = []
     for check in checks:
         try:
@@ -132,7 +132,7 @@ def _problems_found(core: Core, *checks: Callable[[Core], list[str]]) -> list[st
 
 
 def _check_file(core: Core) -> list[str]:
-    """SQLite's messages about damage in the file, at most PROBLEMS_MAX. Reads the whole file."""
+    """At most PROBLEMS_MAX messages of SQLite about damage in the file, which is read in full."""
     with core.ledger.reading() as connection:
         connection.execute(DROP_CACHED_PAGES)
         lines = [line for (line,) in connection.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})").fetchall()]
@@ -170,7 +170,7 @@ def _check_vectors(core: Core) -> list[str]:
 
 
 def _first_named(problems: list[str], what: str) -> list[str]:
-    """The first DAMAGED_NAMED problems, and, if there are more, a further problem that says so."""
+    """The first DAMAGED_NAMED problems. If there are more, the last item says so; `what` names the damaged things."""
     if len(problems) <= DAMAGED_NAMED:
         return problems
     more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named; {RESTORE}"
@@ -178,7 +178,7 @@ def _first_named(problems: list[str], what: str) -> list[str]:
 
 
 def _entries(core: Core, rows: Rows, wanted: Sequence[int]) -> dict[int, Entry | LedgerDamaged]:
-    """The entry of each of the wanted rows, or the error of a damaged one; rows that the ledger lacks are left out."""
+    """Row -> its entry, or an error if the entry is damaged. Rows that the ledger lacks are left out."""
     seqs = [int(rows.seq[row]) for row in wanted]
     try:
         entries = core.ledger.entries(seqs)
@@ -264,7 +264,7 @@ def repair(core: Core) -> Verification:
 
 
 def _remake_indexes(ledger: Ledger) -> None:
-    """Make SQLite's indexes again from the tables. On an error the transaction is rolled back: no index changes.
+    """Build SQLite's indexes again from the tables. If that fails, the transaction is rolled back and no index changes.
 
     Raises:
         LedgerDamaged: If a table is damaged, or if SQLite cannot replace an index.
@@ -273,22 +273,22 @@ def _remake_indexes(ledger: Ledger) -> None:
         with ledger.transaction() as connection:
             connection.execute(DROP_CACHED_PAGES)
             connection.execute("REINDEX")
-            # Read after REINDEX: where pages of a table are wrongly listed as free, it may have overwritten them.
+            # Check the tables after REINDEX: it may have overwritten pages of a table that were wrongly listed as free.
             _check_tables(ledger, connection)
             ledger.check_id_index(connection)
         ledger.compact()  # returns the pages that only the damaged index used
     except LedgerDamaged as error:
-        cause = error.__cause__  # SQLite's error: umi's message about it advises to call repair()
+        cause = error.__cause__  # if SQLite failed, quote its error: the message of `error` advises to call repair()
         reason = f" ({cause}); {RESTORE}" if isinstance(cause, DATABASE_ERRORS) else f": {error}"
         raise LedgerDamaged(f"repair() cannot mend {ledger.path}{reason}") from error
 
 
 def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
-    """Read every row of the tables of chunks and vectors, and compare its checksums and the numbers of rows.
+    """Read every row of the tables of chunks and vectors; check the checksums and the numbers of rows.
 
     Raises:
-        LedgerDamaged: If a checksum differs, if the numbers of chunks, texts and vectors differ, or if the number of
-            chunks is not the one that the ledger stores.
+        LedgerDamaged: If a checksum differs, if the numbers of chunks, texts and vectors differ, or if the ledger
+            stores another number of chunks.
     """
     heads = ledger.heads(connection)
     texts = sum(1 for _ in ledger.texts(connection))
@@ -301,6 +301,6 @@ def compact(core: Core) -> None:
     """See `HybridStore.compact`."""
     core.ready_to_write()
     with core.writing:
-        core.vector_cache.clear()  # it may hold vectors of removed chunks
+        core.vector_cache.clear()  # the cache may hold vectors of removed chunks
         core.ledger.compact()
         rebuild(core)

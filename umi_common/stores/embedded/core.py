@@ -38,23 +38,24 @@ from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.types import Chunk
 
 DEAD_ROWS_MAX = 50_000
-"""All rows are numbered again when more than this number of rows, and more than half of all rows, are dead."""
+"""When more than this number of rows, and more than half of all rows, belong to removed chunks, the indexes are built
+again without them."""
 
 
 class Indexes:
     """Rows, vectors, both search arms and metadata columns of one open store.
 
     Args:
-        directory: Where the arrays are saved for the next opening; None: nowhere.
+        directory: Directory in which the arrays are saved for the next opening; None: they are not saved.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
-        """Held while the indexes change; the ledger may be read meanwhile. A search acquires it only in `follow`."""
+        """Held while the indexes change. Reading the ledger does not need it; a search acquires it only in `follow`."""
         self.stale = False
-        """A write was interrupted: the indexes may lack a commit, or hold a part of one."""
+        """Whether a write was interrupted, so that the indexes may lack a commit or hold only a part of it."""
         self.building = False
-        """All indexes are being made again; until then searches use the previous snapshot."""
+        """Whether all indexes are being built again; until then, searches use the previous snapshot."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
@@ -63,16 +64,17 @@ class Indexes:
 
     @property
     def analyzer(self) -> Analyzer:
-        """The analyzer of the lexical index, which makes terms of texts."""
+        """The analyzer of the lexical index, which splits texts into terms."""
         return self.snapshot.row_data.analyzer
 
     def load(self, *, fresh: bool = False) -> None:
-        """Read the saved arrays, and later rows of the ledger; if `fresh` or they are unusable, all of the ledger."""
+        """Build the indexes from the saved arrays and the ledger's later rows; if `fresh`, or if the arrays are
+        unusable, from all rows of the ledger."""
         with self.lock:
             made = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh)
             before: StoreSnapshot | None = getattr(self, "snapshot", None)
             if before is not None and before.row_data.has_columns:
-                made.columns()  # so that the next search with a filter does not wait for them
+                made.columns()  # read now, so that the next search with a filter does not wait
             self.snapshot = made.snapshot
             self.stale = False
 
@@ -93,7 +95,8 @@ class Indexes:
                 self.load(fresh=True)
 
     def follow(self) -> None:
-        """Add the commits that the indexes lack: of another process if read-only, else of an interrupted write."""
+        """Add the commits that the indexes lack: those of another process if the store is read-only, else the commit of
+        an interrupted write."""
         if self._ledger.read_only:
             version = self._ledger.version()
             if version != self._version:
@@ -108,7 +111,7 @@ class Indexes:
                 self.stale = False
 
     def _catch_up(self) -> None:
-        """Add the commits of another process; if they cannot be read as one change, make the indexes again."""
+        """Add the commits of another process; if they cannot be read as one change, build the indexes again."""
         with self.lock:
             found = None if self.stale else self._read_change()
             if found is None:
@@ -121,7 +124,7 @@ class Indexes:
                 self.load()  # rows are missing; load() finds the reason and raises it
 
     def _read_change(self) -> tuple[Change, int] | None:
-        """The changes after `snapshot`, and the ledger's count of chunks; None: the indexes must be made again."""
+        """The changes since `snapshot`, and the ledger's number of chunks; None: the indexes must be built again."""
         ledger, known = self._ledger, self.snapshot.mark
         with ledger.snapshot() as connection:
             mark, count = ledger.mark(connection), ledger.count(connection)
@@ -141,7 +144,7 @@ class Indexes:
 
     @property
     def table(self) -> RowTable:
-        """The row and the sequence number of each chunk that there is now, by id."""
+        """The row and the sequence number of each stored chunk, by id."""
         return self.snapshot.row_data.table
 
     def alive(self, seqs: Sequence[int]) -> list[bool]:
@@ -155,7 +158,8 @@ class Indexes:
         return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
-        """Save the arrays if rows changed; unless `always`, only if a crash would cost a long rebuild."""
+        """Save the arrays if rows changed; unless `always`, only after so many changes that reading them again from the
+        ledger would take long."""
         with self.lock:
             if not self.stale and self._ledger.in_place():
                 self.snapshot.row_data.save(always=always)
@@ -177,17 +181,18 @@ class Core:
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
         self.other_embedder: ReindexRequired | None = None
-        """Set while queries cannot be embedded, because another process reindexed the store with another embedder."""
+        """The error of queries that cannot be embedded because another process reindexed the store with another
+        embedder; None: queries can be embedded."""
         self._epoch = self.indexes.snapshot.mark.epoch
         """The ledger's epoch (number of reindexes) when `embedder` was last compared with the store's."""
         self.mark_file.check(acknowledged, ledger, self.indexes.snapshot.mark)
         self._session: str | None = None
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
         self.writing = threading.RLock()
-        """A writer holds it while it compares its chunks with the stored ones and changes ledger and indexes."""
+        """Lock that a writer holds while it compares its chunks with the stored ones and changes ledger and indexes."""
         self.replacing = threading.Lock()
         """See `HybridStore.replacing`."""
-        self._lock = lock
+        self._writer_lock = lock
         self.search_counter = DirectoryCounter(directory, read_only=ledger.read_only)
         self._pid = os.getpid()
         self.closed = False
@@ -214,9 +219,9 @@ class Core:
         """Check that the store can be written. Called before every write.
 
         Raises:
-            StoreClosed, StoreForked: As `ready`.
-            StoreReadOnly: If it was opened with read_only=True.
-            StoreMoved: If its directory or file was deleted, renamed or replaced.
+            StoreClosed, StoreForked: See `ready`.
+            StoreReadOnly: If the store was opened with read_only=True.
+            StoreMoved: If the store's directory or file was deleted, renamed or replaced.
         """
         self.check_open()
         self.ledger.check_writable()
@@ -237,7 +242,7 @@ class Core:
         self.config = config
 
     def _apply_embedder_settings(self, settings: EmbedderConfig) -> None:
-        """Make the caches of vectors, and the limits of calls, that these settings describe."""
+        """Replace the query embedder and the cache of document vectors by new ones with these settings."""
         self.query_embedder = QueryEmbedder(self.embedder, settings)
         self.vector_cache = document_cache(self.directory, identity_of(self.embedder), settings.cached_documents)
 
@@ -248,7 +253,7 @@ class Core:
 
     @property
     def dim(self) -> int | None:
-        """Dimension of the stored vectors; None: the store never held a chunk."""
+        """Dimension of the stored vectors; None: no chunk was ever stored."""
         return self.indexes.snapshot.vectors.shape[1] or None
 
     def add(
@@ -273,7 +278,7 @@ class Core:
             made = batch.vectors_of(todo, self.embedder, dim=self.dim, **options)
             with self.writing:
                 self.ready_to_write()
-                # If another thread removed or replaced unchanged chunks during the embedding, start again.
+                # Start again if another thread removed or replaced chunks of `same` while the texts were embedded.
                 if self.indexes.table.seqs_of(list(same)) == list(same.values()):
                     if self.dim not in (None, made.shape[1]):  # another thread has written the first vectors
                         raise InvalidVector(
@@ -285,15 +290,15 @@ class Core:
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Id -> sequence number of the entries that are stored already, with the same content and vector.
+        """Id -> sequence number of the entries that are already stored with the same content and the same vector.
 
         Args:
-            vectors: (n, dim), aligned with `entries`; None: vectors are not compared.
+            vectors: (n, dim), aligned with `entries`; None: only the contents are compared.
         """
         known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         changed = {seq: entries[at] for at, seq in known.items() if stored.get(seq, (b"",))[0] != entries[at].digest}
-        with suppress(LedgerDamaged):  # an unreadable row is replaced
+        with suppress(LedgerDamaged):  # an unreadable row counts as changed, so it is replaced
             for seq, row in self.ledger.entries(list(changed)).items():
                 if same_content(row, changed[seq]):
                     del changed[seq]
@@ -329,7 +334,7 @@ class Core:
             return len(deleted)
 
     def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
-        """In ledger, mark and indexes, delete chunks by sequence number and append n entries with (n, dim) vectors."""
+        """Delete chunks by sequence number, and add n entries with (n, dim) vectors, in ledger, mark and indexes."""
         indexes = self.indexes
         is_first = indexes.snapshot.mark.seq == 0
         settings = embedder_settings(self.embedder) if is_first else None
@@ -343,7 +348,7 @@ class Core:
             texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
             indexes.apply(Change(mark, deleted, heads, texts, metadata, vectors))
         except BaseException:
-            indexes.stale = True  # the commit may have succeeded: the next call reads the ledger
+            indexes.stale = True  # the commit may have succeeded, so the next call reads the ledger
             raise
         indexes.save(always=False)
         self.search_counter.save(always=False)
@@ -360,13 +365,13 @@ class Core:
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
             if exact or not gone:
                 return [found.get(seq) if seq else None for seq in wanted]
-            self.ready()  # then look up the chunks that have these ids now
+            self.ready()  # read the latest writes, then look up the chunks that have these ids now
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq  # the same number again: the chunk cannot be read
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""
-        with self.indexes.lock:  # so that rows and vectors belong together
+        with self.indexes.lock:  # so that rows and vectors are of one commit
             found = [(at, row) for at, id in enumerate(ids) if (row := self.indexes.table.row_of(id)) is not None]
             stored = self.indexes.snapshot.vectors
             made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
@@ -376,7 +381,7 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `BaseStore.neighbours`."""
         before: dict[str, list[int]] | None = None
-        while True:  # repeated while chunks are replaced or removed meanwhile
+        while True:  # repeated if chunks are replaced or removed while they are read
             around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
@@ -397,7 +402,7 @@ class Core:
         return around
 
     def _rows_of(self, ids: Sequence[str]) -> tuple[StoreSnapshot, list[int]]:
-        """A snapshot, and the row of each id; UNKNOWN, or a row beyond the snapshot, if the snapshot lacks the id."""
+        """A snapshot and the row of each id. The row is UNKNOWN or beyond the snapshot if the snapshot lacks the id."""
         snapshot = self.indexes.snapshot
         rows: list[int] = snapshot.row_data.table.rows_of(ids).tolist()
         if max(rows, default=0) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
@@ -407,7 +412,7 @@ class Core:
         return snapshot, rows
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Chunks by sequence number, without removed ones.
+        """Sequence number -> chunk, for all of `seqs`; removed chunks that are not cached are left out.
 
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.
@@ -425,9 +430,9 @@ class Core:
         return found
 
     def lost(self, seqs: Sequence[int]) -> list[int]:
-        """Which of the sequence numbers `seqs`, whose rows were not found in the ledger, no write has deleted.
+        """The sequence numbers of `seqs` that no write has deleted. The caller did not find their rows in the ledger.
 
-        Waits for a running write, and reads the writes of other processes.
+        Waits for a running write of this process, and reads the writes of other processes.
         """
         if not any(self.indexes.alive(seqs)):
             return []
@@ -439,7 +444,7 @@ class Core:
         """Save the indexes, close the ledger and release the lock; a second call does nothing."""
         if self.forked:
             return
-        # Each step runs even if an earlier one is interrupted: a lock that is not released would keep all writers out.
+        # Each step runs even if an earlier step fails or is interrupted: a lock that stays would keep all writers out.
         with self.writing, ExitStack() as steps:
             if self.closed:
                 return
@@ -447,8 +452,8 @@ class Core:
             if isinstance(self.embedder, CallableEmbedder):
                 steps.callback(self.embedder.close)
             steps.callback(self.query_embedder.close)
-            if self._lock is not None:
-                steps.callback(self._lock.release)
+            if self._writer_lock is not None:
+                steps.callback(self._writer_lock.release)
             steps.callback(self.mark_file.close)
             steps.callback(self._mark_closed)
             steps.callback(self.ledger.close)
@@ -458,6 +463,6 @@ class Core:
                     self.search_counter.save(always=True)
 
     def _mark_closed(self) -> None:
-        """Record that the session ended with all commits copied into `umi.db`, if that is so."""
+        """If all commits of the session are copied into `umi.db`, record that it ended so."""
         if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():
             self.mark_file.write(self.indexes.snapshot.mark, self._session, closed=True)

@@ -21,10 +21,10 @@ LOCK = "umi.lock"
 
 
 class WriterLock:
-    """The lock of a directory's one writer, acquired on construction. The system releases it when the process ends.
+    """The lock of a directory's only writer, acquired on construction. The system releases it when the process ends.
 
     Raises:
-        StoreLocked: If another writer, of this process or of another, holds the lock. Does not wait for it.
+        StoreLocked: At once, if another writer, in this process or in another one, holds the lock.
         StoreReadOnly: If the directory cannot be written.
     """
 
@@ -33,7 +33,7 @@ class WriterLock:
         self._lock = FileLock(directory / LOCK, timeout=0, thread_local=False)
         try:
             self._lock.acquire(timeout=0)
-        except (Timeout, RuntimeError) as error:  # RuntimeError: newer filelock, for a second lock in one thread
+        except (Timeout, RuntimeError) as error:  # newer versions of filelock raise RuntimeError within one thread
             raise StoreLocked(
                 f"{directory} is open for writing in another process or in this one; close it there first. "
                 "The commands umi search, ask and explain read it meanwhile, and so does "
@@ -52,11 +52,11 @@ class WriterLock:
 
 
 def locked_for_writing(directory: Path) -> WriterLock:
-    """Lock the directory for writing; first create it, and an empty store in it, where they do not exist.
+    """Lock the directory for writing. If the directory does not exist, create it; if it has no ledger, create one.
 
     Raises:
-        NotAStore: If the directory holds files that are not a store's; nothing is written then.
-        LedgerDamaged: If it holds a store's other files without the ledger, or a write-ahead log of another ledger.
+        NotAStore: If the directory holds files that do not belong to a store; nothing is written then.
+        LedgerDamaged: If it holds a store's files but no ledger, or a write-ahead log of another ledger.
         StoreLocked: If another writer holds the lock.
         StoreReadOnly: If the directory cannot be created or written.
         StoreFull: If writing the empty store failed.
@@ -71,7 +71,7 @@ def locked_for_writing(directory: Path) -> WriterLock:
     try:
         if not (directory / FILE).exists():
             create_file(directory)
-            for folder in created or [directory]:  # a new folder's entry is in its parent
+            for folder in created or [directory]:  # the entry of a new directory is stored in its parent
                 sync_directory(folder.parent)
         MarkFile(directory).refuse_foreign_log(directory / FILE)
     except OSError as error:
@@ -86,12 +86,12 @@ def locked_for_writing(directory: Path) -> WriterLock:
 
 
 def check_directory(directory: Path, *, must_exist: bool = False) -> None:
-    """Raise unless the directory is a store. Without `must_exist`, an absent or empty directory passes, too.
+    """Raise unless the directory holds a store or, if not `must_exist`, is absent or empty.
 
     Raises:
-        NotAStore: If the path is a file, if the directory holds files that are not a store's, or if `must_exist` and
-            there is no store.
-        LedgerDamaged: If the directory holds a store's other files without the ledger.
+        NotAStore: If the path is a file, if the directory holds files that do not belong to a store, or if
+            `must_exist` and there is no store.
+        LedgerDamaged: If the directory holds a store's files but no ledger.
         StoreError: If the directory cannot be read.
     """
     try:
@@ -104,7 +104,7 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         return
     own = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
     foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith(own)}
-    # Without the lock, an unfinished umi.db.new and cached vectors, which can exist before the ledger does.
+    # The lock, an unfinished umi.db.new and cached vectors prove no lost ledger: they can exist before the ledger does.
     had_ledger = not names.isdisjoint({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
     if had_ledger and not foreign:
         raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")

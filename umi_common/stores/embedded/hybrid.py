@@ -36,19 +36,20 @@ from umi_common.types import Chunk, TimeRange
 class HybridStore(BaseStore):
     """Chunks with their vectors, searched by BM25 and by cosine. Opened by `HybridStore.open`. Thread-safe.
 
-    A write is on the disk when its call returns. One process writes to a directory, any number read it. Within a
-    process, stores opened for writing in one directory share their data, and each must be closed.
+    A write is on the disk when its call returns. One process at a time may write to a directory; any number of
+    processes may read it. In one process, stores that are open for writing in the same directory share their data, and
+    each of them must be closed.
 
     Raises:
-        StoreClosed: From every method after close().
-        StoreForked: From every method in a child process forked after open(); open the store in the child.
-        LedgerDamaged: From every method that reads a row that does not fit its checksum.
+        StoreClosed: By every method after close().
+        StoreForked: By every method in a child process that was forked after open(); open the store in the child.
+        LedgerDamaged: By every method that reads a row whose checksum is wrong.
     """
 
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
         self.search_counter = handle.core.search_counter
-        # Without a call of close(), the store is closed when it is garbage-collected, or when the interpreter exits.
+        # If close() is not called, the store is closed when it is garbage-collected or the interpreter exits.
         weakref.finalize(self, handle.close)
 
     @classmethod
@@ -67,15 +68,16 @@ class HybridStore(BaseStore):
             embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model, a function from texts to vectors,
                 or a name: "minilm" (the extra `minilm`), "fastembed:MODEL" or "sentence-transformers:MODEL". None:
                 `config.embedder.model`, else the model that made the store if packages carry it, else the default.
-            config: None: the defaults, with the analyzer the store was made with.
-            read_only: Take no lock, change no file, and read what another process writes.
+            config: The settings; None: the defaults, with the analyzer that the store was made with.
+            read_only: Acquire no lock, change no file, and follow the writes of another process.
 
         Raises:
             ConfigError: If `path` is "" or not a path.
             MissingExtra: If the package of a named model is not installed.
-            NotAStore: If the directory holds files that are not a store's.
-            StoreLocked: If another process has it open for writing, or this one has with another embedder or config.
-            ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
+            NotAStore: If the directory holds files that do not belong to a store.
+            StoreLocked: If another process has the store open for writing, or this process has it open with another
+                embedder or config.
+            ReindexRequired: If the store was made with another embedder or analyzer; names the call that changes them.
             LedgerDamaged: If the ledger is damaged.
             StoreReadOnly: If the directory cannot be written; opening it with read_only=True can succeed.
         """
@@ -93,13 +95,13 @@ class HybridStore(BaseStore):
         """Change the embedder or the analyzer of a closed store; if anything fails, nothing is changed.
 
         Args:
-            embedder: Embeds every text again; None: the vectors stay.
-            config: Its analyzer indexes every text again at the next opening; None: the terms stay.
+            embedder: The new embedder, which embeds every text again; None: the vectors stay.
+            config: Its analyzer becomes the store's; the next opening indexes every text again. None: the terms stay.
 
         Raises:
-            ConfigError: If neither is given.
-            NotAStore, StoreLocked, LedgerDamaged: As `open`.
-            EmbedderError: If the embedder fails; the store is as it was.
+            ConfigError: If neither `embedder` nor `config` is given.
+            NotAStore, StoreLocked, LedgerDamaged: See `open`.
+            EmbedderError: If the embedder fails; nothing is changed.
         """
         if embedder is None and config is None:
             raise ConfigError("reindex() needs embedder=, to embed every text again, or config=, for its analyzer")
@@ -114,19 +116,20 @@ class HybridStore(BaseStore):
         on_invalid: OnInvalid = "raise",
         show_progress: bool = False,
     ) -> AddReport:
-        """Insert chunks, or replace those with the same id; durable when it returns, all valid ones or none.
+        """Insert chunks, or replace those with the same id. When the call returns, the write is durable.
 
-        A chunk that is stored already, the same in every field, is left alone and costs no embedding.
+        Either all valid chunks are written or none. A chunk that is already stored with the same fields is neither
+        embedded nor written again.
 
         Args:
-            chunks: Chunks, or dicts with the fields of a chunk. No id twice.
+            chunks: Chunks, or dicts with the fields of a chunk. No two may have the same id.
             vectors: (n, dim) finite numbers, one row per chunk; scaled to length 1. None: the embedder makes them.
-            on_invalid: "raise": an invalid item raises and nothing is written. "skip": the others are written, and the
-                report lists the invalid ones. `Chunk(...)` itself raises, so blank texts can be skipped in dicts only.
-            show_progress: A progress bar while texts are embedded.
+            on_invalid: "raise": an invalid item raises, and nothing is written. "skip": the valid items are written,
+                and the report lists the invalid ones. A blank text can be skipped only in a dict: `Chunk(...)` raises.
+            show_progress: Whether to show a progress bar while texts are embedded.
 
         Raises:
-            InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
+            InvalidChunk, DuplicateId, InvalidVector: An item is invalid; the message names it. Nothing is written.
             EmbedderError: The embedder failed. Nothing is written.
             StoreFull: The disk is full, or cannot be written. Nothing is written.
         """
@@ -144,7 +147,7 @@ class HybridStore(BaseStore):
         """Copy a Chroma collection with its vectors.
 
         Only three texts are embedded, to check that the store's embedder made the vectors. Each slice of 1,000 chunks
-        is one commit: an import that was interrupted keeps its slices, and a repeated one skips them.
+        is one commit: the slices of an interrupted import stay, and a repeated import skips them.
 
         Args:
             collection: The collection, or a vector store of LangChain or LlamaIndex over it, open in this process.
@@ -152,8 +155,8 @@ class HybridStore(BaseStore):
                 are several keys, the first that the chunk has is used.
 
         Raises:
-            ConfigError: If `collection` is none of these.
-            StoreUnavailable: If it cannot be read.
+            ConfigError: If `collection` is neither a collection nor such a vector store.
+            StoreUnavailable: If the collection cannot be read.
             ReindexRequired: If the vectors were made by another embedder.
             InvalidChunk: If a time cannot be read.
         """
@@ -163,23 +166,25 @@ class HybridStore(BaseStore):
         return import_collection(self, collection, keys, show_progress=show_progress)
 
     def drift(self, collection: Any) -> Drift:
-        """How the store differs now from a collection that was imported into it; changes neither."""
+        """How the store differs now from a collection that was imported into it. Changes neither of them."""
         return drift(self, collection)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove chunks by id, by filter, or by both: those of the ids that pass the filter. Returns their number.
+        """Remove the chunks with these ids, or all that pass `where`; given both, the chunks with these ids that pass.
+
+        Returns the number of removed chunks.
 
         Raises:
-            InputError: If neither is given.
-            FilterError: If the filter has no meaning.
+            InputError: If neither `ids` nor `where` is given.
+            FilterError: If `where` is not a valid filter.
         """
         return self._core.delete(ids, where)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids; None where the store has no such chunk.
+        """The chunk of each id, in the order of `ids`; None for an id that is not stored.
 
         Raises:
-            InputError: If `ids` is one string or no collection.
+            InputError: If `ids` is one string, or not an iterable of strings.
         """
         core, ids = self._ready(), checked_ids(ids)
         return core.get_versions(ids, core.indexes.table.seqs_of(ids))
@@ -187,11 +192,12 @@ class HybridStore(BaseStore):
     def get_versions(
         self, ids: Sequence[str], versions: Sequence[int | None], *, exact: bool = False
     ) -> list[Chunk | None]:
-        """The chunks in the versions that a pool of this store scored (`Pool.version`), aligned with ids.
+        """The chunk of each id in the version that a pool of this store scored, in the order of `ids`.
 
         Args:
-            exact: For a version that was replaced or removed since, return None; otherwise the chunk that has the id
-                now, or None.
+            versions: The versions from `Pool.version`, aligned with `ids`; None: return None for this id.
+            exact: What to return for a version that was replaced or removed since. True: None. False: the chunk that
+                has the id now, or None if there is none.
         """
         return self._ready().get_versions(ids, versions, exact=exact)
 
@@ -209,16 +215,16 @@ class HybridStore(BaseStore):
         return sorted(listing.ids[row] for row in np.flatnonzero(listing.passing).tolist())
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
+        """(n, dim) vectors of length 1, in the order of `ids`; zeros for an id that has no vector."""
         return self._ready().vectors(checked_ids(ids))
 
     def unknown_keys(self, where: Where) -> list[str]:
-        """Keys of a filter under which no chunk has a value, rising: such a key may be misspelt."""
+        """Keys of a filter that no chunk's metadata have, rising; such a key may be misspelt."""
         asked = parse_filter(where)
         return [] if asked is None else self._ready().indexes.snapshot.row_data.columns().unknown_keys(asked)
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
-        """Ids and versions of all chunks, and which of them pass; reads no texts."""
+        """Ids and versions of all chunks, and which of them pass filter and time range; reads no texts."""
         snapshot = self._ready().indexes.snapshot
         rows, passing = snapshot.rows, snapshot.row_data.mask(snapshot, parse_filter(where), window)
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
@@ -227,15 +233,15 @@ class HybridStore(BaseStore):
         return self._ready().neighbours(ids, reach, where)
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches, with one embedding call for all."""
+        """The pool of each request, in the order of `requests`; their queries are embedded together. See `recall`."""
         return recall_pools(self._ready(), requests)
 
     @property
     def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
         """Async function that returns the requests with a vector in each probe, so that `recall` calls no embedder.
 
-        A probe whose text could not be embedded in time gets the error as its vector. None: the embedder is called in
-        place, by `recall`.
+        If the text of a probe could not be embedded in time, the probe's vector is the error. None: the embedder is
+        `in_place`, so `recall` calls it.
         """
         return None if self._handle.core.query_embedder.in_place else self._aembed
 
@@ -257,7 +263,8 @@ class HybridStore(BaseStore):
 
         Args:
             k: Largest number of results, >= 1.
-            timeout: Seconds to wait for another thread that repairs a failed index; at most 0.15 are waited.
+            timeout: Longest time to wait for another thread that repairs a failed index, in seconds; above 0.15, it
+                counts as 0.15.
 
         Raises:
             InputError: If `query` is not a string.
@@ -270,7 +277,7 @@ class HybridStore(BaseStore):
         return self._ready().indexes.snapshot.rows.living
 
     def _ready(self) -> Core:
-        """The open store, after it read what other processes wrote. Raises as `Core.ready`."""
+        """The open store with all writes of other processes; raises the errors of `Core.ready`."""
         core = self._core
         core.ready()
         return core
@@ -291,17 +298,17 @@ class HybridStore(BaseStore):
 
     @property
     def replacing(self) -> threading.Lock:
-        """Lock for callers that read what is stored and then replace it. `add` and `delete` do not wait for it."""
+        """A lock for callers that read chunks and then replace them. `add` and `delete` do not acquire it."""
         return self._ready().replacing
 
     @property
     def path(self) -> Path | None:
-        """The directory; None: in memory."""
+        """The store's directory; None: the store is in memory."""
         return self._handle.core.directory
 
     @property
     def read_only(self) -> bool:
-        """Whether it was opened with read_only=True."""
+        """Whether the store was opened with read_only=True."""
         return self._handle.core.ledger.read_only
 
     @property
@@ -320,10 +327,12 @@ class HybridStore(BaseStore):
         return self._handle.core.indexes.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
-        """Replace the settings of this store, and of those that share its directory, for calls that start afterwards.
+        """Replace the settings of this store and of all stores that share its data in this process.
+
+        Calls that start afterwards use the new settings.
 
         Raises:
-            ReindexRequired: If the analyzer differs; nothing is changed then.
+            ReindexRequired: If the new analyzer differs from the present one; then no setting changes.
         """
         self._core.reconfigure(config)
 
@@ -333,9 +342,9 @@ class HybridStore(BaseStore):
         return json.dumps(self._ready().indexes.snapshot.mark)
 
     def holds_write(self, name: str) -> bool:
-        """Whether the store contains the write that `last_write` has named.
+        """Whether the store contains the write with this name from `last_write`.
 
-        False after an older copy was put back, and for a name that no store has given.
+        False if an older copy of the store was put back since, and for a string that is no such name.
         """
         core = self._ready()
         try:
@@ -348,14 +357,14 @@ class HybridStore(BaseStore):
         return care.status(self._ready())
 
     def verify(self, *, full: bool = False) -> Verification:
-        """Compare all rows with their checksums, and the postings of 1,000 chunks, if `full` of all, with the texts.
+        """Compare all rows with their checksums, and the postings of 1,000 chunks (all if `full`) with the texts.
 
         The problems name every damaged chunk and vector, or the first 100 of each.
         """
         return care.verify(self._ready(), full=full)
 
     def repair(self) -> Verification:
-        """Make damaged indexes again from the ledger; returns what verify() finds afterwards.
+        """Build damaged indexes again from the ledger; returns the result of verify() afterwards.
 
         Raises:
             LedgerDamaged: If the ledger itself is damaged, which cannot be rebuilt.
@@ -363,22 +372,23 @@ class HybridStore(BaseStore):
         return care.repair(self._core)
 
     def rebuild(self) -> None:
-        """Make all indexes again from the ledger; embeds nothing."""
+        """Build all indexes again from the ledger; embeds nothing."""
         care.rebuild(self._core)
 
     def compact(self) -> None:
         """Free the space of removed chunks, on the disk and in memory.
 
-        If another process still reads what was there before, they stay on the disk, and a warning says until when.
+        If another process still reads an earlier state, the removed chunks stay on the disk, and a warning says until
+        when.
         """
         care.compact(self._core)
 
     def close(self) -> None:
-        """Close the store; its directory is released when all stores that share it are closed."""
+        """Close the store. Its directory is unlocked when all stores of this process that share it are closed."""
         self._handle.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickled store opens its directory again, for reading, since another process may write it."""
+        """Unpickling opens the directory again, read-only, because another process may have it open for writing."""
         if self.path is None:
             raise ConfigError("a store in memory cannot be pickled; open it in a directory")
         embedder, path = self.embedder, str(self.path.absolute())

@@ -1,4 +1,4 @@
-"""Open a store. If this process opens one directory for writing several times, the stores share one `Core`."""
+"""Open a store. Stores that this process opens for writing in one directory share one `Core`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class _Shared:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        """Held while the core is opened or closed. Reentrant: garbage collection may close a handle meanwhile."""
+        """Held while the core is opened or closed. Reentrant, because garbage collection in the thread that holds the
+        lock may close a handle."""
         self.core: Core | None = None
         self.handles = 0
         """Number of open handles, counting a handle that is being opened; guarded by `lock`."""
 
     def release(self) -> None:
-        """Count one handle less, and close the core if it was the last."""
+        """Count one handle less; after the last handle, close the core."""
         self.handles -= 1
         core = self.core
         if not self.handles and core is not None:
@@ -44,7 +45,7 @@ class _Shared:
 
 
 class _Registry:
-    """Directories that this process has open for writing, by real path. An entry lasts as long as a handle of it."""
+    """Directories that this process has open for writing, by real path. An entry lasts as long as its last handle."""
 
     def __init__(self) -> None:
         self._renew()
@@ -55,7 +56,7 @@ class _Registry:
         self._lock = threading.RLock()
 
     def entry(self, path: str) -> _Shared:
-        """The entry of a directory; a new one if there is none, or if the path names another directory by now."""
+        """The entry of a directory. It is new if there was none, or if the open ledger is no longer at this path."""
         with self._lock:
             shared = self._entries.get(path)
             core = None if shared is None else shared.core
@@ -87,7 +88,7 @@ class CoreHandle:
         if self._shared is None or self.core.forked:
             self.core.close()
             return
-        with self._shared.lock:  # a thread that opens the directory meanwhile waits for it, then opens a new core
+        with self._shared.lock:  # a thread that opens the directory now waits for the lock, then opens a new core
             self._shared.release()
 
 
@@ -117,7 +118,7 @@ def open_core(
 
 
 def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
-    """Raise StoreLocked if the open store has another embedder or config than the caller asks for."""
+    """Raise StoreLocked if the open store has another embedder than `embedder`, or another config than `config`."""
     where = f"{core.directory} is open in this process"
     if embedder.name != core.embedder.name:
         raise StoreLocked(
@@ -136,8 +137,8 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
 def _refuse_other_dimension(core: Core) -> None:
     """Raise ReindexRequired if the store holds vectors of another dimension than the embedder's.
 
-    A model whose name is only that of its class or function embeds one word for this, because its dimension may have
-    changed. If the model fails, nothing is raised.
+    An embedder named after its class or function may have become another model. It therefore embeds one word, and the
+    dimension of that vector is compared; if it fails, nothing is raised.
     """
     if core.dim is None:
         return
@@ -158,7 +159,7 @@ def _refuse_other_dimension(core: Core) -> None:
 def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, read_only: bool) -> Core:
     """Open a core: check and lock the directory, open the ledger, check the config and the embedder.
 
-    If a step fails, the steps before it are undone.
+    If a step fails, the lock is released and the ledger is closed.
     """
     lock = None
     with ExitStack() as undo:

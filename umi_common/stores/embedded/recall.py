@@ -1,7 +1,7 @@
-"""One search of the store: the candidates of both arms as one pool; and search by BM25 alone.
+"""A search of the store, which returns the candidates of both arms as one pool; and a search by BM25 alone.
 
-Each arm finds its best chunks. Their neighbours and the chunks that they refer to are added. Both arms then score all
-of these, so every row of the pool has a score from each arm.
+Each arm finds its best chunks. Neighbours of these chunks, and chunks to which they refer, are added. Then both arms
+score all of these candidates, so every row of the pool has a score from each arm.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
 
 SHARED_SCORES_MAX = 4_000_000
-"""Largest number of scores, 4 bytes each, of one scan for several searches; with more, each search scans alone."""
+"""Largest number of scores (query vectors times rows, 4 bytes each) of one scan for several searches. Beyond it, each
+search scans alone."""
 REFERENCES_ROWS_MAX = 200_000
-"""Largest number of rows of a store in which references are sought: the first search reads the names of all rows, and
-would take seconds for more."""
+"""Largest number of rows of a store in which references are looked up. The first search reads the names of all rows,
+which would take seconds in a larger store."""
 PAUSES_SECONDS = (0.05, 0.1)
 """Pauses of `search_lexical` before its second and third attempt: another thread may be repairing the index."""
 
 
 def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
-    """The pool of each search, all of one snapshot, with one embedding call; see `protocols.Store.recall`.
+    """The pool of each request, all of one snapshot. The queries are embedded together. See `protocols.Store.recall`.
 
     Raises:
-        SearchUnavailable: If no arm that is asked for can answer.
+        SearchUnavailable: If no arm that a request's strategy uses can answer.
     """
     traces = [RecallTrace() for _ in requests]
     snapshot = core.indexes.snapshot
@@ -67,7 +68,7 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
 def _scans_and_backgrounds(
     snapshot: StoreSnapshot, queries: Sequence[Vectors | None]
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
-    """For each search, its part of one scan for all searches, and the pool's fields about the background cosines.
+    """For each search, its part of the scan that all searches share, and its pool's field "background".
 
     A search whose part is None scans alone.
     """
@@ -88,7 +89,7 @@ def _scans_and_backgrounds(
 
 
 def _joined(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
-    """All query vectors as one array, and the slices of the searches that have any, by index in `queries`."""
+    """All query vectors as one array, and the slice of each search that has vectors, by index in `queries`."""
     slices, stop = {}, 0
     for index, vectors in enumerate(queries):
         if vectors is not None:
@@ -141,8 +142,11 @@ def _search(
 
 
 def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
-    """Log once for each key of a filter that no chunk has, because it may be misspelt. Log a key whose values are all
-    of another kind than the filter's, such as 2021 and "2021", once for each pair of kinds."""
+    """Log why a filter may pass no chunk.
+
+    A key that no chunk has may be misspelt: it is logged once. A key whose values are all of another kind than the
+    filter's, such as 2021 and "2021", is logged once for each pair of kinds.
+    """
     columns = snapshot.row_data.columns()
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
@@ -171,11 +175,11 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, sea
 
 
 def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
-    """The terms of each row's indexed text; none where the chunk was removed after the snapshot."""
+    """The terms of each row's indexed text; empty if the chunk was removed after the snapshot."""
     seqs = snapshot.rows.seq[rows].tolist()
     found = snapshot.row_data.terms.get(seqs)
     missing = [seq for seq in seqs if seq not in found]
-    if missing:  # not by `Core.chunks`, which takes a compute slot: the caller holds one
+    if missing:  # `Core.chunks` is not used: it would acquire a second compute slot, and the caller holds one
         chunks = snapshot.row_data.chunks.get(missing)
         unread = [seq for seq in missing if seq not in chunks]
         fresh = {seq: decode(entry) for seq, entry in core.ledger.entries(unread).items()} if unread else {}

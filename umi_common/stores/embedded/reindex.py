@@ -19,7 +19,7 @@ from umi_common.stores.ledger.made_with import analyzer_settings, embedder_setti
 from umi_common.stores.lexical.file import drop
 
 TEXTS_EMBEDDED_AT_ONCE = 2_000
-"""Largest number of texts in memory at a time."""
+"""Number of texts that are read and embedded at a time; limits the memory for texts and vectors."""
 
 
 def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None, *, show_progress: bool) -> None:
@@ -40,7 +40,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 mark = ledger.mark(connection)
             mark_file = MarkFile(directory)
             mark_file.write(mark, session)
-        # SQLite leaves a write-ahead log if another process was reading; then the file does not count as closed.
+        # SQLite leaves a write-ahead log if another process is reading; then the mark must not say "closed".
         mark_file.write(mark, session, closed=not ledger.has_log())
         mark_file.close()
     finally:
@@ -50,7 +50,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
 def _embed_again(
     ledger: Ledger, embedder: Embedder, config: EmbedderConfig, cache: VectorCache, *, show_progress: bool
 ) -> None:
-    """Replace all vectors in one transaction. If anything fails, the old ones stay; new ones are in `cache`."""
+    """Replace all vectors in one transaction. If it fails, the old vectors stay; `cache` holds the new ones so far."""
     with ledger.reading() as connection:
         count = len(ledger.heads(connection))
     dim: int | None = None
@@ -68,4 +68,5 @@ def _embed_again(
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", embedder_settings(embedder).items())
-        ledger.record(connection, [b"embedder", embedder.name.encode()])  # a commit, so that other processes notice
+        # Recorded as a commit, so that other processes notice the change.
+        ledger.record(connection, [b"embedder", embedder.name.encode()])

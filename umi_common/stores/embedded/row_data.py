@@ -1,4 +1,4 @@
-"""All arrays of a store with one entry or row per chunk. They are replaced together when rows are numbered again.
+"""All arrays of a store with one entry per row of a chunk. When rows are numbered again, all arrays are replaced.
 
 A search keeps the snapshot that it started with, so a row number means the same chunk from its start to its end.
 """
@@ -37,7 +37,7 @@ from umi_common.types import Chunk, Metadata, TimeRange
 log = logging.getLogger("umi")
 
 CHUNKS_CACHED = 2_048
-"""Size of the cache of chunks, and of the cache of the terms of their texts."""
+"""Number of chunks in the cache of chunks, and in the cache of the terms of their texts."""
 SAVE_EVERY = 50_000
 """The arrays are saved when the number of rows changed since the last save reaches this plus an eighth of the store's
 rows. After a crash, opening reads the unsaved rows from the ledger and analyses them again: under 1 s for 50,000."""
@@ -45,7 +45,7 @@ rows. After a crash, opening reads the unsaved rows from the ledger and analyses
 
 @dataclass(frozen=True, slots=True)
 class StoreSnapshot:
-    """All that a search reads, as of one commit."""
+    """All data that a search reads, as of one commit; n rows."""
 
     mark: Mark
     rows: Rows
@@ -57,15 +57,15 @@ class StoreSnapshot:
     lexical_fault: str | None
     """Why the lexical index cannot answer; None: it can."""
     row_data: RowData
-    """The arrays of which the fields above are views; later writes append rows to the arrays."""
+    """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The changes of one commit, or of several successive ones. All fields about the n appended chunks are aligned."""
+    """The changes of one commit, or of successive commits. `heads` to `vectors` are aligned: the n added chunks."""
 
     mark: Mark
-    """The last commit."""
+    """The mark of the last of these commits."""
     deleted: Sequence[int]
     """Sequence numbers of the deleted chunks."""
     heads: Sequence[Head]
@@ -81,21 +81,21 @@ class RowData:
     """Rows, vectors, metadata and postings. One writer at a time; readers use a `StoreSnapshot`.
 
     Args:
-        directory: Where the arrays are saved; None: they are not saved.
+        directory: The directory in which the arrays are saved; None: they are not saved.
         fresh: Number the rows again and index every text, even if there are saved arrays.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
         self.chunks: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
-        """By sequence number."""
+        """Cached chunks by sequence number."""
         self.terms: LruCache[int, tuple[str, ...]] = LruCache(CHUNKS_CACHED)
-        """The terms of indexed texts, by sequence number of their chunks."""
+        """Cached terms of indexed texts, by sequence number of the chunk."""
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._columns: MetadataColumns | None = None
         self._names: Names | None = None
         self._reading = threading.Lock()
-        """Held while columns or names are read from the ledger, or get new rows."""
+        """Held while the metadata columns or the names are read from the ledger, or get new rows."""
         with ledger.snapshot() as connection:
             self._publish(self._read(connection, fresh=fresh or not ledger.count(connection)))
 
@@ -103,14 +103,14 @@ class RowData:
         """Load the saved arrays, unless `fresh`, and add the later rows of the ledger. Returns the ledger's mark."""
         ledger, mark = self._ledger, self._ledger.mark(connection)
 
-        def belongs(at: Mark) -> bool:  # whether the changes since `at` can be read
+        def belongs(at: Mark) -> bool:  # whether arrays saved at `at` can be completed from the ledger
             known = at.epoch == mark.epoch and ledger.descends_from(connection, at)
             return known and ledger.deleted(connection, after=at.deletion) is not None
 
         self.lexical_fault: str | None = None
         """Why the lexical index cannot answer; None: it can."""
         self._unsaved = 0
-        """Rows added and removed since the arrays were saved."""
+        """Number of rows added and removed since the arrays were saved."""
         self._index, saved = LexicalIndex(self.analyzer), None
         if self._directory is not None and not fresh:
             self._index, saved = LexicalIndex.load(self._directory, self.analyzer, belongs) or (self._index, None)
@@ -125,15 +125,15 @@ class RowData:
         self.table.remove(dead)
         now = self.table.snapshot()
         if saved is not None and now.living != ledger.rows(connection):
-            return self._read(connection, fresh=True)  # raises the right error if the ledger has lost rows
+            return self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
         self._vectors = self._read_vectors(connection, saved, now, len(heads))
         texts = [text for _, text, _ in ledger.texts(connection, after=after)]
         self._change_index(dead, rows, texts, now.source[rows].tolist())
         return mark
 
     def _change_index(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
-        """Remove rows of the lexical index and add others. A failure sets `lexical_fault` and does not raise:
-        the write is committed already."""
+        """Remove the rows `dead` from the lexical index, and add `rows`. A failure sets `lexical_fault` and does not
+        raise, because the write is already committed."""
         if self.lexical_fault is not None:
             return
         self._unsaved += len(dead) + len(rows)
@@ -144,7 +144,8 @@ class RowData:
             self.lexical_fault = f"{type(error).__name__} while indexing"
 
     def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> VectorRows:
-        """Vectors by row: of the last `new` rows from the ledger, of the others from the saved files, if there are."""
+        """Vectors by row. The last `new` rows are read from the ledger, the earlier rows from the saved files, or, if
+        these cannot be used, from the ledger, too."""
         mapped = None if saved is None else self._mapped_vectors(saved)
         after, expected = (0, rows.living) if saved is None or mapped is None else (saved.mark.seq, new)
         vectors = self._ledger.vectors(connection, after=after, expected=expected)
@@ -171,16 +172,16 @@ class RowData:
             return None
 
     def apply(self, change: Change) -> StoreSnapshot:
-        """The snapshot after a change. After an exception the data is inconsistent and must be made again."""
+        """The snapshot after a change. If an exception is raised, the data are inconsistent and must be built again."""
         dead = self.table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
         if not len(self._vectors.view):
-            self._vectors = VectorRows(change.vectors)  # the first: their dimension was not known before
+            self._vectors = VectorRows(change.vectors)  # the first vectors set the dimension
         elif len(rows):
             self._vectors.extend(change.vectors)
         self._change_index(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
-        with self._reading:  # held until `_publish`; columns that are read before it would lack these rows
+        with self._reading:  # held until `_publish`: columns that another thread read before it would lack these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):
@@ -209,7 +210,7 @@ class RowData:
         )
 
     def mask(self, snapshot: StoreSnapshot, where: Filter | None, window: TimeRange | None) -> Mask | None:
-        """(n,) whether each row of `snapshot` is alive and passes filter and window; None: all do."""
+        """(n,) whether each row of `snapshot` is living and passes the filter and the time range; None: all rows do."""
         rows = snapshot.rows
         allowed = None if rows.living == len(rows) else rows.alive
         if window is not None:
@@ -222,7 +223,7 @@ class RowData:
 
     @property
     def quantised(self) -> QuantisedRows:
-        """The codes of the vectors."""
+        """The int8 codes of the vectors."""
         return self._vectors.quantised
 
     @property
@@ -262,11 +263,11 @@ class RowData:
         seqs = self._rows.seq.tolist()
         beginnings = self._ledger.retry_read(lambda: self._ledger.beginnings(BEGINNING))
         names = Names(self.analyzer)
-        names.add(range(len(seqs)), [beginnings.get(seq, "") for seq in seqs])  # a removed row has no text, and no name
+        names.add(range(len(seqs)), [beginnings.get(seq, "") for seq in seqs])  # a removed row has no text: no name
         return names
 
     def save(self, *, always: bool) -> None:
-        """Save all arrays if rows changed; unless `always`, only if a crash would cost a long rebuild.
+        """Save all arrays if rows changed; unless `always`, only after as many changes as SAVE_EVERY says.
 
         If they cannot be saved, a warning is logged.
         """
@@ -284,7 +285,7 @@ class RowData:
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
             self._unsaved = 0
             self._vectors.use_saved(self._directory, saved)
-        except Exception as error:  # noqa: BLE001 the arrays can always be made again
+        except Exception as error:  # noqa: BLE001 the arrays can always be built again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
             self._vectors.remove_unsaved(self._directory)  # on a full disk, the ledger needs their space
 

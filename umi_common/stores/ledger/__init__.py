@@ -1,13 +1,13 @@
-"""The ledger: one SQLite file that holds all that a store knows.
+"""The ledger: one SQLite file with all data of a store.
 
 In: chunks with vectors, deletions. Out: rows by sequence number, in the order of writing.
 
     ledger         reading and writing rows
-    file           the schema; making and opening the file
-    sqlite         connections, SQLite's errors as umi's
-    followed       the file in a process that only reads
+    file           the schema; creating and opening the file
+    sqlite         connections; turns SQLite's errors into umi's
+    followed       connections of a process that only reads
     history        one row per commit, with a rolling digest
-    codec          a chunk as a row and back, with checksums
+    codec          turns chunks into rows and rows into chunks, with checksums
     acknowledged   `umi.mark`: the last acknowledged write, kept outside the ledger
-    made_with      embedder and analyzer of a store
+    made_with      records a store's embedder and analyzer, and refuses others
 """

@@ -1,8 +1,8 @@
 """`umi.mark`: the last acknowledged write, kept outside the ledger.
 
-If the end of a write-ahead log was cut off, zeroed or deleted, SQLite opens the file without it and gives no error. The
-mark shows the loss. It is written after each commit, never before; without a readable mark, lost writes
-cannot be found.
+If the end of a write-ahead log was cut off, zeroed or deleted, SQLite opens the file without that end and raises no
+error. The mark reveals the loss. It is written after each commit, never before. If the mark cannot be read, a loss
+cannot be detected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from umi_common.types import inode_of
 log = logging.getLogger("umi")
 
 SIZE = 256
-"""Length of the file in bytes. The content is padded with spaces to it, so each mark overwrites the previous one."""
+"""Length of the file in bytes. The content is padded with spaces to this length, so a mark overwrites the previous
+one in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,13 @@ class Acknowledged:
 
     mark: Mark = field(default_factory=Mark)
     session: str = ""
-    """Name of the writer's session; "": the name may be in the write-ahead log alone, and not yet in `umi.db`."""
+    """Name of the writer's session; "": the name may not have been copied from the write-ahead log into `umi.db`."""
     closed: bool = True
     """Whether the session ended with all commits copied into `umi.db`, so that losing the log loses nothing."""
 
 
 class MarkFile:
-    """The file `umi.mark` of a store's directory. Without a directory, for a store in memory, nothing is kept."""
+    """The file `umi.mark` in a store's directory. For a store in memory, `directory` is None and nothing is written."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / MARK
@@ -48,7 +49,7 @@ class MarkFile:
         self._handle: int | None = None
 
     def read(self) -> Acknowledged:
-        """The content of the file; if it cannot be read, that of a closed session, which `check` accepts."""
+        """The content of the file. If it cannot be read, the content for a closed session, which `check` accepts."""
         if self._path is None:
             return Acknowledged()
         with suppress(OSError, ValueError, TypeError, KeyError):
@@ -62,11 +63,12 @@ class MarkFile:
         return Acknowledged()
 
     def refuse_foreign_log(self, file: Path) -> None:
-        """Raise if the write-ahead log belongs to another file; SQLite would write its pages into this one.
+        """Raise if the write-ahead log belongs to another file: SQLite would write the log's pages into `file`.
 
-        Called before the ledger is opened. A session's name is copied into `umi.db` before its first write, unless a
-        reader prevents the copy; the mark then holds "" in place of the name. So if the mark holds the log's newest
-        name, the file's newest name must equal it; otherwise, that may be any name of the log, or be missing.
+        Called before the ledger is opened. A writer copies the name of its session into `umi.db` before its first
+        write. If a reader prevents the copy, the mark holds "" in place of the name. So if the mark holds the newest
+        name in the log, the newest name in `umi.db` must be the same. If not, the newest name in `umi.db` may be any
+        name in the log, or there may be none.
 
         Raises:
             LedgerDamaged: If the log belongs to another file; no file was changed.
@@ -92,7 +94,8 @@ class MarkFile:
         An older copy of `umi.db` that was put back is accepted, with a warning: its last session has another name.
 
         Args:
-            acknowledged: Read before the ledger was opened.
+            acknowledged: Content of the mark, read before the ledger was opened.
+            now: Mark of the ledger's last commit.
 
         Raises:
             LedgerDamaged: If acknowledged writes are missing.
@@ -113,12 +116,12 @@ class MarkFile:
         )
 
     def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:
-        """Record an acknowledged write. Not synced to the disk, so it may be lost if the machine crashes."""
+        """Record an acknowledged write. The file is not synced, so the record may be lost if the machine crashes."""
         if self._path is None:
             return
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
-        with suppress(OSError):  # on a full disk the mark is not written, and the write is valid
-            if self._handle is None and inode_of(self._path.parent) == self._inode:  # else it was replaced
+        with suppress(OSError):  # on a full disk the mark is not written; the acknowledged write is valid without it
+            if self._handle is None and inode_of(self._path.parent) == self._inode:  # else the directory was replaced
                 self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             if self._handle is not None:
                 os.lseek(self._handle, 0, os.SEEK_SET)

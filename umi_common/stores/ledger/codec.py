@@ -1,4 +1,4 @@
-"""A chunk as a row of the ledger and back, with checksums: a damaged row raises an error and is never returned."""
+"""Turns chunks into rows of the ledger and back. Checksums are compared: a damaged row raises an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _of_json = json.JSONDecoder().raw_decode
 
 
 class Head(NamedTuple):
-    """The fields of a chunk that ranking needs, without its texts and metadata, and its sequence number."""
+    """A chunk's sequence number, and the fields that ranking needs: all but its texts and metadata."""
 
     seq: int
     id: str
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     head_checksum: int
     """`head_check` of the fields above."""
     digest: bytes
-    """Checksum of all fields of the chunk."""
+    """BLAKE2b of all fields of the chunk."""
     text: str
     metadata: str
     """JSON."""
@@ -52,12 +52,12 @@ class Entry(NamedTuple):
 
     @property
     def indexed_text(self) -> str:
-        """`search_text`, or `text` where that is None."""
+        """`search_text`, or `text` if `search_text` is None."""
         return self.text if self.search_text is None else self.search_text
 
 
 def encode(chunks: Sequence[Chunk]) -> list[Entry]:
-    """The rows of chunks."""
+    """The row of each chunk, in the order of `chunks`."""
     entries = []
     for chunk in chunks:
         id, source, position, text, search_text = chunk.id, chunk.source, chunk.position, chunk.text, chunk.search_text
@@ -83,7 +83,7 @@ def checked(entry: Entry) -> Entry:
 
 
 def decode(entry: Entry) -> Chunk:
-    """The chunk of a row.
+    """The chunk that a row holds.
 
     Raises:
         LedgerDamaged: If the row is not what was written.
@@ -91,7 +91,7 @@ def decode(entry: Entry) -> Chunk:
     id, source, position, time, _, _, text, metadata, search_text = checked(entry)
     event_time = None if time is None else from_microseconds(time)
     values = (id, text, decode_metadata(metadata), source, position, event_time, search_text)
-    # Without `__init__`: the fields came from a valid chunk, as the checksum shows, and checking them takes 10 us.
+    # `__init__` is skipped: the checksum shows that the fields came from a valid chunk, and checking them takes 10 us.
     chunk = object.__new__(Chunk)
     for name, value in zip(FIELDS, values, strict=True):
         object.__setattr__(chunk, name, value)
@@ -107,7 +107,7 @@ def same_content(stored: Entry, other: Entry) -> bool:
 
 
 def _by_key(entry: Entry) -> Entry:
-    """The row without its digest, its metadata sorted by key."""
+    """A copy of the row with an empty digest and with its metadata sorted by key."""
     values, _ = _of_json(entry.metadata)
     return entry._replace(digest=b"", metadata=_as_json(dict(sorted(values.items()))))
 
@@ -117,18 +117,18 @@ def decode_metadata(text: str) -> Metadata:
     if text == "{}":
         return NO_METADATA
     values, _ = _of_json(text)
-    if "[" in text:  # a list, or a string with this character
+    if "[" in text:  # some value is a list, or a string with this character
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     return ReadOnlyDict(values)
 
 
 def head_check(id: str, source: str | None, position: int | None, event_time: int | None) -> int:
-    """CRC-32 of the fields that are read without the text."""
+    """CRC-32 of the fields of a `Head` but its sequence number."""
     return zlib.crc32(_head_text(id, source, position, event_time).encode())
 
 
 def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:
-    """BLAKE2b of all fields of a chunk; metadata with the same keys in another order has another digest."""
+    """BLAKE2b of all fields of a chunk; the order of the metadata's keys changes it."""
     whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
     if search_text is not None:  # JSON holds no NUL, so this cannot be taken for metadata
         whole += f"\0{search_text}"
@@ -142,7 +142,7 @@ def _head_text(id: str, source: str | None, position: int | None, event_time: in
 
 
 def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
-    """Each float32 row of (n, dim) as little-endian bytes, not copied, and their CRC-32."""
+    """For each row of the (n, dim) float32 array, its little-endian bytes, not copied, and their CRC-32."""
     if not len(vectors):
         return
     whole, size = np.ascontiguousarray(vectors, dtype="<f4").data.cast("B"), 4 * vectors.shape[1]
@@ -152,7 +152,7 @@ def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
 
 
 def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
-    """(n, dim) float32 from the ledger's (blob, checksum) rows; (0, 0) from none.
+    """(n, dim) float32 from the ledger's (blob, checksum) rows; (0, 0) if there are no rows.
 
     Raises:
         LedgerDamaged: If a blob is not what was written.

@@ -24,13 +24,13 @@ READING_CACHE_KIB = 4_096
 """Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; SQLite's default of 2 MB holds
 half of them."""
 LOG_BYTES = 32_000_000
-"""Bytes. If umi.db-wal has at least this size, a commit makes a checkpoint: it copies the log into umi.db. With
-SQLite's default of 4 MB, every large batch would make one."""
+"""Size of umi.db-wal, in bytes, from which a commit makes a checkpoint: it copies the log into umi.db. With SQLite's
+default of 4 MB, every large batch would make one."""
 WRITABLE = "mode=rw"
-"""Option of SQLite's file URI: open an existing file, do not create one. Also for reading in the process that writes,
-where `PRAGMA query_only` refuses writes."""
+"""Option of SQLite's file URI: open an existing file, do not create one. In the process that writes, the reading
+connections have this option, too; `PRAGMA query_only` makes them refuse writes."""
 CASCADING = "PRAGMA foreign_keys = ON"
-"""For the writing connection: deleting a chunk deletes its vector."""
+"""Makes the writing connection delete a chunk's vector with the chunk."""
 SCHEMA = f"""
 PRAGMA page_size = {PAGE_BYTES};
 PRAGMA application_id = {APPLICATION_ID};
@@ -69,13 +69,13 @@ CREATE TABLE IF NOT EXISTS commits (
     deletion INTEGER NOT NULL,
     digest BLOB NOT NULL
 )"""
-"""One row per commit: its last sequence numbers, and the rolling digest of all commits so far. The digest starts from
-random bytes, so an equal digest shows that an index was made from this ledger. Stores of early versions lack the table
-until their next write."""
+"""Table with one row per commit. seq, deletion: the last sequence numbers of chunks and of deletions at that commit.
+digest: rolling digest of all commits so far. It starts from random bytes, so an index with an equal digest was made
+from this ledger. Stores of early versions lack the table until their next write."""
 
 
 def create_file(directory: Path) -> None:
-    """Create an empty ledger in `directory`. It is written under another name first: on an error there is no umi.db.
+    """Create an empty ledger in `directory`. It is renamed to umi.db when complete, so an error leaves no umi.db.
 
     Raises:
         StoreFull: If the disk or a file-size limit refused the write.
@@ -100,10 +100,10 @@ def open_file(path: Path | None) -> sqlite3.Connection:
 
     Raises:
         LedgerDamaged: If the file is empty, or has a schema version that no umi wrote.
-        NotAStore: If it is a SQLite file of another program.
-        StoreError: If a newer umi wrote it.
+        NotAStore: If the file is a SQLite file of another program.
+        StoreError: If a newer umi wrote the file.
         StoreLocked: If a thread of this process does not stop reading the file.
-        sqlite3.Error: If SQLite cannot open it, or it is not a SQLite file.
+        sqlite3.Error: If SQLite cannot open the file, or if it is not a SQLite file.
     """
     if path is None:
         connection = connect(None)
@@ -130,11 +130,7 @@ def open_file(path: Path | None) -> sqlite3.Connection:
 
 
 def refuse_empty(path: Path) -> None:
-    """Raise if the file is empty: SQLite would open it as a new database.
-
-    Raises:
-        LedgerDamaged: As described.
-    """
+    """Raise LedgerDamaged if the file is empty, because SQLite would open it as a new database."""
     if path.stat().st_size == 0:
         raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
 
@@ -143,7 +139,7 @@ def has_ledger(directory: Path) -> bool:
     """Whether the directory holds a ledger.
 
     Raises:
-        StoreError: If that cannot be found out, for example because the name is too long.
+        StoreError: If the directory cannot be read, for example because its name is too long.
     """
     try:
         return (directory / FILE).exists()
@@ -155,11 +151,11 @@ def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
     """Open a read-only connection in the process that writes.
 
     Args:
-        location: Of the file that the writing connection opened.
+        location: Location of the file that the writing connection opened.
 
     Raises:
         StoreMoved: If another file is at `path` now.
-        NotAStore, LedgerDamaged, StoreError: As `check_identity`.
+        NotAStore, LedgerDamaged, StoreError: See `check_identity`.
     """
     connection = connect(path, WRITABLE)
     try:
@@ -175,7 +171,7 @@ def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
     """Make a connection read-only, and check that its file is a ledger of umi.
 
     Raises:
-        NotAStore, LedgerDamaged, StoreError: As `check_identity`.
+        NotAStore, LedgerDamaged, StoreError: See `check_identity`.
     """
     connection.execute("PRAGMA query_only = ON")
     connection.execute(f"PRAGMA cache_size = -{READING_CACHE_KIB}")
@@ -186,9 +182,9 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
     """Raise unless the file is a ledger of a schema version that this umi reads.
 
     Raises:
-        NotAStore: If it is a SQLite file of another program.
-        StoreError: If a newer umi wrote it.
-        LedgerDamaged: If its schema version is one that no umi wrote.
+        NotAStore: If the file is a SQLite file of another program.
+        StoreError: If a newer umi wrote the file.
+        LedgerDamaged: If the file has a schema version that no umi wrote.
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
@@ -205,7 +201,7 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
 def sync_directory(directory: Path) -> None:
     """Write a directory's entries to the disk (fsync), so that files created or renamed in it outlast a power failure.
 
-    Does nothing where the system cannot do it.
+    Does nothing on a system that cannot sync a directory.
     """
     with suppress(OSError):  # Windows cannot open a directory as a file
         handle = os.open(directory, os.O_RDONLY)

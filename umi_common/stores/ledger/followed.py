@@ -2,8 +2,8 @@
 
 If a writer's `umi.db-wal` and `umi.db-shm` exist, SQLite reads them (`readonly_shm=1`: it maps `umi.db-shm` for
 reading and takes shared locks). If they do not exist, no writer has the store open, and SQLite reads `umi.db` as a file
-that does not change (`immutable=1`). A writer may open the store during such a read, so the read counts only if the
-file is unchanged afterwards; if it is not, the next call opens the file again.
+that does not change (`immutable=1`). Because a writer may open the store during such a read, the files are compared
+afterwards: if they changed, the read fails with `ChangedWhileRead`, and the next call opens the file again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ SHARED = "mode=ro&readonly_shm=1"
 ALONE = "mode=ro&immutable=1"
 """Options for a file that no writer has open."""
 SETTLE_SECONDS = 0.5
-"""How long to wait for a writer that opens or closes the store: it makes or removes its files one by one."""
+"""Longest wait, in seconds, for a writer that is opening or closing the store: it creates or removes its files one by
+one, and a reader cannot open the store in between."""
 RETRY_SECONDS = 0.01
+"""Pause between two attempts to open the store, in seconds."""
 MARK = "umi.mark"
-"""File that every commit rewrites. Two versions of `umi.db` may have equal times on a coarse clock; this differs."""
+"""Name of the file that every commit rewrites. With a coarse clock, two versions of `umi.db` may have equal times; the
+content of this file differs even then."""
 
 
 class _Process:
@@ -54,12 +57,13 @@ class _Files(NamedTuple):
     """The properties of the store's files that a write changes."""
 
     database: tuple[int, ...]
-    """Device, inode, length, times of change."""
+    """Device, inode, length in bytes, and times of the last changes of content and of inode, of umi.db."""
     log: int
-    """Length of umi.db-wal; -1: there is none."""
+    """Length of umi.db-wal in bytes; -1: there is none."""
     shared: tuple[int, int] | None
     """Device and inode of umi.db-shm; None: there is none."""
     mark: bytes
+    """Content of umi.mark; empty if it cannot be read."""
 
     @property
     def options(self) -> str:
@@ -85,14 +89,15 @@ class FollowedFile:
         interrupt inside it would leave the lock held for ever."""
         self._changed = threading.Condition(self._lock)
         self._openings = 0
-        """Number of times that all connections were closed, mostly to be opened anew."""
+        """Number of times that the connections were closed, usually in order to open the file again."""
         self._idle: list[sqlite3.Connection] = []
         self._in_use: dict[sqlite3.Connection, int] = {}
-        """Connections that threads use, with `_openings` as it was then; an outdated one is closed when released."""
+        """Connection that a thread uses -> `_openings` when the thread acquired it. If `_openings` has risen since, the
+        connection is closed when it is released."""
         self._watch: sqlite3.Connection | None = None
         """The connection whose `PRAGMA data_version` shows that another process has committed."""
         self._files: _Files | None = None
-        """The files as they were when they were opened; None: they must be opened anew."""
+        """The files at the time of the last opening; None: they must be opened again."""
         self._closed = False
         with _process.opening:
             self._open()
@@ -102,14 +107,14 @@ class FollowedFile:
         """Two numbers that change whenever another process has committed.
 
         Raises:
-            StoreMoved, StoreReadOnly: As `Ledger.version`.
+            StoreMoved, StoreReadOnly: See `Ledger.version`.
             StoreClosed: After close().
         """
         with self._lock:
             self._check_open()
             self._location.check()
             if self._as_opened():
-                with suppress(sqlite3.OperationalError):  # the log is being set up: open anew, which waits for it
+                with suppress(sqlite3.OperationalError):  # a writer is setting up the log: `_open` waits for it
                     return self._openings, self._commits()
         with _process.opening, self._lock:
             self._check_open()
@@ -117,7 +122,7 @@ class FollowedFile:
             return self._openings, self._commits()
 
     def _as_opened(self) -> bool:
-        """Whether open connections read the present file. With a log, SQLite itself finds new commits."""
+        """Whether the open connections read the present files. If there is a log, SQLite itself finds new commits."""
         files = self._files
         if files is None:
             return False
@@ -145,8 +150,8 @@ class FollowedFile:
 
         Raises:
             StoreClosed: After close().
-            ChangedWhileRead: At the end of the block, if the file changed during it. An error of the block is its
-                cause.
+            ChangedWhileRead: At the end of the block, if the file changed during the block. An error that the block
+                raised is the cause.
         """
         connection, error = self._acquire(), None
         try:
@@ -192,12 +197,13 @@ class FollowedFile:
             else:
                 connection.close()
             self._changed.notify_all()
-            # This connection never writes: SQLite gives this error while a writer sets up the log.
+            # The connection never writes, so a "readonly" error means that a writer is setting up the log.
             setting_up = isinstance(error, sqlite3.Error) and unwritable(error)
             return current and not setting_up and self._as_opened()
 
     def _open(self) -> None:
-        """Open the file anew, with the options that suit its log; retries for SETTLE_SECONDS."""
+        """Close all connections and open the file again, with the options that suit the files; retries for
+        SETTLE_SECONDS."""
         self._close_connections()
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
@@ -231,7 +237,7 @@ class FollowedFile:
         self._openings += 1
 
     def close_connections_to(self, file: tuple[int, int]) -> None:
-        """Close all connections if they are to this file (device, inode); the next read opens it again.
+        """Close all connections if they are open to this file (device, inode); the next read opens the file again.
 
         Raises:
             StoreLocked: If a thread reads for longer than BUSY_SECONDS.
@@ -253,7 +259,7 @@ class FollowedFile:
             self._lock.release()
 
     def close(self) -> None:
-        """Close the idle connections now, and each of the others when it is released."""
+        """Close the idle connections now; a connection in use is closed when it is released."""
         with self._lock:
             self._closed = True
             self._close_connections()
@@ -272,10 +278,10 @@ def _length(path: Path) -> int:
 
 
 def _refuse_unfinished(path: Path, files: _Files) -> None:
-    """Raise if the log cannot be read: SQLite needs `umi.db-shm` for it, which only a writer makes.
+    """Raise if a reader cannot read the log: SQLite then needs `umi.db-shm`, which only a writer creates.
 
     Raises:
-        StoreReadOnly: As described.
+        StoreReadOnly: If there is such a log, or a rollback journal.
     """
     unfinished = f"{path.name}-wal" if files.options == ALONE and files.log > 0 else None
     if _length(path.with_name(f"{path.name}-journal")) > 0:
@@ -305,10 +311,10 @@ def _explained(error: Exception, path: Path) -> Exception:
 
 @contextmanager
 def readers_closed(path: Path) -> Iterator[None]:
-    """Close this process's reading connections to the file, and open none during the block.
+    """Close this process's reading connections to the file; no thread can open one during the block.
 
-    A writer opens its first connection in the block. SQLite keeps one mapping of `umi.db-shm` per process, and a
-    mapping that a reader made cannot be written.
+    A writer opens its first connection in the block. SQLite keeps one mapping of `umi.db-shm` per process, and the
+    writer must make it, because a mapping that a reader made cannot be written.
 
     Raises:
         StoreLocked: If a thread of this process does not stop reading.

@@ -12,7 +12,7 @@ from umi_common.stores.ledger.codec import DIGEST_BYTES
 
 
 class Mark(NamedTuple):
-    """A commit of a ledger: its last one, or the last one whose changes an index contains."""
+    """Names a commit of a ledger: the ledger's last commit, or the last commit whose changes an index contains."""
 
     seq: int = 0
     """Sequence number of the last chunk ever appended."""
@@ -23,10 +23,10 @@ class Mark(NamedTuple):
     commit: int = 0
     """Number of the last commit; 0: the ledger keeps no history."""
     digest: str = ""
-    """Rolling digest of all commits up to that one, hexadecimal."""
+    """Rolling digest of all commits up to this one, hexadecimal."""
 
     def next(self, contents: Iterable[bytes]) -> Mark:
-        """The mark of one more commit after this one: digest = BLAKE2b(digest of this one, contents in order)."""
+        """The mark of the commit after this one; its digest is BLAKE2b(digest of this mark, contents in order)."""
         rolling = hashlib.blake2b(bytes.fromhex(self.digest), digest_size=DIGEST_BYTES)
         for content in contents:
             rolling.update(content)
@@ -76,10 +76,10 @@ def sessions_of(connection: sqlite3.Connection) -> list[str]:
 
 
 def last_number(connection: sqlite3.Connection, table: str) -> int:
-    """The largest number that a row of the table ever had; 0: none had one.
+    """The largest sequence number that a row of the table ever had; 0: the table never had a row.
 
     Raises:
-        LedgerDamaged: If SQLite's record of it is not a number.
+        LedgerDamaged: If SQLite's record of this number is not a whole number.
     """
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     return 0 if row is None else whole_number(row[0], f"the last number given in {table!r}")

@@ -1,8 +1,8 @@
-"""The ledger: one SQLite file with all chunks and vectors of a store; every index is made from it.
+"""The ledger: one SQLite file with all chunks and vectors of a store; every index is made from the ledger.
 
-A write returns after its commit. Rows are never changed: replacing a chunk deletes its row and appends a new
-one. Appended rows and deletions are numbered, so an index or a reading process that stores the last numbers it has read
-reads only the rows after them.
+A write returns after its commit. Rows are never changed: replacing a chunk deletes its row and appends a new row.
+Appended rows and deletions are numbered. An index or a reading process keeps the last numbers that it has read, and
+next time reads only what follows them.
 """
 
 from __future__ import annotations
@@ -70,21 +70,21 @@ log = logging.getLogger("umi")
 Result = TypeVar("Result")
 
 ROWS_AT_ONCE = 1_000
-"""Rows that `texts` holds in memory at a time."""
+"""Number of rows that `texts` holds in memory at a time."""
 VECTORS_AT_ONCE = 250
-"""Vectors decoded together; a batch of this size stays in the processor's cache until it is copied into the result."""
+"""Number of vectors decoded together. So few stay in the processor's cache until they are copied into the result."""
 READER_SECONDS = 1.0
 """Longest wait of `compact` and `close` for readers of an older state, in seconds; a search reads for milliseconds."""
 IDS_NAMED = 3
 """Largest number of ids in the message about damaged vectors."""
 COMMITS_KEPT = 100_000
-"""Number of the newest commits that the table `commits` keeps, some 5 MB. An index that was saved before them is made
-anew from all texts."""
+"""Number of the newest commits that the table `commits` keeps, some 5 MB. An index that was saved before the oldest of
+them is built again from all texts."""
 SESSIONS_KEPT = 16
 """Number of the newest sessions of writing whose names the ledger keeps."""
 DELETIONS_KEPT = 50_000
-"""Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that has read no later state
-of the ledger loads everything again."""
+"""Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
+before the oldest of them loads everything again."""
 INSERT_COMMIT = "INSERT INTO commits VALUES (?, ?, ?, ?)"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
@@ -117,11 +117,11 @@ class Ledger:
         self._lock = threading.RLock()
         self._closed = False
         self._has_search_text = False
-        """True once the column `search_text` was seen, which files of early versions lack."""
+        """Whether the file is known to have the column `search_text`, which files of early versions lack."""
         self._location = None if path is None or read_only else Location(path)
         self._followed: FollowedFile | None = None
         self._readers: ConnectionPool | FollowedFile | None = None
-        """None: in memory, where the writing connection is the only one."""
+        """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
         with sqlite_errors(path, writing=not read_only):
             if read_only and path is not None:
                 refuse_empty(path)
@@ -137,7 +137,7 @@ class Ledger:
         return self._location is None or self._location.unchanged()
 
     def check_location(self) -> None:
-        """Check that the file is where it was opened: before each write, and after its commit.
+        """Check that the file is still where it was opened. Called before each write and after its commit.
 
         Raises:
             StoreMoved: If the path no longer names the opened directory and file.
@@ -149,10 +149,10 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one SELECT, which no other thread uses meanwhile.
+        """A connection for one SELECT, which no other thread uses during the block.
 
         Raises:
-            ChangedWhileRead: At the end of the block, if another process changed the file during it.
+            ChangedWhileRead: At the end of the block, if another process changed the file during the block.
         """
         if self._readers is not None:
             with sqlite_errors(self.path), self._readers.connection() as connection:
@@ -176,10 +176,10 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A connection for writing; commits all changes of the block durably, or none if it raises.
+        """A connection for writing. When the block ends, its changes are durably committed; if it raises, none is.
 
         Raises:
-            StoreFull: If the disk has no room; nothing has changed then.
+            StoreFull: If the disk has no room; then nothing has changed.
             StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
         with self._lock, sqlite_errors(self.path, writing=True):
@@ -211,7 +211,7 @@ class Ledger:
         """The result of `read`, which is called again if another process changed the file while it ran.
 
         Raises:
-            ChangedWhileRead: If every read of BUSY_SECONDS met a change.
+            ChangedWhileRead: If the file changed during every call of `read` for BUSY_SECONDS.
         """
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
@@ -223,10 +223,10 @@ class Ledger:
                 self.version()  # opens the file again
 
     def version(self) -> tuple[int, int]:
-        """Two numbers that change with each commit of another process; without `read_only` always (0, 0). Cheap.
+        """Two numbers that change with each commit of another process; always (0, 0) unless `read_only`.
 
         Raises:
-            StoreMoved: If the path names another file by now.
+            StoreMoved: If the path now names another file.
             StoreReadOnly: If the file has unfinished writes that only a writer can complete.
         """
         if self._followed is None:
@@ -235,7 +235,7 @@ class Ledger:
             return self._followed.version()
 
     def checkpoint(self) -> bool:
-        """Copy the write-ahead log into the file. Returns whether all of it was copied."""
+        """Copy the write-ahead log into the file. Returns whether the whole log was copied."""
         if self.path is None:
             return True
         with self._lock, sqlite_errors(self.path, writing=True):
@@ -243,14 +243,15 @@ class Ledger:
         return not busy and pages == copied
 
     def has_log(self) -> bool:
-        """Whether the write-ahead log holds any byte. After close() it does only if another process was reading."""
+        """Whether the write-ahead log holds any byte; after close(), only if another process was reading."""
         log = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
         return log is not None and log.exists() and log.stat().st_size > 0
 
     def compact(self) -> None:
-        """Free the disk space of deleted rows; empty `deletions`, and `commits` but for the last commit.
+        """Free the disk space of deleted rows; remove all rows of `deletions`, and all rows of `commits` but the last.
 
-        While a process reads an older state, the space stays taken; after READER_SECONDS a warning says so.
+        While a reader still reads an older state, the space is not freed. If this lasts for READER_SECONDS, a warning
+        is logged.
         """
         with self.transaction() as connection:
             connection.execute(HISTORY)
@@ -267,14 +268,14 @@ class Ledger:
                 )
 
     def _emptied_log(self) -> bool:
-        """Copy the write-ahead log into the file and empty it; False if a reader prevented it."""
+        """Copy the write-ahead log into the file and empty the log; returns False if a reader prevented this."""
         self._writer.execute(f"PRAGMA busy_timeout = {READER_SECONDS * 1e3:.0f}")
         (busy, _, _) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._writer.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1e3:.0f}")
         return not busy
 
     def check_writable(self) -> None:
-        """Raise StoreClosed after close(), StoreReadOnly with `read_only`, StoreMoved as `check_location`."""
+        """Raise StoreClosed after close(), StoreReadOnly if `read_only`, StoreMoved as `check_location` does."""
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
         if self.read_only:
@@ -307,13 +308,13 @@ class Ledger:
         vectors: Vectors,
         settings: Mapping[str, str] | None = None,
     ) -> Mark:
-        """Delete rows by sequence number and append others, in one commit.
+        """Delete rows by sequence number and append others, in one commit, whose mark is returned.
 
         Args:
-            deleted: Sequence numbers of the rows to delete; all exist.
-            entries: The n rows to append. They get the sequence numbers mark.seq - n + 1 to mark.seq, in order.
+            deleted: Sequence numbers of the rows to delete; each of them must exist.
+            entries: The n rows to append. Their sequence numbers are mark.seq - n + 1 to mark.seq, in order.
             vectors: (n, dim), aligned with `entries`.
-            settings: Stored as by `set_meta`, in the same commit.
+            settings: Settings to store in the same commit, see `set_meta`; None: there are none.
         """
         assert len(vectors) == len(entries)
         with self.transaction() as connection:
@@ -342,7 +343,7 @@ class Ledger:
         """Append a commit to the history, in the transaction of `connection`; returns its mark.
 
         Args:
-            contents: What the commit changed, as bytes; enters the rolling digest in order.
+            contents: The changes of the commit as bytes, which enter the rolling digest in this order.
         """
         mark = self.mark(connection).next(contents)
         connection.execute(INSERT_COMMIT, mark.row)
@@ -351,11 +352,11 @@ class Ledger:
         return mark
 
     def begin_session(self) -> str:
-        """Start a session of writing: store its random name, and start a new history if the old one is out of date.
+        """Start a session of writing: store its random name, and start a new history if the old one lacks writes.
 
         Returns:
-            The session's name, once it is copied from the write-ahead log into `umi.db`; "" if another process that
-            was reading prevented the copy.
+            The session's name if it was copied from the write-ahead log into `umi.db`; "" if another process that was
+            reading prevented the copy.
         """
         session = secrets.token_hex(8)
         with self.transaction() as connection:
@@ -382,17 +383,17 @@ class Ledger:
         """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
 
         def read() -> bool:
-            with self.snapshot() as connection:  # `compact` may drop the commit between two SELECTs of their own
+            with self.snapshot() as connection:  # without it, `compact` may drop the commit between two SELECTs
                 if 0 < first_commit(connection).commit <= mark.commit:
                     return self.descends_from(connection, mark)
                 now = self.mark(connection)
-            # `compact` has dropped that commit, or an early version of umi, which keeps no history, made the mark.
+            # `compact` dropped the commit of `mark`, or `mark` is of an early version of umi, which keeps no history.
             return (now.epoch, now.seq) >= (mark.epoch, mark.seq) and now.deletion >= mark.deletion
 
         return self.retry_read(read)
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
-        """The mark of the rows and of the last commit that `connection` reads."""
+        """The mark of the ledger's state that `connection` reads."""
         return last_commit(connection)._replace(
             seq=last_number(connection, "chunks"),
             deletion=last_number(connection, "deletions"),
@@ -411,11 +412,11 @@ class Ledger:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def count(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks that the last write stored in `meta`."""
+        """Number of chunks according to `meta`, where each write stores it."""
         return self._number(connection, "count")
 
     def rows(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks, counted: some 20 ms for 1,000,000."""
+        """Number of chunks, by counting the rows: some 20 ms for 1,000,000 chunks."""
         return whole_number(connection.execute("SELECT count(*) FROM chunks").fetchone()[0], "the number of chunks")
 
     def _number(self, connection: sqlite3.Connection, key: str) -> int:
@@ -441,8 +442,8 @@ class Ledger:
     def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int] | None:
         """Sequence numbers of the chunks whose deletion has a number above `after`; None: the list is not complete.
 
-        It is not complete if `DELETIONS_KEPT` dropped deletions, if a row of `deletions` is missing (their numbers have
-        no gaps), or if a row names a chunk that still exists.
+        The list is not complete if older deletions were dropped (see DELETIONS_KEPT), if a row of `deletions` is
+        missing (their numbers have no gaps), or if a row names a chunk that still exists.
         """
         rows = connection.execute(
             "SELECT chunk, typeof(chunk) = 'integer' AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.seq = chunk) "
@@ -455,7 +456,8 @@ class Ledger:
     def texts(
         self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
     ) -> Iterator[tuple[int, str, str]]:
-        """(seq, indexed text, metadata as JSON) of the first `limit` chunks with seq > `after`, rising; -1: of all."""
+        """(seq, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq; only the first `limit`
+        of them unless it is -1."""
         rows = connection.execute(
             f"SELECT seq, {self._entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
             (after, limit),
@@ -473,13 +475,14 @@ class Ledger:
             return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
-        """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) without any.
+        """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) if n is 0.
 
         Args:
-            expected: n, or 0 if it is not known; the array then grows as vectors are read.
+            expected: n; 0: n is not known, and the array grows as vectors are read.
 
         Raises:
-            LedgerDamaged: If a vector is not what was written (the message names chunks); if the numbers do not rise.
+            LedgerDamaged: If a vector is not what was written (the message names chunks), if vectors have different
+                dimensions, or if the sequence numbers do not rise.
         """
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         found, last = Growing(np.float32, 0), after
@@ -503,7 +506,7 @@ class Ledger:
         return [seq for seq, vector, check in rows if not isinstance(vector, bytes) or zlib.crc32(vector) != check]
 
     def _vectors_damaged(self, connection: sqlite3.Connection) -> LedgerDamaged:
-        """The error about damaged vectors: how many there are, the first chunks' ids, and what to do."""
+        """The error about damaged vectors: their number, the ids of the first chunks, and what to do."""
         damaged = set(self.damaged_vectors(connection))
         ids = [head.id[:80] for head in self.heads(connection) if head.seq in damaged]
         return LedgerDamaged(
@@ -517,16 +520,16 @@ class Ledger:
         return whole_number(rows[0][0], "the length of a vector") if rows else None
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
-        """Rows by sequence number; numbers without a row are left out."""
+        """Sequence number -> row; numbers without a row are left out."""
         return {row[0]: Entry._make(row[1:]) for row in self._by_seq(None, seqs)}
 
     def checksums(self, seqs: Sequence[int]) -> dict[int, tuple[bytes, int]]:
-        """(digest of the row, checksum of its vector) by sequence number; numbers without a row are left out."""
+        """Sequence number -> (digest of the row, checksum of its vector); numbers without a row are left out."""
         rows = self._by_seq("digest, (SELECT checksum FROM vectors WHERE vectors.seq = chunks.seq)", seqs)
         return {seq: (digest, checksum) for seq, digest, checksum in rows}
 
     def _by_seq(self, columns: str | None, seqs: Sequence[int]) -> list[Any]:
-        """(seq, *columns) of the rows with these numbers; `columns` None: those of an `Entry`."""
+        """(seq, *columns) of the rows with these sequence numbers; `columns` None: the columns of an `Entry`."""
 
         def read() -> list[Any]:
             found: list[Any] = []
@@ -534,15 +537,15 @@ class Ledger:
                 wanted = self._entry_columns(connection) if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
                     batch = seqs[start : start + SQL_VARIABLES]
-                    marks = ", ".join("?" * len(batch))
-                    select = f"SELECT seq, {wanted} FROM chunks WHERE seq IN ({marks})"
+                    placeholders = ", ".join("?" * len(batch))
+                    select = f"SELECT seq, {wanted} FROM chunks WHERE seq IN ({placeholders})"
                     found += connection.execute(select, batch).fetchall()
             return found
 
         return self.retry_read(read)
 
     def _entry_columns(self, connection: sqlite3.Connection) -> str:
-        """SQL for the columns of an `Entry`, also in a file that lacks `search_text`."""
+        """SQL for the columns of an `Entry`; in a file that lacks the column `search_text`, NULL in its place."""
         if not self._has_search_text:
             self._has_search_text = connection.execute(SEARCH_TEXT_EXISTS).fetchone() is not None
         return ENTRY_COLUMNS if self._has_search_text else ENTRY_COLUMNS.replace("search_text", "NULL")
@@ -550,13 +553,13 @@ class Ledger:
     def scan(self, after: str | None, limit: int) -> list[Chunk]:
         """At most `limit` chunks with an id above `after`, by rising id; see `protocols.Store.scan`.
 
-        SQLite reads them along its index of ids and compares UTF-8 bytes, an order equal to that of Python's strings.
-        After the last page, which has fewer than `limit` chunks, the index is compared with all rows.
+        SQLite reads the chunks in the order of its index of ids. It compares ids as UTF-8 bytes, which gives the order
+        of Python's strings. The last page has fewer than `limit` chunks; with it, the index is compared with all rows.
 
         Raises:
-            InvalidLimit: If `limit` is below 1.
-            InputError: If `after` cannot be compared with an id.
-            LedgerDamaged: If a row is not what was written, or, after the last page, if the index of ids lacks rows.
+            InvalidLimit: If `limit` is not a whole number of at least 1.
+            InputError: If `after` is not a string that UTF-8 can encode.
+            LedgerDamaged: If a row is not what was written, or, at the last page, if the index of ids lacks rows.
         """
         start, limit = checked_page(after, limit)
 
@@ -572,7 +575,7 @@ class Ledger:
         return [decode(Entry(*row)) for row in self.retry_read(read)]
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
-        """Look every row up in the index of ids: some 0.1 s for 100,000 rows.
+        """Look up every row in the index of ids, which takes some 0.1 s for 100,000 rows.
 
         Raises:
             LedgerDamaged: If the table or the index has lost rows.

@@ -1,4 +1,4 @@
-"""The names of a store's embedder and analyzer, kept in its ledger: the vectors and terms of others do not fit."""
+"""Records a store's embedder and analyzer in its ledger, and refuses others: their vectors and terms do not compare."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _with_check(key: str, value: str) -> dict[str, str]:
 
 
 def _setting(ledger: Ledger, key: str) -> str | None:
-    """The value of a setting; None: never written.
+    """The value of a setting; None: it was never written.
 
     Raises:
         LedgerDamaged: If the value is not what was written.
@@ -52,7 +52,7 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
     """Name and dimension of the embedder that made a store's vectors; None: no vectors yet, or no store.
 
     Raises:
-        LedgerDamaged, NotAStore, StoreError: As `HybridStore.open`.
+        LedgerDamaged, NotAStore, StoreError: See `HybridStore.open`.
     """
     if not has_ledger(directory):
         return None
@@ -65,9 +65,9 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
 
 
 def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
-    """The caller's embedder, else the config's, else the store's own if it is `PACKAGED`, else the default.
+    """The caller's embedder, else the config's, else the store's if its name is in `PACKAGED`, else the default.
 
-    No other model is loaded by the name in the store, because that may download it.
+    No other model is loaded by the name that the store records, because loading may mean downloading.
     """
     if embedder is None and config.embedder.model is None and (stored := _setting(ledger, EMBEDDER)) in PACKAGED:
         embedder = stored
@@ -78,7 +78,7 @@ def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:
     """Raise if the store was made with another embedder. Names are compared; they contain model and version.
 
     Raises:
-        ReindexRequired: If the store's vectors are another model's.
+        ReindexRequired: If another embedder made the store's vectors.
     """
     stored = _setting(ledger, EMBEDDER)
     if stored is not None and stored != embedder.name:
@@ -92,7 +92,7 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
     """The caller's settings or the defaults, with the store's analyzer. A new store records the analyzer.
 
     Raises:
-        ReindexRequired: If the caller gives an analyzer that is not the store's.
+        ReindexRequired: If the analyzer in `config` differs from the store's.
         LedgerDamaged: If the store's settings cannot be read.
     """
     text = _setting(ledger, ANALYZER)
@@ -112,6 +112,6 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
 
 
 def analyzer_text(config: AnalyzerConfig) -> str:
-    """The analyzer's settings as JSON, equal for equal settings."""
+    """The analyzer's settings as JSON; equal settings give equal texts."""
     values = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in config}
     return json.dumps(values, ensure_ascii=False, sort_keys=True)

@@ -1,4 +1,4 @@
-"""One SQLite file: opening it, its errors as umi's, and connections for several threads."""
+"""Opens SQLite files, turns SQLite's errors into umi's, and pools connections for several threads."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from umi_common.types import inode_of
 SQL_VARIABLES = 500
 """Largest number of "?" in one statement; below the limit of every SQLite."""
 BUSY_SECONDS = 10.0
-"""Seconds that a statement waits for another process's short lock."""
+"""Longest time that a statement waits for a lock of another connection, in seconds."""
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions of sqlite3. UnicodeDecodeError: a damaged schema or text in a message that is not UTF-8."""
+"""Exceptions that sqlite3 raises. It raises UnicodeDecodeError if a message quotes a damaged schema or text that is not
+UTF-8."""
 DAMAGED = (
     "malformed",
     "not a database",
@@ -44,13 +45,13 @@ class ChangedWhileRead(StoreError):
 
 
 def unwritable(error: Exception) -> bool:
-    """Whether this is SQLite's error about a file that it may not write."""
+    """Whether this is an error of SQLite about a file that it may not write."""
     message = str(error).lower()
     return any(phrase in message for phrase in UNWRITABLE)
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
-    """The umi error for an error of SQLite, with what to do."""
+    """The umi error for an error of SQLite; its message says what to do."""
     message = str(error).lower()
     where = "the store in memory" if path is None else str(path)
     if "closed" in message:
@@ -73,7 +74,7 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
 
 @contextmanager
 def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]:
-    """Raise SQLite's errors of the block as umi's."""
+    """Turn errors of SQLite in the block into errors of umi."""
     try:
         yield
     except DATABASE_ERRORS as error:
@@ -81,9 +82,9 @@ def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]
 
 
 def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
-    """A connection that any thread may use, one at a time. Without a path: to a new database in memory.
+    """A connection to the file at `path`; None: to a new database in memory. Any thread may use it, one at a time.
 
-    `options` is the query part of SQLite's file URI: "mode=rwc", "mode=rw", "mode=ro&immutable=1".
+    `options` is the query part of SQLite's file URI, such as "mode=rwc", "mode=rw" or "mode=ro&immutable=1".
     """
     name = ":memory:" if path is None else f"{path.resolve().as_uri()}?{options}"
     connection = sqlite3.connect(
@@ -101,27 +102,31 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
 def insert(
     connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], rows: Iterable[tuple[Any, ...]]
 ) -> None:
-    """Insert rows of `width` columns; the first column is the row's sequence number.
+    """Insert rows of `width` columns: the sequence number seqs[i], then the values of the i-th of `rows`.
 
-    Each statement inserts as many rows as SQL_VARIABLES allows: half the time of a statement for each row.
+    Each statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one statement per row.
+
+    Args:
+        into: The table and its columns, in SQL.
     """
-    marks = f"({', '.join('?' * width)})"
+    placeholders = f"({', '.join('?' * width)})"
     statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
-    full = statement + ", ".join([marks] * at_once)
+    full = statement + ", ".join([placeholders] * at_once)
     for start in range(0, len(seqs), at_once):
         batch = seqs[start : start + at_once]
         values: list[Any] = []
         for seq, row in zip(batch, left):  # noqa: B905 the next statements take the rest of `left`
             values.append(seq)
             values += row
-        connection.execute(full if len(batch) == at_once else statement + ", ".join([marks] * len(batch)), values)
+        sql = full if len(batch) == at_once else statement + ", ".join([placeholders] * len(batch))
+        connection.execute(sql, values)
 
 
 class Location:
     """Identity (device and inode) of a file and of its directory, as they were when the store was opened.
 
-    An open file stays writable after it, or its directory, was deleted or renamed. Later writes would be lost, or
-    would lie under a path that nobody opens.
+    An open file stays writable even after the file or its directory was deleted or renamed. Later writes would be lost,
+    or would be at a path that nobody opens.
 
     Raises:
         StoreMoved: If there is no such file.
@@ -139,7 +144,7 @@ class Location:
         return inode_of(self._path.parent) == self._directory and inode_of(self._path) == self.file
 
     def check(self) -> None:
-        """Raise StoreMoved unless `unchanged`."""
+        """Raise StoreMoved if the path now names another directory or another file, or none."""
         if not self.unchanged():
             raise StoreMoved(
                 f"{self._path} or its directory was deleted, renamed or replaced while the store was open; no write of "
@@ -148,7 +153,7 @@ class Location:
 
 
 class ConnectionPool:
-    """Connections for reading: as many as threads read at a time; a released connection is used again."""
+    """Connections for reading. A thread gets an idle connection, or a new one if all are in use."""
 
     def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._open = open_connection
@@ -182,7 +187,7 @@ class ConnectionPool:
                 connection.close()
 
     def close(self) -> None:
-        """Close the idle connections now, and each of the others when it is released."""
+        """Close the idle connections now; a connection in use is closed when it is released."""
         with self._lock:
             self._closed = True
             idle, self._idle = list(self._idle), deque()

@@ -17,25 +17,25 @@ NO_VALUE = 0
 """Code of None, for a row that lacks the key or holds None under it."""
 
 CACHED_MAX = 32
-"""Largest number of masks that are cached."""
+"""Largest number of cached masks, one for each filter."""
 
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
-"""Operators that are true only of two values of one kind."""
+"""Operators that are true only if both values are of the same kind, such as two numbers."""
 LISTS = "lists or nested values"
-"""The kind of lists; a nested value of a framework's document is stored as a list, too."""
+"""Name of the kind of lists. A nested value of a framework's document is stored as a list, too."""
 KINDS_OF = 1_000
-"""Largest number of distinct values of a key from which `other_kinds` finds the kinds under this key."""
+"""Largest number of distinct values of a key that `other_kinds` looks at, to keep it fast."""
 
 _PLAIN = frozenset({str, int, float})
 """Types whose values are their own `identity`. Calling `identity` for them, too, would double the time of `add`."""
 
 
 class MetadataColumns:
-    """Filters over rows 0..n-1 as boolean arrays.
+    """Evaluates filters over rows 0..n-1; a result is a boolean array.
 
     Each key has one int32 code per row and the list of its distinct values: 4 bytes x keys x rows, up to twice that
-    after arrays have grown. Rows are only appended, so a cached mask is extended and never made again. One
-    thread writes at a time; readers wait for no write.
+    after arrays have grown. Rows are only appended, so a cached mask is extended and never computed again. One thread
+    writes at a time; readers never wait for it.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class MetadataColumns:
         return self._rows
 
     def add(self, rows: Sequence[int], metadatas: Sequence[Metadata]) -> None:
-        """Append the metadata of new rows; a row that `rows` skips has none.
+        """Append the metadata of new rows; a row that `rows` skips has no metadata.
 
         Args:
             rows: Strictly rising, each >= len(self).
@@ -65,7 +65,7 @@ class MetadataColumns:
         self._rows = stop  # last: readers see rows only when all their codes are there
 
     def _encode(self, rows: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
-        """(rows, codes) by key. Adds new columns and codes, which no row has before `_Column.put`."""
+        """Key -> (rows, codes). Adds new columns and codes, but no row has a new code before `_Column.put`."""
         found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
         for row, metadata in zip(rows, metadatas, strict=True):
             for key, value in metadata.items():
@@ -81,7 +81,7 @@ class MetadataColumns:
         return {key: (at, self._columns[key].encode(values)) for key, (at, values) in found.items()}
 
     def mask(self, where: Filter, n: int) -> Mask:
-        """(n,) whether each of the rows 0..n-1 passes, n <= len(self); read-only. Equals `matches` of each row."""
+        """(n,) whether each of the rows 0..n-1 passes as in `filters.matches`; n <= len(self). Must not be changed."""
         assert 0 <= n <= self._rows
         known = self._masks.get([where]).get(where)
         if known is None or len(known) < n:
@@ -93,12 +93,16 @@ class MetadataColumns:
         return known[:n]
 
     def unknown_keys(self, where: Filter) -> list[str]:
-        """Keys of the filter under which no row has a value, rising; without keys inside a `Not`, which they pass."""
+        """Keys of the filter under which no row has a value, rising. Keys inside a `Not` do not count, because rows
+        without a value may pass it."""
         return sorted({each.key for each in comparisons(where, negated=False)} - self._columns.keys())
 
     def other_kinds(self, where: Filter) -> dict[str, tuple[str, str]]:
-        """By key of the filter, without those inside a `Not`: the kind of value that the filter compares, and the kinds
-        under the key, if no value has that kind: ("text", "a number") for {"year": "2021"} over 2021."""
+        """Key -> (kind of value in the filter, kinds of the stored values), for keys where no stored value is of the
+        filter's kind: {"year": ("text", "a number")} for the filter {"year": "2021"} if years are stored as numbers.
+
+        Keys inside a `Not` are left out.
+        """
         found: dict[str, tuple[str, str]] = {}
         for each in comparisons(where, negated=False):
             column = self._columns.get(each.key)
@@ -110,7 +114,7 @@ class MetadataColumns:
         return found
 
     def _evaluate(self, where: Filter, start: int, stop: int) -> Mask:
-        """The mask of rows start..stop-1, as an array of its own."""
+        """The mask of rows start..stop-1, as a new array, which the caller may change."""
         if isinstance(where, Comparison):
             column = self._columns.get(where.key)
             if column is None:
@@ -127,7 +131,7 @@ class MetadataColumns:
 
 
 class _Column:
-    """One key: codes by row, and the values by code. Codes once written and values once listed never change."""
+    """The values of one key: codes by row, and values by code. A row keeps its code, and a code its value."""
 
     def __init__(self, rows: int) -> None:
         self._codes = Growing.holding(np.full(rows, NO_VALUE, dtype=np.int32))
@@ -144,7 +148,7 @@ class _Column:
         return _kinds(self._values[:KINDS_OF])
 
     def encode(self, values: Sequence[MetadataValue]) -> list[int]:
-        """Codes of values, new ones for new values."""
+        """The codes of the values; a new value gets a new code."""
         codes: list[int] = []
         for value in values:
             key = value if type(value) in _PLAIN else identity(value)
@@ -157,7 +161,7 @@ class _Column:
         return codes
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
-        """(stop - start,) whether the rows start..stop-1, which have their codes, pass."""
+        """(stop - start,) whether each of the rows start..stop-1 passes; their codes must be set."""
         codes, count = self._codes.view[start:stop], len(self._values)
         if comparison.operator == "$eq":
             return np.asarray(codes == self._code_of.get(comparison.identity, -1), dtype=np.bool_)

@@ -25,12 +25,12 @@ from umi_common.types import TimeRange, microseconds
 Mask = npt.NDArray[np.bool_]
 
 MISSING = np.iinfo(np.int64).min
-"""In `position` and `time`: the chunk has none."""
+"""Entry of `position` or `time` for a chunk that has none."""
 UNKNOWN = -1
-"""In place of a row number: there is no such chunk."""
+"""Row number for an id that has no living row."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""With more new rows than this, `source_order` is sorted as a whole; fewer rows are inserted one by one."""
+"""If there are more new rows than this, `source_order` is sorted again; fewer new rows are inserted one by one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -38,7 +38,7 @@ class Rows:
     """A snapshot of n rows. Must not be changed."""
 
     ids: list[str]
-    """By row; may be longer than n: later entries belong to later snapshots."""
+    """Ids by row; may be longer than n: later entries belong to later snapshots."""
     seq: Ints
     """(n,) sequence numbers, rising."""
     source: Ints
@@ -48,7 +48,7 @@ class Rows:
     time: Ints
     """(n,) microseconds since 1970; MISSING if none was given."""
     alive: Mask
-    """(n,) False: removed."""
+    """(n,) whether the row's chunk is stored; False: it was removed or replaced."""
     living: int
     """Number of living chunks."""
     earlier_source_order: tuple[Ints, int] | None = None
@@ -58,7 +58,7 @@ class Rows:
         return len(self.seq)
 
     def earlier(self, alive: Mask) -> Rows:
-        """The snapshot of the first m rows at an earlier time. `alive`: (m,) which of them were alive then."""
+        """The snapshot of the first m rows at an earlier time, when the rows in `alive`, an (m,) mask, were alive."""
         seq, source, position, time = (each[: len(alive)] for each in (self.seq, self.source, self.position, self.time))
         return Rows(self.ids, seq, source, position, time, alive, int(np.count_nonzero(alive)))
 
@@ -81,14 +81,16 @@ class Rows:
         return self._inserted(order, new) if len(new) else order
 
     def known_source_order(self) -> tuple[Ints, int] | None:
-        """The latest `source_order` that was computed, and the number of rows of its snapshot; None: none was yet."""
+        """The latest computed `source_order`, and the number of rows of its snapshot; None: none was computed yet."""
         return (self.source_order, len(self)) if "source_order" in self.__dict__ else self.earlier_source_order
 
     def _has_position(self, which: slice) -> Mask:
+        """For each row of the slice, whether it is living and has a source and a position."""
         positioned: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
         return positioned & self.alive[which]
 
     def _sorted(self, rows: Ints) -> Ints:
+        """The rows sorted by source, position and id."""
         order = rows[np.lexsort((self.position[rows], self.source[rows]))]
         tied = (np.diff(self.source[order]) == 0) & (np.diff(self.position[order]) == 0)
         if tied.any():
@@ -140,12 +142,15 @@ class Rows:
     def with_neighbours(
         self, rankings: Sequence[Ints], others: Ints, request: RecallRequest, allowed: Mask | None
     ) -> Ints:
-        """The rows of a pool, sorted by id: those of the rankings, the others, and the neighbours of the best.
+        """The rows of a pool, sorted by id: the rows of the rankings, `others`, and neighbours of the best rows.
+
+        The best rows are the first depth / NEIGHBOURS_OF of each ranking. Their neighbours are the allowed rows at most
+        `request.around` places away in the same source.
 
         Args:
-            rankings: Rows, best first. Of the best rows of each, the allowed rows at most `request.around` places away
-                are added.
-            allowed: (n,) rows that may be found; None: all.
+            rankings: Rows, best first.
+            others: Further rows, in any order.
+            allowed: (n,) whether each row may be found; None: all may be.
         """
         chosen = np.zeros(len(self), dtype=np.bool_)  # faster than sorting the row numbers
         for rows in (*rankings, others):
@@ -169,12 +174,12 @@ class Rows:
         return np.array(sorted(rows.tolist(), key=self.ids.__getitem__), dtype=np.int64)
 
     def age_hours(self, now: int, rows: Ints | slice = slice(None)) -> Floats:
-        """Hours from event to `now` (microseconds since 1970); NaN without a time, negative in the future."""
+        """Hours from each row's time to `now` (microseconds since 1970): negative after `now`, NaN without a time."""
         time = self.time[rows]
         return np.where(time == MISSING, np.nan, (now - time) / MICROSECONDS_PER_HOUR)
 
     def within(self, window: TimeRange) -> Mask:
-        """(n,) whether a row has a time and it lies in the window."""
+        """(n,) whether each row has a time in the window, from its start to before its end."""
         inside: Mask = self.time != MISSING
         if window.start is not None:
             inside &= self.time >= microseconds(window.start)
@@ -190,7 +195,7 @@ class Rows:
 
 
 class RowTable:
-    """All rows so far, by number; grows. One writer at a time."""
+    """All rows so far, by row number. Rows are appended and marked dead, never removed. One writer at a time."""
 
     def __init__(self, sources: Sequence[str] = ()) -> None:
         self._ids: list[str] = []
@@ -209,7 +214,7 @@ class RowTable:
     def restored(
         cls, ids: list[str], seq: Ints, source: Ints, position: Ints, time: Ints, alive: Mask, sources: Sequence[str]
     ) -> RowTable:
-        """A table that starts with the content of a snapshot; the arrays are copied. The id of a dead row is ""."""
+        """A table with the content of a snapshot; the arrays are copied. In `ids`, a dead row has the id ""."""
         table = cls(sources)
         table._ids, table._by_id = ids, dict(zip(ids, range(len(ids)), strict=True))
         table._by_id.pop("", None)
@@ -222,17 +227,17 @@ class RowTable:
         return len(self._ids)
 
     def row_of(self, id: str) -> int | None:
-        """The living row of an id."""
+        """The living row of an id; None: there is none."""
         return self._by_id.get(id)
 
     def rows_of(self, ids: Sequence[str]) -> Ints:
-        """Living rows of some ids, aligned; UNKNOWN for an id without one."""
+        """The living row of each id, in the order of `ids`; UNKNOWN for an id without one."""
         return np.fromiter(map(self._by_id.get, ids, repeat(UNKNOWN)), np.int64, len(ids))
 
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Sequence numbers of the living rows of some ids; None for an id without one."""
+        """The sequence number of each id's living row, in the order of `ids`; None for an id without one."""
         rows = [self._by_id.get(id) for id in ids]
-        seq = self._seq.view  # read after the rows, so that it holds them
+        seq = self._seq.view  # read after the rows, so that the array holds these rows
         return [None if row is None else int(seq[row]) for row in rows]
 
     def append(self, heads: Sequence[Head]) -> Ints:
@@ -256,7 +261,7 @@ class RowTable:
         return rows
 
     def remove(self, rows: Ints) -> None:
-        """Mark rows dead; older snapshots keep theirs alive."""
+        """Mark rows dead. Older snapshots do not change."""
         if not len(rows):
             return
         alive = self._alive.view.copy()
@@ -267,7 +272,7 @@ class RowTable:
                 del self._by_id[self._ids[row]]
 
     def rows_of_seqs(self, seqs: Ints) -> Ints:
-        """Rows of sequence numbers; unknown numbers are left out."""
+        """The rows with these sequence numbers, dead rows included; unknown numbers are left out."""
         known = self._seq.view
         rows = np.searchsorted(known, seqs)
         inside = rows < len(known)
@@ -275,7 +280,7 @@ class RowTable:
         return rows[inside]
 
     def snapshot(self) -> Rows:
-        """The current rows."""
+        """A snapshot of the current rows."""
         before = None if self._last is None else self._last.known_source_order()
         self._last = Rows(
             self._ids,
@@ -291,7 +296,7 @@ class RowTable:
 
 
 def renumbered(codes: Ints) -> Ints:
-    """Source codes numbered by first appearance in the pool, so they do not depend on the order of writes."""
+    """Source codes, numbered from 0 by first appearance in the pool, so they do not depend on the order of writes."""
     row = np.arange(len(codes))
     first = np.empty(int(codes.max(initial=0)) + 2, dtype=np.int64)  # NO_SOURCE, which is -1, uses the last entry
     first[codes[::-1]] = row[::-1]  # in reverse, so the first row of each code is written last
