@@ -2,7 +2,8 @@
 
 score(d) = sum over the query's terms t of weight(t) * idf(t) * (floor + gain(tf, dl))
 
-with K = k1 * S and S = 1 - b + b * dl / avgdl; floor is 0 but for plus:
+K = k1 * S and S = 1 - b + b * dl / avgdl, where tf is the number of occurrences of t in d, dl the number of terms of d,
+avgdl its average, N the number of living documents, and df the number of these that hold t. floor is 0 except in plus:
 
     lucene   idf = ln(1 + (N - df + 0.5) / (df + 0.5))    gain = tf / (tf + K); no (k1 + 1), as in Lucene since 8
     okapi    idf = ln((N - df + 0.5) / (df + 0.5)), and   gain = tf * (k1 + 1) / (tf + K)
@@ -16,8 +17,8 @@ floor; tf as a factor in L; delta for terms that a document does not hold in Plu
 with dl.
 
 Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones as
-in the query. So all functions give a row the same bits. After a write the cache is empty; the terms of a query that are
-not cached are computed together, in one pass over their postings.
+in the query. So all functions give a row the same bits. A write makes a new scorer, whose cache is empty. The terms of
+a query that are not cached are computed together, in one pass over their postings.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ QUERY_TERMS_MAX = 48
 """Largest number of distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of
 2,000 bytes has some 150 terms; with 48 of them it is ranked as well or better, in a tenth of the time."""
 DIRECT = 4_096
-"""Largest document frequency of a term whose largest impact is looked for in its postings; that of a more frequent term
-is looked for in its frontiers."""
+"""The largest impact of a term with at most this document frequency is found among all its postings; that of a more
+frequent term among the few points of its frontiers, see `corpus.Frontier`."""
 ENTRIES_KEPT = 2_000_000
 """Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
 postings, if that is more."""
@@ -62,8 +63,8 @@ after most writes."""
 ROUNDING = np.float32(1.00001)
 """Sums of four-byte floats are multiplied by this factor, so that rounding does not make an upper bound too small."""
 _TINY = 1e-300
-"""Added to each denominator, so that a document without the term gains 0, not 0 / 0, where k1 or a length is 0. Other
-denominators are so much larger that they keep their value."""
+"""Added to each denominator, so that a document without the term gains 0, not 0 / 0, where k1 or a length is 0. Any
+other denominator is so much larger that the addition leaves it unchanged."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Weighting:
 
     @property
     def floor(self) -> float:
-        """A multiple of its idf that each query term in the collection adds to every matching document."""
+        """Each query term in the collection adds weight * idf * floor to the score of every matching document."""
         return self.config.delta if self.config.variant == "plus" else 0.0
 
     @property
@@ -112,7 +113,7 @@ class Weighting:
         return (share if self.config.variant == "l" else self.config.k1 * share) + _TINY
 
     def gains(self, tf: Numbers, norms: Floats) -> Floats:
-        """gain in documents with tf occurrences of the term, 0 for none; `norms` aligned, from `norms()`."""
+        """The gain in documents with `tf` occurrences of the term, 0 for none; `norms` are those of the documents."""
         k1, count = self.config.k1, tf.astype(np.float64, copy=False)
         if self.config.variant == "lucene":
             return count / (count + norms)
@@ -128,7 +129,8 @@ def okapi_idf(documents: int, df: int) -> float:
 
 
 def mean_okapi_idf(documents: int, dfs: npt.NDArray[np.integer]) -> float:
-    """Mean over all terms with df > 0, or 0.0; summed by df, so that the bits do not depend on earlier writes."""
+    """Mean Okapi idf of all terms with df > 0; 0.0 without terms. The terms are summed by df, so that the bits do not
+    depend on earlier writes."""
     sizes = np.bincount(dfs)
     present = [df for df in np.flatnonzero(sizes).tolist() if df > 0]
     terms = int(sum(sizes[df] for df in present))
@@ -146,11 +148,11 @@ class Term:
     """Live documents with the term."""
     idf: float = 0.0
     upper: float | None = None
-    """idf * its largest gain in any living document; 0 where the idf is negative. None: not computed yet."""
+    """idf * the largest gain of the term in any living document; 0 if the idf is negative. None: not computed yet."""
     impacts: Impacts | None = None
-    """None: not computed yet, or too large to keep."""
+    """The impacts in all documents, dead ones included. None: not computed yet, or too large to cache."""
     lookups: int = 0
-    """Times that its frequency was looked up in given rows."""
+    """Number of times that the term was looked up in given rows; from the second on, its frequencies may be cached."""
 
 
 @dataclass(slots=True)
@@ -159,12 +161,12 @@ class QueryTerms:
 
     terms: Sequence[Term]
     weights: Sequence[float]
-    """Weight of each, > 0: the sum over its occurrences in the query."""
+    """Weight of each term, > 0."""
     coverage: float
-    """Share of the idf of the query's distinct terms that belongs to the terms in the corpus, 0..1; 0 without terms.
-    The idf of a term of weight below 1 is multiplied by its weight."""
+    """Sum of idf over the query's distinct terms that the corpus holds, divided by the sum over all its distinct terms:
+    0..1; 0 for a query without terms. The idf of a term of weight below 1 is multiplied by its weight."""
     floor: float
-    """Added to the score of every matching document; 0 but for Plus."""
+    """Added to the score of every matching document; 0 except for the variant "plus"."""
     rare: Sequence[Term]
     """The terms that are rare and have a weight of 1 or more; see `Pool.rare`."""
 
@@ -196,7 +198,7 @@ class RowScorer:
         return self.weighting.norms(self.corpus.lengths)
 
     def norms(self, rows: Ints) -> Floats:
-        """`Weighting.norms` of rows; computed for all rows once as many have been asked for as there are."""
+        """`Weighting.norms` of rows. After calls for as many rows as there are, the norms of all rows are cached."""
         if self._normed <= self.corpus.rows:
             self._normed += len(rows)
             return self.weighting.norms(self.corpus.lengths.take(rows))
@@ -226,7 +228,7 @@ class RowScorer:
         return share / (share + unknown * lucene.idf(0))
 
     def _known(self, texts: Collection[str]) -> list[Term]:
-        """The terms that some living document holds, in their order."""
+        """The terms among `texts` that some living document holds, in the order of `texts`."""
         found = list(map(self._terms.get, texts))
         if None in found:
             new = [text for text, term in zip(texts, found, strict=True) if term is None]
@@ -253,7 +255,7 @@ class RowScorer:
         return found
 
     def _reserve(self, entries: int) -> bool:
-        """Count array entries as cached; empties a full cache. Returns False if they are too many to be cached."""
+        """Count array entries as cached; empty the cache if it is full. Returns False if they are too many to cache."""
         if entries * 8 > self._entries_max:
             return False
         if self._entries + entries > self._entries_max:
@@ -289,7 +291,7 @@ class RowScorer:
         return np.concatenate([rows for rows, _ in found]) if found else np.zeros(0, np.int64)
 
     def ceiling(self, term: Term) -> float:
-        """An upper bound of `Term.upper`, without a look at the postings if the formula has a ceiling."""
+        """An upper bound of `Term.upper`; computed without the postings if the formula has a finite ceiling."""
         if term.upper is None:
             ceiling = self.weighting.ceiling
             if ceiling < math.inf:
@@ -353,7 +355,7 @@ class RowScorer:
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
         """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
-        A term in more than 1/DENSE_SHARE of the rows adds its levels, which are one byte a row; another its impacts.
+        A term in more than 1/DENSE_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
         common = [term.df * DENSE_SHARE > self.corpus.rows for term in query.terms]
@@ -395,7 +397,9 @@ class RowScorer:
 
     @staticmethod
     def _cache_dense(part: LiveSegment, ordinal: int) -> None:
-        """Cache the frequencies of a common term as an array by row; a full cache is emptied."""
+        """If a term is common in a segment, see DENSE_SHARE, cache its frequencies as an array by row.
+
+        A full cache is emptied."""
         offsets, tf = part.segment.stored(ordinal)
         width = part.segment.last + 1 - part.segment.block
         if len(offsets) * DENSE_SHARE > width:
