@@ -98,7 +98,7 @@ class Weighting:
 
     @property
     def floor(self) -> float:
-        """Each query term in the collection adds weight * idf * floor to the score of every matching document."""
+        """Each query term in the collection adds weight * idf * this number to the score of every matching document."""
         return self.config.delta if self.config.variant == "plus" else 0.0
 
     @property
@@ -182,7 +182,7 @@ class RowScorer:
     _terms: dict[str, Term] = field(default_factory=dict)
     _entries: int = 0
     """Array entries in `_terms`."""
-    _normed: int = 0
+    _rows_normed: int = 0
     """Number of rows given to `norms` so far, repeats included."""
 
     @cached_property
@@ -199,14 +199,14 @@ class RowScorer:
 
     def norms(self, rows: Ints) -> Floats:
         """`Weighting.norms` of rows. After calls for as many rows as there are, the norms of all rows are cached."""
-        if self._normed <= self.corpus.rows:
-            self._normed += len(rows)
+        if self._rows_normed <= self.corpus.rows:
+            self._rows_normed += len(rows)
             return self.weighting.norms(self.corpus.lengths.take(rows))
         return self._all_norms.take(rows)
 
     def query(self, weights: Mapping[str, float]) -> QueryTerms:
         """The analysed terms of a query, each with its weight > 0, looked up in the corpus."""
-        terms = self._known(weights)
+        terms = self._known_terms(weights)
         coverage = self._coverage(terms, weights)
         terms.sort(key=lambda term: -weights[term.text] * term.idf)  # stable: equal ones keep the order of the query
         del terms[QUERY_TERMS_MAX:]
@@ -227,7 +227,7 @@ class RowScorer:
         share = math.fsum(min(weights[term.text], 1.0) * lucene.idf(term.df) for term in known)
         return share / (share + unknown * lucene.idf(0))
 
-    def _known(self, texts: Collection[str]) -> list[Term]:
+    def _known_terms(self, texts: Collection[str]) -> list[Term]:
         """The terms among `texts` that some living document holds, in the order of `texts`."""
         found = list(map(self._terms.get, texts))
         if None in found:

@@ -274,7 +274,8 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         parts=tuple(parts),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),
-        by_row=RowArrays(*[Growing.copied(rows[name]) for name in RowArrays._fields]),  # now: a fast first write
+        # Copied when the file is opened, so that the first write need not copy the arrays.
+        by_row=RowArrays(*[Growing.copied(rows[name]) for name in RowArrays._fields]),
         **rows,
     )
     own = {name.removeprefix(OF_STORE): array for name, array in arrays.items() if name.startswith(OF_STORE)}

@@ -54,7 +54,7 @@ LONG = 3
 English are often codes, syllables or names."""
 
 LATIN = "Latin"
-"""Name of the script of every letter that is in none of the blocks below."""
+"""Name of the script of every letter that is in none of `_BLOCKS`."""
 _STEMMED_SCRIPTS = {
     "Greek": ("\u0370-\u03ff\u1f00-\u1fff", "greek"),
     "Cyrillic": ("\u0400-\u052f", "russian"),

@@ -47,10 +47,10 @@ class SourceScorer:
     """BM25 of the sources of one corpus; rows without a source are left out. Thread-safe as `RowScorer`."""
 
     row_scorer: RowScorer
-    _known: dict[str, SourceImpacts] = field(default_factory=dict)
+    _cached: dict[str, SourceImpacts] = field(default_factory=dict)
     """A cache of impacts, by term."""
     _entries: int = 0
-    """Array entries in `_known`."""
+    """Array entries in `_cached`."""
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -84,7 +84,7 @@ class SourceScorer:
 
     def _impacts(self, terms: Sequence[Term]) -> list[SourceImpacts]:
         """The impacts of each term; those not cached are computed together."""
-        known = self._known
+        known = self._cached
         new = [term for term in terms if term.text not in known]
         if not new:
             return [known[term.text] for term in terms]
@@ -92,9 +92,9 @@ class SourceScorer:
         found = [known.get(term.text) or fresh[term.text] for term in terms]
         entries = sum(TERM_ENTRIES + len(impacts.codes) for impacts in fresh.values())
         if self._entries + entries > ENTRIES_KEPT:
-            self._known, self._entries = {}, 0
+            self._cached, self._entries = {}, 0
         self._entries += entries
-        self._known.update(fresh)
+        self._cached.update(fresh)
         return found
 
     def _compute(self, terms: Sequence[Term]) -> dict[str, SourceImpacts]:

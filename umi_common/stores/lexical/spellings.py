@@ -215,8 +215,8 @@ def with_umlauts(text: str) -> str:
 
 
 def one_edit_away(word: str) -> Iterator[str]:
-    """The words that differ by one letter inserted, deleted or replaced, or by two adjacent letters swapped; the first letter
-    is the same."""
+    """The words with the same first letter that differ by one letter (inserted, deleted or replaced) or by two adjacent
+    letters that are swapped."""
     for at in range(1, len(word) + 1):
         before, after = word[:at], word[at:]
         if after:
@@ -251,7 +251,7 @@ class Spellings:
                     self._terms.setdefault(spelling, {})[term] = None
 
     def others(self, term: str) -> list[str]:
-        """For a term without accents, the terms of the index that it may spell; for any other, its spellings without."""
+        """For a term without accents, the terms of the index that it may spell; for others, their spellings without."""
         return list(self._terms.get(term, ())) if term.isascii() else self._without_accents(term)
 
     def _without_accents(self, term: str) -> list[str]:
