@@ -49,8 +49,8 @@ STALE = "Error finding id"
 SAMPLES = 3
 """Number of stored texts that are embedded to check that the embedder made the collection's vectors."""
 COSINE_MIN = 0.9
-"""A stored vector was made by another model if its cosine with a new vector of its text is below this. It is below 1
-because embedding services round their numbers."""
+"""A stored vector was made by another model if its cosine with a new vector of its text is below this. The limit is
+below 1 because embedding services round their numbers."""
 
 
 def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, embedder: Embedder, advice: str) -> None:
@@ -60,7 +60,7 @@ def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, emb
         name: Name of the collection.
         vectors: (n, dim) the stored vector of each chunk.
         embedder: Embeds the chunks for the comparison.
-        advice: End of the error message: how to solve it.
+        advice: End of the error message, which says what to do.
 
     Raises:
         ReindexRequired: If the dimensions differ, or a cosine is below COSINE_MIN.
@@ -163,7 +163,7 @@ class ChromaCollection:
 
     @property
     def id(self) -> str:
-        """Chroma's id of the collection; one that is deleted and created again has another."""
+        """Chroma's id of the collection; a collection that is deleted and created again gets a new id."""
         return str(self._inner.id)
 
     def _checked(self, method: str, function: Any, **arguments: Any) -> Any:

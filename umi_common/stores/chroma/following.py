@@ -79,7 +79,7 @@ class Follower:
 
     def _compare_number(self) -> None:
         begun = time.monotonic()
-        self._count_due = False  # before counting: a write that follows sets it again
+        self._count_due = False  # before counting, because a later write sets it again
         self._next_count = 0.0
         same = self._collection.count() == len(self._side)
         took = time.monotonic() - begun
@@ -96,7 +96,7 @@ class Follower:
         Called in the thread that wrote, even if the write failed.
 
         Args:
-            ids: The ids that the caller named; empty if it deleted by a filter.
+            ids: The ids that the caller of the write gave; empty for a deletion by a filter.
         """
         with self._written_lock:
             self._written.update(ids)
@@ -170,7 +170,7 @@ class Follower:
         return bool(self._uncompared)
 
     def _reread(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
-        """Read some records, and update the index with those that differ. Returns whether it changed.
+        """Read some records, and update the index with those that differ. Returns whether any differed or are gone.
 
         Args:
             gone: Further records to remove from the index.

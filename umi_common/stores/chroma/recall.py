@@ -135,7 +135,7 @@ def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, a
 def _best(
     indexed: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
-    """For each of V queries, rank those of its `rows` that have a vector.
+    """For each of V queries, rank the rows in its item of `rows` that have a vector.
 
     Returns:
         For each query its best `depth` rows by decayed cosine; (V,) the smallest decayed cosine among these; (V,) the

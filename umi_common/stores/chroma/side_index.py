@@ -1,4 +1,4 @@
-"""Everything that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records as last read.
+"""The index that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records last read.
 
 Rows are numbered in the order in which records were first read. A changed record gets a new row. Readers take a
 `SideSnapshot`, which does not change; one writer at a time.
@@ -95,7 +95,7 @@ class SideIndex:
         return found
 
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
-        """Add records, in place of those with the same ids, and remove others."""
+        """Add records, in place of older ones with the same ids, and remove the records with the ids `removed`."""
         with self._write_lock:
             removed_ids = set(removed)
             chunks, kept = [], []

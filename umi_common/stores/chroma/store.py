@@ -76,7 +76,7 @@ class ChromaStore(CollectionStore):
         collection: Of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or any client with their interface, or the
             vector store of LangChain or LlamaIndex around one.
         embedder: The one that made the collection's vectors, as for `HybridStore.open`; None: the embedded default.
-        directory: Where the side index is saved, for the next process; None: it is in memory only.
+        directory: Folder in which the side index is saved for the next process; None: the index is in memory only.
         config: None: the defaults.
         keys: Metadata keys of source, position and time; None: "source", "position", "timestamp".
         read: Makes a chunk of id, text and metadata, in place of `keys`; raises InvalidChunk.

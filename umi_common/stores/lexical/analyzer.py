@@ -26,11 +26,11 @@ from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages, spellings
 
 ANALYZER_VERSION = 9
-"""Part of the fingerprint: raise it with every change of the rules below."""
+"""Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
 CACHED_LENGTH_MAX = 48
-"""Longest piece whose terms are cached, in characters; longer ones rarely occur twice."""
+"""Length of the longest piece whose terms are cached, in characters; longer pieces rarely occur twice."""
 
 _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
@@ -89,7 +89,7 @@ _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
 """The letters before n't in can't, won't and shan't -> the verb."""
 _SYLLABLE_LENGTH = 3
-"""Code points per term in scripts without spaces whose syllables have several code points."""
+"""Number of code points in a term of a script without spaces whose syllables have several code points."""
 _ELIDED = re.compile(r"(l|d|j|m|n|s|t|c|qu|jusqu|lorsqu|puisqu|dell|all|dall|nell|sull|quest|un)'(\w{2,})")
 """A French or Italian word with an elided article or pronoun, indexed as two words: l'homme, dell'arte."""
 
@@ -245,7 +245,7 @@ class Analyzer:
         return terms + spellings.common_terms(terms, segments, codes)
 
     def _joined(self, code: str) -> str:
-        """The code without separators, so that AC12b finds AC-12/b; one of digits alone, such as 3.14, keeps them."""
+        """The code without separators, so that AC12b finds AC-12/b; a code like 3.14, of digits, keeps them."""
         joined = "".join(_segments(code))
         return self._lower(code if joined.isdigit() else joined.replace("_", "").replace("'", ""))
 
@@ -307,8 +307,8 @@ class _OwnStemmers(threading.local):
 def pieces(text: str) -> list[str]:
     """The normalised text, split at white space; no token contains white space.
 
-    A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which then
-    reads each distinct piece once.
+    A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which is
+    then applied only once to each distinct piece.
     """
     return spellings.with_common_forms(text if text.isascii() else _normalised(text)).split()
 

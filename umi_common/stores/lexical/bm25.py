@@ -2,8 +2,11 @@
 
 score(d) = sum over the query's terms t of weight(t) * idf(t) * (floor + gain(tf, dl))
 
-K = k1 * S and S = 1 - b + b * dl / avgdl, where tf is the number of occurrences of t in d, dl the number of terms of d,
-avgdl its average, N the number of living documents, and df the number of these that hold t. floor is 0 except in plus:
+    tf       occurrences of t in the document d        N        living documents
+    dl       terms of d; avgdl: their average          df       living documents with t
+    S        1 - b + b * dl / avgdl                    K        k1 * S
+
+k1, b, delta and epsilon are settings of `LexicalConfig`. The variants; floor is 0 except in plus:
 
     lucene   idf = ln(1 + (N - df + 0.5) / (df + 0.5))    gain = tf / (tf + K); no (k1 + 1), as in Lucene since 8
     okapi    idf = ln((N - df + 0.5) / (df + 0.5)), and   gain = tf * (k1 + 1) / (tf + K)
@@ -12,12 +15,12 @@ avgdl its average, N the number of living documents, and df the number of these 
                                                           c = tf / S
     plus     idf = ln((N + 1) / df)                       gain = tf * (k1 + 1) / (tf + K), floor = delta
 
-okapi, l and plus equal those of the `rank_bm25` package to 1e-9, with its deviations from the papers (the epsilon
-floor; tf as a factor in L; delta for terms that a document does not hold in Plus). Every gain rises with tf and falls
-with dl.
+Scores of okapi, l and plus equal those of the package `rank_bm25` to 1e-9, and deviate from the papers where it does:
+okapi has the epsilon floor, l has tf as a factor, plus adds delta also for terms that a document does not hold. Every
+gain rises with tf and falls with dl.
 
-Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones as
-in the query. So all functions give a row the same bits. A write makes a new scorer, whose cache is empty. The terms of
+Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones in
+the order of the query. So all functions give a row the same bits. A write makes a new scorer, whose cache is empty. The terms of
 a query that are not cached are computed together, in one pass over their postings.
 """
 
@@ -41,8 +44,8 @@ Impacts = tuple[Ints, Floats]
 
 LUCENE = LexicalConfig(variant="lucene")
 QUERY_TERMS_MAX = 48
-"""Largest number of distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of
-2,000 bytes has some 150 terms; with 48 of them it is ranked as well or better, in a tenth of the time."""
+"""Largest number of distinct terms of a query that are scored: the terms with the largest weight * idf. A pasted text
+of 2,000 bytes has some 150 terms; a search for 48 of them ranks as well or better, in a tenth of the time."""
 DIRECT = 4_096
 """The largest impact of a term with at most this document frequency is found among all its postings; that of a more
 frequent term among the few points of its frontiers, see `corpus.Frontier`."""
@@ -54,9 +57,9 @@ TERM_ENTRIES = 50
 DENSE_SHARE = 16
 """A term in more than 1/16 of a segment's rows is looked up in an array by row, a rarer one by binary search."""
 DENSE_BYTES_KEPT = 64_000_000
-"""Bytes of arrays by row that are cached for one segment."""
+"""Largest total size of the arrays by row that are cached for one segment, in bytes."""
 LEVELS_KEPT = 128
-"""Largest number of terms whose levels are cached for one segment; those of a term have at most 65,536 bytes."""
+"""Largest number of terms whose levels are cached for one segment; the levels of a term have at most 65,536 bytes."""
 LENGTH_DRIFT = 1.01
 """Levels are computed for an average length that is larger than the current one by this factor, so that they stay valid
 after most writes."""
@@ -143,9 +146,9 @@ class Term:
 
     text: str
     ordinals: list[tuple[LiveSegment, int]] = field(default_factory=list)
-    """The segments that hold the term, each with the term's index in it."""
+    """The segments that hold the term, each with the term's ordinal: its index in the segment's terms."""
     df: int = 0
-    """Live documents with the term."""
+    """Number of living documents with the term."""
     idf: float = 0.0
     upper: float | None = None
     """idf * the largest gain of the term in any living document; 0 if the idf is negative. None: not computed yet."""

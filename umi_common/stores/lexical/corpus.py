@@ -85,7 +85,7 @@ class LiveSegment:
         return len(self.gone)
 
     def without(self, rows: Codes) -> LiveSegment:
-        """The segment after these rows (rising, alive until now) were deleted; itself if it holds none of them."""
+        """The segment without these rows (rising, alive until now); the segment itself if it holds none of them."""
         first, stop = rows.searchsorted((self.segment.first, self.segment.last + 1))
         if first == stop:
             return self
@@ -247,7 +247,7 @@ class Corpus:
         return of_row, np.concatenate([np.zeros(0, np.int32), *codes])
 
     def rows_of_rare(self, codes: Codes, most: int) -> tuple[Ints, Ints]:
-        """The postings of rare terms: those that at most `most` living rows hold.
+        """The postings of the terms in `codes` that are rare: at most `most` living rows hold each of them.
 
         Args:
             codes: (n,) distinct term codes; a code that no row holds has no posting.
@@ -257,7 +257,7 @@ class Corpus:
         """
         ordinals = [part.segment.ordinals(codes) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
-        # Postings of each term; those of dead rows are subtracted only where that may decide whether the term is rare.
+        # Postings of each term. Postings of dead rows are subtracted only where that may make the term rare.
         living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)
         dead = sum(part.dead for part in self.parts)
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
@@ -311,7 +311,7 @@ def appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[L
     """The segments with a new one at the end, merged with the last ones as SMALL_SEGMENT and MERGE_RATIO say."""
     kept, tail, size = list(parts), [LiveSegment(new)], new.size
     block = [part for part in kept if part.segment.block == kept[-1].segment.block]
-    if block and block[0].segment.block != new.block:  # the last block is complete: merge it once, for good
+    if block and block[0].segment.block != new.block:  # no more rows come into the last block: merge its segments, once
         return (*kept[: -len(block)], joined_segments(block, alive), LiveSegment(new))
     while block and block[-1].segment.size <= max(SMALL_SEGMENT, MERGE_RATIO * size):
         tail.insert(0, block.pop())

@@ -144,8 +144,8 @@ class QueryExpander:
         return {each: FORM_WEIGHT * weight * (min(1.0, limit / own) if own > 0 else 1.0) for each, own in alone.items()}
 
     def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:
-        """Add to the terms of each word the terms that differ from them only in accents. If no row holds any of all
-        these, add the terms one edit away from the word; if there are none, add the two parts of a compound.
+        """Add to the terms of each word the terms that differ from them only in accents. If no row holds any of
+        these terms, add the terms one edit away from the word; if there are none, add the two parts of a compound.
 
         Args:
             words: The terms of each word; extended in place.

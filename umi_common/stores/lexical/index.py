@@ -238,11 +238,11 @@ class LexicalIndex:
         config: LexicalConfig,
         searched: Sequence[LexicalHits] | None = None,
     ) -> LexicalScores:
-        """BM25 of exactly these rows, in their order, and of their sources.
+        """BM25 of these rows, in the given order, and of their sources.
 
         Args:
             queries: V texts.
-            rows: n rows, in any order; those that are not alive score 0.
+            rows: n rows, in any order; a row that is not alive scores 0.
             config: Variant and parameters, as for `search`.
             searched: Results of `search` for the same queries and content, whose scores are used again.
         """
@@ -309,7 +309,7 @@ class LexicalIndex:
         return self._snapshot.corpus.sources[rows]
 
     def living(self, rows: Sequence[int]) -> list[int]:
-        """The living ones of some rows; rows that a later write added are not living."""
+        """The rows among `rows` that are alive; rows that a later write added are not alive."""
         alive = self._snapshot.corpus.alive
         return [row for row in rows if row < len(alive) and alive[row]]
 

@@ -29,7 +29,7 @@ _SYLLABLE_SCRIPTS = {
 _SYLLABLE_BLOCKS = "".join(_SYLLABLE_SCRIPTS.values())
 
 UNSEGMENTED = re.compile(f"[{_BIGRAM_BLOCKS}{_SYLLABLE_BLOCKS}]")
-"""One letter of a script that is cut into bigrams or syllables."""
+"""One letter of a script that is cut into bigrams or trigrams."""
 PIECES = re.compile(
     f"(?P<bigrams>[{_BIGRAM_BLOCKS}]+)|(?P<syllables>[{_SYLLABLE_BLOCKS}]+)|[^{_BIGRAM_BLOCKS}{_SYLLABLE_BLOCKS}]+"
 )
@@ -74,7 +74,7 @@ _BLOCKS = {
 SCRIPTS = tuple(_BLOCKS)
 """The scripts that `script_of` knows, without Latin."""
 SCRIPT_SHARE = 0.25
-"""A text is in the language of another script than Latin if its characters of that script, marks and signs included,
+"""A text counts as written in another script than Latin if its characters of that script, marks and signs included,
 are at least this share of its letters."""
 NEGATIONS = frozenset(
     (  # noqa: SIM905 a list would take sixty lines
@@ -109,7 +109,7 @@ def script_of(word: str) -> str:
 
 
 def stemmers_by_script(language: str) -> dict[str, str]:
-    """Script -> Snowball language: `language` for its own scripts, for every other script its most written language.
+    """Script -> Snowball language: `language` for its own scripts, the most written language of the script for others.
 
     So a store whose language is English also finds inflected words of Russian or Arabic. With "none" the result is
     empty: no script is stemmed.
@@ -172,7 +172,7 @@ def _most_frequent_script(text: str) -> str | None:
     return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
 
 
-@lru_cache(maxsize=1024)  # each search calls it for all languages
+@lru_cache(maxsize=1024)  # each search calls it for every language
 def differ(language: str, other: str) -> bool:
     """Whether a word of one language is not expected in a text of the other: both are known, or their scripts differ.
 
@@ -221,7 +221,7 @@ def _long_words() -> frozenset[str]:
 
 
 def function_words(languages: Iterable[str]) -> frozenset[str]:
-    """The function words of these Snowball languages, lower-case; none of a language without a list."""
+    """The function words of these Snowball languages, lower-case; a language without a list adds none."""
     lists = _function_word_lists()
     return frozenset().union(*(lists.get(language, ()) for language in languages))
 

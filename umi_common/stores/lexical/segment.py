@@ -23,7 +23,7 @@ Offsets = npt.NDArray[np.uint16]
 Starts = npt.NDArray[np.uint32] | Ints
 
 BLOCK_ROWS = 2**16
-"""Number of rows in a block; the first row of each block is a multiple of it."""
+"""Number of rows in a block; the first row of each block is a multiple of this number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +101,7 @@ class Segment:
         return alive[self.block : self.last + 1][self.offsets]
 
     def living_frequencies(self, alive: Mask) -> Ints:
-        """(T,) postings of each term whose row is alive; a pass over all postings."""
+        """(T,) number of postings of each term whose row is alive; takes a pass over all postings."""
         return np.diff(running(self.living(alive))[self.starts]).astype(np.int64)
 
 
@@ -176,7 +176,7 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
 
 
 def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
-    """(n + 1,) start of each of n consecutive runs of these sizes, and the end of the last."""
+    """(n + 1,) start of each of n consecutive runs of these sizes, and the end of the last run."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
@@ -188,7 +188,7 @@ def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
 
 
 def _short(starts: Ints) -> Starts:
-    """Starts in four bytes each if these hold the last one, else unchanged."""
+    """The starts as uint32 if the last one fits, else unchanged."""
     return starts.astype(np.uint32) if starts[-1] <= np.iinfo(np.uint32).max else starts
 
 

@@ -51,14 +51,14 @@ _ROUND = re.compile(rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKM
 _SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
 """Two or three measures of one thing: 20 x 30, 2 by 3 by 4."""
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
-"""A Roman number of one digit; for those of several see word_forms.txt."""
+"""A Roman number of one digit; longer Roman numbers are in word_forms.txt."""
 _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
 """A word cut at the end of a line, as in a PDF. "long-" before "term" matches, too, and "longterm" is indexed."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups of digits that are an amount: 14 630,99."""
 _NUMBER_LENGTHS = range(9, 25)
-"""Groups that are no amount are joined to one number if they have so many digits. A date has fewer, a line of a table
-may have more."""
+"""Groups that are no amount are joined to one number if their number of digits is in this range. A date has fewer
+digits, a line of a table may have more."""
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
 """A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
 _GROUPED_CODE = re.compile(

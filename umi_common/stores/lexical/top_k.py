@@ -5,7 +5,8 @@ reach. A row that holds only the other terms cannot reach it, so the other terms
 hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 
 If many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, every row gets
-an upper bound of its score from one byte for each common term, and only rows with a sufficient bound are scored.
+an upper bound of its score, in which each common term counts by one byte, and only rows with a sufficient bound are
+scored.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class LexicalHits:
 
 @dataclass(slots=True, eq=False)
 class SearchLimits:
-    """How many rows a search returns, which rows it may return, and how it weighs and orders them."""
+    """How many rows a search returns, which rows may be returned, and how rows are weighted and ordered."""
 
     k: int
     mask: Mask | None
@@ -67,7 +68,7 @@ class SearchLimits:
         return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
 
     def factors(self, rows: Ints) -> Floats | Mask | None:
-        """Factor of each row's score: its weight, or 0 where the mask excludes it; None: all are 1."""
+        """Factor on the score of each of `rows`: its weight, or 0 if the mask excludes it; None: all are 1."""
         if self.mask is None:
             return None if self.weights is None else self.weights.take(rows)
         allowed = self.mask.take(rows)

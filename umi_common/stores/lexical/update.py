@@ -84,7 +84,7 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
 
 
 def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowArrays:
-    """The arrays by row, longer by the new rows and by the row numbers left out between them, which are dead."""
+    """The arrays by row, extended by the new rows; row numbers that were skipped between them become dead rows."""
     by_row = _by_row(corpus)
     indices = rows - corpus.rows
     by_row.alive.extend(_spread(indices, True, False))

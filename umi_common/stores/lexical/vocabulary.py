@@ -20,7 +20,7 @@ LETTERS_KEPT = 200_000
 """Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
 A full cache is emptied."""
 TEXTS_A_STEP = 1_000
-"""Number of texts whose pieces are looked up together; the pieces of so many texts fit into the processor's cache."""
+"""Number of texts whose pieces are looked up together; their pieces fit into the processor's cache."""
 
 
 class Numbered(defaultdict[str, int]):

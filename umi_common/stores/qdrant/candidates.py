@@ -28,7 +28,7 @@ class CandidateRows:
     Args:
         queries: (V, dim) unit vectors, zeros for a query that finds nothing; None: the dense arm is not searched.
         scorer: BM25 of the query variations.
-        following: id -> the id directly after it in its source, for the ids where that is known.
+        following: id -> the next id in the same source, as far as it is known.
     """
 
     candidates: Sequence[Candidate]

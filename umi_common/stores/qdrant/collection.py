@@ -80,7 +80,7 @@ def open_collection(
     Raises:
         ConfigError: If a tenant's key has other characters than letters, digits, _ and -.
         NotAStore: If umi did not make the collection.
-        ReindexRequired: If it was made with another embedder, dimension or analyzer.
+        ReindexRequired: If the collection was made with another embedder, dimension or analyzer.
         StoreUnavailable: If the server fails.
     """
     for key in tenants:
@@ -105,7 +105,7 @@ def open_collection(
 
 
 def chunks_alone(condition: Any = None) -> Any:
-    """A filter for all chunks, or for those that pass a condition; it excludes the point of the settings."""
+    """A filter for all chunks, or for the chunks that pass a condition; excludes the point with the settings."""
     m = models()
     settings = m.HasIdCondition(has_id=[SETTINGS])
     return m.Filter(must=None if condition is None else [condition], must_not=[settings])
@@ -194,7 +194,7 @@ def _analyzer(config: AnalyzerConfig) -> Analyzer:
 def _checked(
     name: str, settings: Mapping[str, Any], embedder: Embedder, config: UmiConfig | None
 ) -> tuple[UmiConfig, Analyzer, Saturation]:
-    """The settings to use, from the stored ones; raises if embedder or config differ from them."""
+    """(config, analyzer, parameters of stored values) from the stored settings; raises if embedder or config differ."""
     try:
         known = AnalyzerConfig(**json.loads(settings["analyzer"]))
         saturation = Saturation(settings["k1"], settings["b"], settings["average_length"])

@@ -117,7 +117,7 @@ class Connection:
                 return
 
     def upsert(self, points: Sequence[Any]) -> None:
-        """Insert points, or replace those with the same id; returns when the write is done."""
+        """Insert points, or replace points with the same ids; returns when the write is done."""
         self.call("upsert", points=list(points), **self._write_options)
 
     def delete(self, ids: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ paths. So a point has, beside its metadata, the payload fields
     facts     keywords, one for each statement about a key: it exists, it equals this value, it is a list with this
               item. A keyword is a hash of 8 bytes, so keys and values may be of any form.
     numbers   hashed key -> the value, for values that are numbers
-    texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings; it orders most of them
+    texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings; the number orders most
 
 A missing key and a key with None have no fact, so filters treat them alike. Conditions for equality, lists, existence,
 their complements and times are exact. Conditions for an order let more chunks pass: numbers that differ from the bound
@@ -33,9 +33,9 @@ PREFIX_BYTES = 6
 
 EXISTS, EQUALS, HOLDS = "exists", "equals", "holds"
 EXACT_BELOW = 2**53
-"""Whole numbers below it are exact as float64."""
+"""Whole numbers below this are exact as float64."""
 ROUNDING = 2.0**-50
-"""Relative amount by which a bound is widened: more than a server changes a number that it reads from JSON."""
+"""Relative amount by which a bound is widened: the most by which a server changes a number it reads from JSON."""
 ROUNDING_MIN = 1e-300
 """Smallest absolute amount by which a bound is widened, for bounds near 0."""
 _BOUND: dict[Operator, str] = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
@@ -102,7 +102,7 @@ class Compiled:
     condition: Any
     """A condition of Qdrant; None: all chunks pass."""
     exact: bool
-    """Whether the chunks that pass the condition are those that pass the filter, and no others."""
+    """Whether only chunks that pass the filter pass the condition."""
 
 
 def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str, ...] = ()) -> Compiled:

@@ -218,7 +218,7 @@ def metadata_of(payload: dict[str, Any]) -> Metadata:
     """The chunk's metadata, from a payload: the inverse of `plain`.
 
     Raises:
-        LedgerDamaged: If umi did not write it.
+        LedgerDamaged: If umi did not write this metadata.
     """
     try:
         return {key: _value(stored) for key, stored in payload["metadata"].items()}
@@ -242,7 +242,7 @@ def id_of(point: Any) -> str:
     """The id of a point's chunk.
 
     Raises:
-        LedgerDamaged: If it has none.
+        LedgerDamaged: If the point has no id of a chunk.
     """
     id: str = payload_of(point, ["id"])["id"]
     return id

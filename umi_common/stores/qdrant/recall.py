@@ -1,7 +1,7 @@
 """One search of the collection: mostly one batch of requests, and at most one more for neighbours.
 
     union        one request: a prefetch for each variation and arm (with decay, also for each range of ages), and one
-                 for the ids that the probes name. It returns each row once, with its vectors, without its text.
+                 for the ids that the probes name. The answer has each row once, with vectors, without text.
     peaks        one request for each query term; see `bm25.peak_requests`
     statistics   two samples, if the cached statistics are too old; see `statistics.sample_requests`
 
