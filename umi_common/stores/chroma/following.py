@@ -1,13 +1,13 @@
 """Updates a side index after writes to its collection, by this process or by other programs.
 
 Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
-other programs are found by the number of records, which every search counts. After a slow count, the next one waits
-until PAUSE_FACTOR times its duration has passed, except before a search by text alone. If the number differs, all ids
-are listed, new records are read and removed ones dropped.
+other programs are found by the number of records, which every search counts. After a slow count, the next count waits
+until PAUSE_FACTOR times the duration has passed, except before a search by text alone. If the number differs, all ids
+are listed, new records are read, and removed records are dropped from the index.
 
-A replaced record does not change the number. So every `Follower.seconds` a search reads the next `RECORDS_COMPARED`
-records and compares them with the index. If some have changed, the next records are compared at once; if one is gone,
-all ids are listed. While searches are made, every write is found after at most
+A replaced record does not change the number. So every `Follower.seconds` seconds a search reads the next
+`RECORDS_COMPARED` records and compares them with the index. If some have changed, the next records are compared at
+once; if a record is gone, all ids are listed. While searches are made, every write is found after at most
 ceil(records / RECORDS_COMPARED) * `Follower.seconds` seconds.
 """
 
@@ -29,7 +29,7 @@ RECORDS_COMPARED = 1_000
 SLOW_COUNT_SECONDS = 0.01
 """A count that takes this long is slow. Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
 PAUSE_FACTOR = 10
-"""After a slow count, the next one begins no sooner than this many times its duration."""
+"""After a slow count, the next count begins no sooner than this many times the duration of the slow one."""
 
 
 class Follower:

@@ -20,8 +20,8 @@ okapi has the epsilon floor, l has tf as a factor, plus adds delta also for term
 gain rises with tf and falls with dl.
 
 Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones in
-the order of the query. So all functions give a row the same bits. A write makes a new scorer, whose cache is empty. The terms of
-a query that are not cached are computed together, in one pass over their postings.
+the order of the query. So all functions give a row the same bits. A write makes a new scorer, whose cache is empty. The
+terms of a query that are not cached are computed together, in one pass over their postings.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class QueryExpander:
 
         The other forms of an English word are added with `FORM_WEIGHT` times its weight. If no row holds a word, and it
         has no other forms, the terms one edit away, or else the two parts of a compound, are added with `TYPO_WEIGHT`
-        times its weight. Of a query with more than `QUERY_TERMS_MAX` terms, only as many terms, those of the largest
-        weight * idf, are looked up in other languages.
+        times its weight. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked
+        up in other languages.
         """
         first = self._first_analyzer(query)
         weights = first.weighted_terms(query, function_word_weight)

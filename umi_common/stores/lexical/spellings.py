@@ -39,6 +39,7 @@ _GROUPS = re.compile(
 )
 """An IBAN, or digits in groups with spaces, "-" or brackets between them."""
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
+"""A time with am or pm: 6:06 pm, 6 p.m."""
 _THOUSANDS = (
     {"k", "thousand", "tausend"},
     {"m", "mn", "mln", "mio", "million", "millions", "millionen", "millones"},
@@ -98,7 +99,7 @@ _DATE = re.compile(
 )
 _HASH = re.compile(r"(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,64}")
 _HASH_PREFIX = 7
-"""Digits to which Git shortens a hash."""
+"""Number of digits to which Git shortens a hash."""
 _ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 """A Latin letter that is not ASCII."""
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
