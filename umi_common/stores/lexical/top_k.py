@@ -1,8 +1,8 @@
 """The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
 
 The postings of the terms that can add most to a score are summed first. The k-th best sum is a threshold that every
-result must reach. A row that holds only the other terms cannot reach it, so the other terms are looked up only in the rows that
-hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+result must reach. A row that holds only the other terms cannot reach the threshold, so the other terms are looked up
+only in the rows that hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 
 If many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, every row gets
 an upper bound of its score, in which each common term counts by one byte, and only rows with a sufficient bound are
