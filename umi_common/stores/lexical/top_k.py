@@ -2,7 +2,8 @@
 
 The postings of the terms that can add most to a score are summed first. The k-th best sum is a threshold that every
 result must reach. A row that holds only the other terms cannot reach the threshold, so the other terms are looked up
-only in the rows that hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+only in the rows that hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and
+optimizations, IPM 1995.
 
 If many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, every row gets
 an upper bound of its score, in which each common term counts by one byte, and only rows with a sufficient bound are
