@@ -6,10 +6,10 @@ In: a collection, and searches as probes. Out: a `Pool`, and chunks read from th
     recall          one search
     vectors         the collection's vectors, cached
     side_index      terms, sources, positions and times, kept beside the collection
-    following       updates them after writes to the collection
+    following       updates the side index after writes to the collection
     records         converts chunks to records and back
     collection      the calls to Chroma
-    chroma_import   copy a collection into another store
+    chroma_import   copies a collection into another store
 """
 
 from umi_common.stores.chroma.store import ChromaStore

@@ -24,14 +24,14 @@ from umi_common.types import Chunk
 log = logging.getLogger("umi")
 
 IMPORT_SECONDS = 120.0
-"""Seconds that a server has to send the records of one call with their vectors."""
+"""Time limit of a server for sending the records of one call with their vectors, in seconds."""
 PRIVATE = frozenset({"_node_content", "_node_type"})
-"""Metadata keys of LlamaIndex's copy of a node, which is left out."""
+"""Metadata keys of LlamaIndex's copy of a node; they are not imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionKeys:
-    """Metadata keys of a chunk's source, position and time; of several, the first that a record has is read."""
+    """Metadata keys of a chunk's source, position and time. Of several keys, the first that a record has is read."""
 
     source: Sequence[str]
     position: Sequence[str]
@@ -49,14 +49,14 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a collection differs from the store into which it was copied; true if it does."""
+    """How a collection differs from the store into which it was copied; `bool()` tells whether it does."""
 
     missing: tuple[str, ...]
     """Ids that only the collection has."""
     extra: tuple[str, ...]
     """Ids that only the store has."""
     changed: tuple[str, ...]
-    """Ids with another text."""
+    """Ids whose text in the collection is not that in the store."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.extra or self.changed)
@@ -139,11 +139,11 @@ def _moment(id: str, value: Any) -> datetime:
 
 
 def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk], Any]]) -> int:
-    """Add chunks with the vectors that another vector store has of them; a few are embedded, to check the model.
+    """Add chunks with their vectors from another vector store; a few chunks are embedded to check the model.
 
     Args:
         store: A `HybridStore`.
-        name: Of the other vector store.
+        name: Name of the other vector store.
         pages: Chunks and their vectors (n, dim).
 
     Returns:
@@ -165,7 +165,7 @@ def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk
 def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
     """The records of a Chroma collection that have a text, with their vectors (n, dim), a batch at a time.
 
-    A warning of the logger `umi` names the others.
+    A warning of the logger `umi` names the records without a text.
 
     Raises:
         StoreUnavailable: If the collection cannot be read.
@@ -180,7 +180,7 @@ def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
 
 
 def _pages_with_text(theirs: ChromaCollection, skipped: list[str]) -> Iterator[tuple[list[Record], Vectors]]:
-    """As `pages_with_text`; adds the ids of the records without a text to `skipped`."""
+    """See `pages_with_text`; adds the ids of the records without a text to `skipped`."""
     for page in theirs.pages_of_ids():
         for ids in theirs.batches(page):
             got = theirs.call("get", ids=ids, include=["documents", "metadatas", "embeddings"])

@@ -25,39 +25,42 @@ if TYPE_CHECKING:
     from umi_common.stores.chroma.following import Follower
 
 RECORDS_AT_ONCE = 1_000
-"""Records read or written in one call; fewer where the client allows fewer."""
+"""Largest number of records that are read or written in one call; smaller if the client allows fewer."""
 IDS_AT_ONCE = 200_000
-"""Ids listed in one call. For each page, Chroma reads all ids before it: 100,000 ids take 6 s in twenty pages, 1 s in
-two and 0.7 s in one."""
+"""Largest number of ids that are listed in one call, a page. For each page, Chroma reads all earlier ids, too: 100,000
+ids take 6 s in twenty pages, 1 s in two and 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
 READ_SECONDS = 10.0
-"""Seconds that a server has to answer a read of a search. Chroma's own clients wait without limit."""
+"""Time limit of a server's answer to a read during a search, in seconds. Chroma's own clients wait without limit."""
 LISTING_SECONDS = 60.0
-"""Seconds that a server has to list IDS_AT_ONCE ids."""
+"""Time limit of a server for listing IDS_AT_ONCE ids, in seconds."""
 WRITE_SECONDS = 120.0
-"""Seconds that a server has to store or delete RECORDS_AT_ONCE records. Searches that must read them wait as long."""
+"""Time limit of a server for storing or deleting RECORDS_AT_ONCE records, in seconds. A search that must read these
+records waits as long."""
 PAUSE_SECONDS = 10.0
-"""Seconds without a call after one that was not answered in time; then one call tries the server again."""
+"""After a call that was not answered in time, no call is made for this many seconds; then one call tries again."""
 CALLS_AT_ONCE = 256
-"""Largest number of calls that a server has not answered."""
+"""Largest number of calls that wait for a server at the same time."""
 
 STALE = "Error finding id"
-"""Part of Chroma's message if a PersistentClient lists a record of another process and has no vector of it."""
+"""Part of Chroma's message if a PersistentClient lists a record that another process wrote, but lacks its vector."""
 SAMPLES = 3
-"""Stored texts that are embedded to see whether the collection's vectors are the embedder's."""
+"""Number of stored texts that are embedded to check that the embedder made the collection's vectors."""
 COSINE_MIN = 0.9
-"""A stored vector was made by another model if its cosine with a new vector of its text is below this. It is below 1
-because embedding services round their numbers."""
+"""A stored vector was made by another model if its cosine with a new vector of its text is below this. The limit is
+below 1 because embedding services round their numbers."""
 
 
 def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, embedder: Embedder, advice: str) -> None:
     """Raise if stored vectors were made by another embedder; a row of zeros is not compared.
 
     Args:
-        name: Of the collection.
+        name: Name of the collection.
         vectors: (n, dim) the stored vector of each chunk.
+        embedder: Embeds the chunks for the comparison.
+        advice: End of the error message, which says what to do.
 
     Raises:
         ReindexRequired: If the dimensions differ, or a cosine is below COSINE_MIN.
@@ -97,7 +100,7 @@ class ChromaCollection:
         read_seconds: Seconds that a server has to answer a read.
 
     Raises:
-        ConfigError: If it is no collection.
+        ConfigError: If `collection` is not one of these.
         StoreUnavailable: If the vector store's collection was deleted.
     """
 
@@ -160,7 +163,7 @@ class ChromaCollection:
 
     @property
     def id(self) -> str:
-        """Chroma's id of the collection; one that is deleted and created again has another."""
+        """Chroma's id of the collection; a collection that is deleted and created again gets a new id."""
         return str(self._inner.id)
 
     def _checked(self, method: str, function: Any, **arguments: Any) -> Any:
@@ -191,7 +194,7 @@ class ChromaCollection:
     def _in_time(self, limiter: ThreadLimiter, call: Callable[[], Any], seconds: float) -> Any:
         """The result of a call to a server; raises as `ThreadLimiter.call`, or StoreUnavailable during a pause.
 
-        A write past its time limit may still be done later; the followers then note it, as any other write.
+        A write that exceeds its time limit may still be completed later; the followers then note it as any other write.
         """
         if not self._breaker.enter():
             raise StoreUnavailable(f"{PAUSED} for {PAUSE_SECONDS:g} s after Chroma's server did not answer in time")
@@ -210,7 +213,7 @@ class ChromaCollection:
         """The result of a method of the collection.
 
         Raises:
-            StoreUnavailable: If it fails, whatever the reason; Chroma's own error is the cause.
+            StoreUnavailable: If the method fails for any reason; Chroma's own error is the cause.
         """
         return self._checked(method, getattr(self._inner, method), **arguments)
 
@@ -262,7 +265,7 @@ class ChromaCollection:
         return [list(ids) for ids in got["ids"]]
 
     def upsert(self, ids: Sequence[str], texts: Sequence[str], metadatas: Sequence[Any], vectors: Vectors) -> None:
-        """Insert or replace one batch; keys of a record's old metadata stay unless given as None."""
+        """Insert or replace one batch. A key of a record's old metadata stays unless given; None removes it."""
         self.call("upsert", ids=list(ids), documents=list(texts), metadatas=list(metadatas), embeddings=vectors)
 
     def delete(self, ids: Sequence[str]) -> None:
@@ -278,7 +281,7 @@ class ChromaCollection:
 
 
 def _notifying(write: Callable[..., Any], followers: WeakSet[Follower]) -> Callable[..., Any]:
-    """`write`, which then calls the followers with its argument `ids`, the first one."""
+    """A function that calls `write`, then `Follower.written` with the ids: the argument `ids` or the first argument."""
 
     def notify(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         ids = named.get("ids", arguments[0] if arguments else None)

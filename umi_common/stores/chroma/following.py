@@ -1,14 +1,14 @@
 """Updates a side index after writes to its collection, by this process or by other programs.
 
 Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
-other programs are found by the number of records, which every search counts. After a slow count, the next one waits
-until PAUSE_FACTOR times its duration has passed, except before a search by text alone. If the number differs, all ids
-are listed, new records are read and removed ones dropped.
+other programs are found by the number of records, which every search counts. After a slow count, the next count waits
+until PAUSE_FACTOR times the duration has passed, except before a search by text alone. If the number differs, all ids
+are listed, new records are read, and removed records are dropped from the index.
 
-A record that was replaced does not change the number. So every `seconds` a search reads the next `RECORDS_COMPARED`
-records and compares them with the index. If some have changed, the next records are compared at once; if one is gone,
-all ids are listed. As long as searches are made, every write is found after at most
-ceil(records / RECORDS_COMPARED) * `seconds`.
+A replaced record does not change the number. So every `Follower.seconds` seconds a search reads the next
+`RECORDS_COMPARED` records and compares them with the index. If some have changed, the next records are compared at
+once; if a record is gone, all ids are listed. While searches are made, every write is found after at most
+ceil(records / RECORDS_COMPARED) * `Follower.seconds` seconds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.rows.rows import UNKNOWN
 
 RECORDS_COMPARED = 1_000
-"""Number of records that are read and compared together; takes about 20 ms."""
+"""Number of records that are read and compared together, which takes about 20 ms."""
 SLOW_COUNT_SECONDS = 0.01
-"""Least duration of a count that is called slow: Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
+"""A count that takes this long is slow. Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
 PAUSE_FACTOR = 10
-"""After a slow count, the next one begins no sooner than this many times its duration."""
+"""After a slow count, the next count begins no sooner than this many times the duration of the slow one."""
 
 
 class Follower:
@@ -46,15 +46,15 @@ class Follower:
         self.seconds = seconds
         self._collection, self._side = collection, side
         self._compared_at = time.monotonic()
-        self._rest: list[str] = []
-        """Ids that this round of comparisons has still to read."""
+        self._uncompared: list[str] = []
+        """Ids of the records that this round of comparisons has not read yet."""
         self._written: set[str] = set()
-        """Ids of noted writes."""
+        """Ids of records that were written and must be read again."""
         self._count_due = False
         """Whether the next `follow` counts even after a slow count."""
         self._next_count = 0.0
-        """`time.monotonic()` from which on the number is compared again."""
-        self._noting = threading.Lock()
+        """After a slow count: the value of `time.monotonic()` from which on records are counted again."""
+        self._written_lock = threading.Lock()
         """Guards `_written`."""
         collection.observe(self)
 
@@ -62,7 +62,7 @@ class Follower:
         """Update the index if a write was noted, if the number of records differs, or if a comparison is due.
 
         Args:
-            always: Compare the number even if counting is slow and was done a moment ago.
+            always: Count the records even if the last count was slow and recent; see PAUSE_FACTOR.
 
         Raises:
             StoreUnavailable: If Chroma fails.
@@ -79,7 +79,7 @@ class Follower:
 
     def _compare_number(self) -> None:
         begun = time.monotonic()
-        self._count_due = False  # before counting: a write that follows sets it again
+        self._count_due = False  # before counting, because a later write sets it again
         self._next_count = 0.0
         same = self._collection.count() == len(self._side)
         took = time.monotonic() - begun
@@ -96,20 +96,20 @@ class Follower:
         Called in the thread that wrote, even if the write failed.
 
         Args:
-            ids: The ids that the caller named; empty if it deleted by a filter.
+            ids: The ids that the caller of the write gave; empty for a deletion by a filter.
         """
-        with self._noting:
+        with self._written_lock:
             self._written.update(ids)
             self._count_due = True
 
     def forget(self, ids: Sequence[str]) -> None:
-        """Drop the note of records, because the caller reads them now."""
-        with self._noting:
+        """Remove records from the noted ones, because the caller reads them now."""
+        with self._written_lock:
             self._written.difference_update(ids)
 
     def _read_written(self) -> None:
         with self.lock:
-            with self._noting:
+            with self._written_lock:
                 ids, self._written = sorted(self._written), set()
             try:
                 for start in range(0, len(ids), RECORDS_COMPARED):
@@ -127,10 +127,10 @@ class Follower:
                 self._side.update([], self._written)
 
     def sync(self) -> None:
-        """Compare everything: ids and records."""
+        """Compare all ids and all records with the index."""
         with self.lock:
             self.compare_ids()
-            self._rest = []
+            self._uncompared = []
             while self.compare_records():
                 pass
 
@@ -160,21 +160,21 @@ class Follower:
 
     def compare_records(self) -> bool:
         """Compare the next records. Returns whether some are left in this round. The caller holds `lock`."""
-        if not self._rest:
-            self._rest = [*self._side.ids(), *self._side.skipped]
+        if not self._uncompared:
+            self._uncompared = [*self._side.ids(), *self._side.skipped]
         changed = True
-        while changed and self._rest:
-            some, self._rest = self._rest[:RECORDS_COMPARED], self._rest[RECORDS_COMPARED:]
+        while changed and self._uncompared:
+            some, self._uncompared = self._uncompared[:RECORDS_COMPARED], self._uncompared[RECORDS_COMPARED:]
             changed = self._reread(some, ())
         self._compared_at = time.monotonic()
-        return bool(self._rest)
+        return bool(self._uncompared)
 
     def _reread(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
-        """Read some records, and update the index with those that differ. Returns whether it changed.
+        """Read some records, and update the index with those that differ. Returns whether any differed or are gone.
 
         Args:
             gone: Further records to remove from the index.
-            every: Update all of them, also those with the same text and metadata: their vectors may be new.
+            every: Update all these records, also with the same text and metadata, because their vectors may be new.
         """
         read = self._collection.records(ids)
         missing = [id for id in ids if id not in read and self._side.knows(id)]
@@ -182,7 +182,7 @@ class Follower:
         changed = there if every else self._side.changed(there)
         if changed or missing or gone:
             self._side.update(changed, [*missing, *gone])
-        if missing and not every:  # as many new records may have been added, which the number does not show
+        if missing and not every:  # as many may be new: the count is then the same
             self.compare_ids()
         return bool(changed or missing)
 

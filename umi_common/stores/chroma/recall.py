@@ -1,4 +1,4 @@
-"""One search over a side index and its collection: both arms for all probes, one pool."""
+"""One search of a collection through its side index: the candidates of both arms for all probes, in one pool."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FEW = 1_000
 """If at most this many rows are allowed, or at most `depth`, all their vectors are read and compared; that is exact,
 and faster than asking Chroma."""
 NEAREST_MIN = 100
-"""A hybrid search asks Chroma for half of `depth` rows, but at least for so many. Half is enough, because umi compares
-the rows of the lexical arm by their vectors, too; and Chroma's time grows with the number of rows."""
+"""A hybrid search asks Chroma for half of `depth` rows, but at least for this many, if `depth` allows. Half is enough,
+because umi also compares the vectors of the lexical arm's rows; and Chroma's time grows with the number of rows."""
 WIDER = 4
-"""Factor by which the number of rows grows if Chroma has to be asked again."""
+"""Factor by which the number of requested rows grows if Chroma has to be asked again."""
 DECAYED_MAX = 2_000
-"""Decay may change the order of rows, so Chroma is asked for more of them, until it was asked for this many or more."""
+"""Decay may change the order of rows, so Chroma is asked for more rows until it was asked for at least this many."""
 
 
 class IndexedCollection(NamedTuple):
@@ -91,7 +91,7 @@ def recall_pool(
 def allowed_rows(
     indexed: IndexedCollection, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None
 ) -> Mask:
-    """(n,) the rows that pass filter and time range."""
+    """(n,) whether each row is alive and passes filter and time range."""
     rows = snapshot.rows
     allowed = rows.alive if window is None else rows.alive & rows.within(window)
     if where is not None:
@@ -102,9 +102,9 @@ def allowed_rows(
 def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
     """For each query with a vector its best rows by decayed cosine, which umi computes anew for the rows from Chroma.
 
-    Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. Enough are `depth`,
-    in a hybrid search half of it: see NEAREST_MIN. With decay, it is also asked for more until no further row can be
-    among the best: see DECAYED_MAX.
+    Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. `depth` rows, in a
+    hybrid search half of them, are enough; see NEAREST_MIN. With decay, Chroma is also asked for more until no further
+    row can be among the best; see DECAYED_MAX.
     """
     request, weights = search.request, search.weights
     depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
@@ -135,7 +135,7 @@ def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, a
 def _best(
     indexed: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
-    """For each of V queries, rank those of its `rows` that have a vector.
+    """For each of V queries, rank the rows in its item of `rows` that have a vector.
 
     Returns:
         For each query its best `depth` rows by decayed cosine; (V,) the smallest decayed cosine among these; (V,) the
@@ -159,8 +159,8 @@ def _best(
 
 
 def _vectors_for_ranking(indexed: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
-    """The vectors of candidates of BM25, for the stages that compare chunks; None if Chroma fails now or failed earlier
-    in this search."""
+    """The vectors of candidates of the lexical arm, for the stages that compare chunks; None if Chroma fails, now or
+    earlier in this search."""
     if any(loss.part == "chroma" for loss in trace.degraded):
         return None
     try:

@@ -1,9 +1,10 @@
-"""A chunk as a record of a Chroma collection and back.
+"""Convert a chunk to a record of a Chroma collection, and a record to a chunk.
 
-The text is the document. Metadata that Chroma holds is its metadata. The rest is JSON under the key `_umi`, which a
-record has only if it is needed: metadata that Chroma cannot hold (None, mixed lists, some keys), the search text, and
-source, position and time where the record's metadata does not say the same. Fractions are in both: a server may lose
-their last bit. If another program changes text or metadata later, its values count, not the older ones under `_umi`.
+The chunk's text is the record's document. Metadata that Chroma can hold is the record's metadata. The rest is JSON
+under the key `_umi`, which a record has only if it is needed: metadata that Chroma cannot hold (None, mixed lists, some
+keys), the search text, and source, position and time unless the record's metadata gives the same values. Floats are in
+the metadata and under `_umi`, because a server may lose their last bit. If another program later changes the text or
+the metadata, its values replace the older ones under `_umi`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from umi_common.stores.chroma.collection import Record
 from umi_common.types import Chunk, from_microseconds, microseconds
 
 KEY = "_umi"
-"""Metadata key of what Chroma cannot hold."""
+"""Metadata key of the JSON with the values that Chroma cannot hold."""
 DIGEST_BYTES = 8
 
 ReadRecord = Callable[[str, str, Mapping[str, Any]], Chunk]
-"""From id, text and metadata of a record to its chunk; raises InvalidChunk if it cannot be one."""
+"""Makes a chunk of a record's id, text and metadata; raises InvalidChunk if they cannot be a chunk."""
 
 
 def reader(keys: PlaceKeys) -> ReadRecord:
-    """The function that reads records whose source, position and time are in their metadata under these keys."""
+    """A function that reads source, position and time of a record from its metadata, under these keys."""
     return partial(_read, keys)
 
 
@@ -39,7 +40,8 @@ def _read(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> C
 
 
 def reader_name(read: ReadRecord) -> str:
-    """Module and name of the function, and the arguments of a `partial`; a saved index is used with this name only."""
+    """Module and name of the function, and the arguments of a `partial`. A saved index is used only if this
+    name is the same."""
     function = getattr(read, "func", read)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{function.__module__}.{name}{getattr(read, 'args', ())!r}{getattr(read, 'keywords', {})!r}"
@@ -76,7 +78,7 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
 
 
 def readable_chunk(record: Record | None, read: ReadRecord) -> Chunk | None:
-    """The chunk of a record; None: there is no record, or it has no text, or metadata that cannot be read."""
+    """The chunk of a record; None: there is no record, or it has no text, or its metadata cannot be read."""
     try:
         return chunk_of_record(record, read) if record is not None and is_text(record) else None
     except InvalidChunk:
@@ -84,7 +86,7 @@ def readable_chunk(record: Record | None, read: ReadRecord) -> Chunk | None:
 
 
 def copied_chunk(record: Record, chunk: Chunk, read: ReadRecord) -> Chunk:
-    """`chunk_of_record` for a record that umi wrote; `chunk`, as a framework made it, for any other."""
+    """`chunk_of_record` if the record has KEY; else `chunk`, which a framework's reader made of the record."""
     return chunk_of_record(record, read) if KEY in record.metadata else chunk
 
 
@@ -92,7 +94,7 @@ def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
     """The metadata of a chunk's record, from which `chunk_of_record` makes an equal chunk."""
     held = chroma_metadata(chunk.metadata) or {}
     stated: dict[str, Any] = {key: value for key, value in held.items() if key != KEY}
-    gets_position = chunk.source is not None and chunk.position is None  # unless the record has KEY
+    gets_position = chunk.source is not None and chunk.position is None  # if its record has no KEY
     exact = not gets_position and not any(isinstance(value, float) for value in stated.values())
     as_read = chunk_of_record(Record(chunk.id, chunk.text, stated), read)
     if exact and same_chunk(as_read, chunk):
@@ -110,23 +112,23 @@ def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
 
 
 def same_chunk(one: Chunk, other: Chunk) -> bool:
-    """Whether two chunks are equal, also in the types of their metadata: 1 == True, but a filter tells them apart."""
+    """Whether two chunks are equal, also in the types of their metadata: a filter distinguishes 1 from True."""
     return one == other and all(repr(value) == repr(other.metadata[key]) for key, value in one.metadata.items())
 
 
 def text_digest(text: str) -> int:
-    """63 bits of BLAKE2b over a text: a search text does not stay with a text that another program writes."""
+    """63 bits of BLAKE2b over a text. Stored with a search text, which is ignored once the text has another digest."""
     return record_digest(Record("", text, {}))
 
 
 def record_digest(record: Record) -> int:
-    """63 bits of BLAKE2b over text and metadata; another one for a changed record."""
+    """63 bits of BLAKE2b over text and metadata, by which a changed record is found."""
     whole = json.dumps([record.text, record.metadata], sort_keys=True, default=str)
     return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest(), "little") >> 1
 
 
 def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
-    """The metadata with the nested values that an adapter wrote as JSON, which `read` writes so again."""
+    """The metadata, with the nested values that an adapter wrote as JSON under NESTED_KEY in place of that key."""
     try:
         nested = json.loads(stated.get(NESTED_KEY, ""))
     except (TypeError, ValueError):
@@ -137,7 +139,7 @@ def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The values under `_umi`, without those that the collection now holds with another value."""
+    """The metadata under `_umi`, without the keys that now have another value in the record."""
     return {key: _value(value) for key, value in more.items() if key not in stated or same_float(value, stated[key])}
 
 

@@ -1,4 +1,4 @@
-"""Everything that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records as last read.
+"""The index that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records last read.
 
 Rows are numbered in the order in which records were first read. A changed record gets a new row. Readers take a
 `SideSnapshot`, which does not change; one writer at a time.
@@ -36,7 +36,7 @@ class SideSnapshot:
     rows: Rows
     lexical: LexicalIndex
     sources: Sequence[str]
-    """Names by the codes in `rows.source`."""
+    """Names of the sources, at the indices that are their codes in `rows.source`."""
 
 
 class SideIndex:
@@ -49,9 +49,9 @@ class SideIndex:
         self.skipped: set[str] = set()
         """Ids of records without a text, or with metadata that cannot be read."""
         self.damaged = False
-        """Whether an update ended half-way, as by Ctrl-C; the store then makes another index."""
+        """Whether an update was interrupted, for example by Ctrl-C; the store then makes a new index."""
         self.derived: set[str] = set()
-        """Metadata keys that some chunk has with another value than Chroma, so that Chroma cannot filter by them."""
+        """Metadata keys whose value in some chunk is not the value in Chroma, so that Chroma cannot filter by them."""
         self._read = read
         self.table = RowTable()
         """The row of each record with a text, by id; `update` changes it."""
@@ -63,20 +63,20 @@ class SideIndex:
         self._columns: MetadataColumns | None = None
         """None: no filter has asked for them yet."""
         self._in_source: Counter[str] = Counter()
-        """Number of records that were read of each source."""
-        self._changing = RLock()
-        """Held by a write, and while the columns are made, so that they miss no row."""
+        """Source -> number of its records that were read, which is the position of the next record without one."""
+        self._write_lock = RLock()
+        """Held during a write, and while the metadata columns are made, so that these miss no row."""
         self._publish()
 
     def _publish(self) -> None:
         self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view(), self.table.sources)
 
     def __len__(self) -> int:
-        """Number of records, the skipped ones included."""
+        """Number of records in the index, the skipped ones included."""
         return self.snapshot.rows.living + len(self.skipped)
 
     def knows(self, id: str) -> bool:
-        """Whether the record was read, with or without a text."""
+        """Whether a record with this id was read, with or without a text."""
         return self.table.row_of(id) is not None or id in self.skipped
 
     def ids(self) -> list[str]:
@@ -95,8 +95,8 @@ class SideIndex:
         return found
 
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
-        """Add records, in place of those with the same ids, and remove others."""
-        with self._changing:
+        """Add records, in place of older ones with the same ids, and remove the records with the ids `removed`."""
+        with self._write_lock:
             removed_ids = set(removed)
             chunks, kept = [], []
             for record in records:
@@ -165,7 +165,7 @@ class SideIndex:
             self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
 
     def chunk(self, record: Record | None) -> Chunk | None:
-        """As `records.readable_chunk`, with the position that umi gave the record."""
+        """`records.readable_chunk`, with the position that umi gave to a record that had none."""
         chunk = readable_chunk(record, self._read)
         if (
             record is None
@@ -189,7 +189,7 @@ class SideIndex:
 
     def columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
         """The metadata columns. The first call makes them, and fetches records that were read in an earlier process."""
-        with self._changing:
+        with self._write_lock:
             if self._columns is None:
                 self._columns = self._made_columns(fetch)
             return self._columns
@@ -204,7 +204,7 @@ class SideIndex:
         for row in alive:
             record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
             chunk = readable_chunk(record, self._read)
-            if chunk is not None:  # else it was changed; the next comparison skips it
+            if chunk is not None:  # else another program has changed it; the next comparison finds that
                 metadatas[row] = chunk.metadata
         columns.add(range(len(rows)), metadatas)
         return columns

@@ -1,4 +1,4 @@
-"""The store over a user's Chroma collection, which stays the truth for texts, metadata and vectors."""
+"""The store over a user's Chroma collection. The collection holds texts, metadata and vectors; umi adds an index."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
-"""More rows than any side index has. The version of a chunk in `listing` is its row, plus ROWS_MAX for each numbering
-of the rows: at the opening, and whenever the index is made again."""
+"""More than the number of rows of any side index. The version of a chunk in `listing` is its row + ROWS_MAX * the
+number of indexes that the store has made so far, because each index numbers the rows anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ChromaStore(CollectionStore):
         collection: Of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or any client with their interface, or the
             vector store of LangChain or LlamaIndex around one.
         embedder: The one that made the collection's vectors, as for `HybridStore.open`; None: the embedded default.
-        directory: Where the side index is saved, for the next process; None: it is in memory only.
+        directory: Folder in which the side index is saved for the next process; None: the index is in memory only.
         config: None: the defaults.
         keys: Metadata keys of source, position and time; None: "source", "position", "timestamp".
         read: Makes a chunk of id, text and metadata, in place of `keys`; raises InvalidChunk.
@@ -118,7 +118,7 @@ class ChromaStore(CollectionStore):
             raise
 
     def _begin(self) -> None:
-        """Load the saved index if it was made from this collection; then index what it does not contain yet."""
+        """Load the saved index if it was made from this collection; then index the records that it lacks."""
         self._openings += 1
         side = SideIndex(self._analyzer, self._read)
         made_of = {
@@ -174,14 +174,14 @@ class ChromaStore(CollectionStore):
             self._model_checked = self._check_model()
 
     def _must_begin(self) -> bool:
-        """Whether the index must be made again: the vector store has created its collection again, or an update ended
-        half-way."""
+        """Whether the index must be made again: the vector store has created its collection again, or an update of the
+        index was interrupted."""
         return self._made_of["collection"] != self._collection.id or self._indexed.side.damaged
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all.
 
-        If Chroma fails, the candidates are those of BM25, from the index; `pool.degraded` says so.
+        If Chroma fails, BM25 over the index alone finds the candidates, and `pool.degraded` says so.
 
         Raises:
             SearchUnavailable: If Chroma or the embedder fails and only the dense arm is asked.
@@ -272,7 +272,7 @@ class ChromaStore(CollectionStore):
                 old = before[chunk.id].metadata if chunk.id in before else {}
                 metadatas.append((dict.fromkeys(old) | stated) or None)  # None removes a key
             self._collection.upsert(ids, [chunk.text for chunk in chunks], metadatas, vectors)
-            self._follower.forget(ids)  # before reading: a later write by another thread must stay marked
+            self._follower.forget(ids)  # before reading, so that later writes by other threads stay noted
             self._indexed.side.update(list(self._collection.records(ids).values()))
 
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
@@ -312,7 +312,7 @@ class ChromaStore(CollectionStore):
     def save(self) -> None:
         """Write the index to the directory, if there is one; log a warning if it cannot be written.
 
-        An index whose last update ended half-way is not written; the next search makes it again.
+        An index whose last update was interrupted is not written; the next search makes it again.
         """
         self._check_open()
         if self._directory is None:

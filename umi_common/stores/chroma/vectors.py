@@ -13,10 +13,10 @@ from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.rows.rows import UNKNOWN
 
 CACHE_BYTES = 128_000_000
-"""A cache of more bytes is emptied before the next vectors are read: 83,000 vectors of 384 dimensions."""
+"""A cache of more bytes, here 83,000 vectors of 384 dimensions, is emptied before the next vectors are read."""
 READ_AHEAD = 300
-"""Number of other vectors that are read whenever one is missing, if the vectors of all rows fit into CACHE_BYTES.
-So all are cached after some searches, which takes less time than if each search read only those that it needs."""
+"""Number of further vectors that are read whenever a vector is missing, if the vectors of all rows fit into
+CACHE_BYTES. So all vectors are cached after some searches, in less time than if each search read only its own."""
 
 
 class CollectionVectors:
@@ -46,16 +46,16 @@ class CollectionVectors:
         wanted = slots.take(rows, mode="clip")
         if len(rows) and (wanted.min() == UNKNOWN or rows.max() >= len(slots)):
             with self._lock:
-                vectors, slots = self._with(distinct(rows))
+                vectors, slots = self._with_vectors_of(distinct(rows))
             wanted = slots.take(rows)
         if not len(vectors.view):
             return np.zeros((len(wanted), self._dim), dtype=np.float32)
         taken = vectors.view.take(wanted, axis=0, mode="clip")
-        taken[wanted == UNKNOWN] = 0.0  # not cached: a record that is gone may come back
+        taken[wanted == UNKNOWN] = 0.0  # zeros are not cached, because a record that is gone may come back
         return taken
 
-    def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
-        """The cache, after those of `rows` (distinct, rising) that it lacked were read."""
+    def _with_vectors_of(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
+        """The cache, after the vectors of `rows` (distinct, rising) that it lacked were read."""
         if self._cached[0].view.nbytes > CACHE_BYTES:
             self._clear()
         vectors, slots = self._cached
@@ -72,6 +72,6 @@ class CollectionVectors:
         read, is_known = self._collection.vectors(ids, self._dim)
         first, found = len(vectors.view), missing[is_known]
         vectors.extend(unit_vectors(read[is_known]))
-        slots[found] = np.arange(first, first + len(found))  # last: a reader that finds a slot also finds its vector
+        slots[found] = np.arange(first, first + len(found))  # last, so that a slot's vector is there
         self._cached = vectors, slots
         return self._cached

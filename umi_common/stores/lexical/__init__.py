@@ -1,6 +1,6 @@
 """BM25 over rows that are added and removed.
 
-In: texts by row, and queries. Out: the best rows, and scores of given rows.
+In: texts, each with the number of its row, and queries. Out: the best rows, and scores of given rows.
 
     index        the index: update, search, score, save, load
     analyzer     text to terms
@@ -13,6 +13,6 @@ In: texts by row, and queries. Out: the best rows, and scores of given rows.
     expansion    a query's terms, also in other languages, spellings and forms
     bm25         the formula with its variants, a query's terms in one corpus, scores of rows
     top_k        the best rows, exactly
-    sources      BM25 over whole sources
+    sources      BM25 of each source as one document
     file         the index on disk
 """

@@ -1,8 +1,9 @@
 """Text to terms: the same at index time and at query time.
 
-NFKC, lower case, words of any script kept whole, codes kept whole and in parts, the common forms of `spellings`,
-Snowball stems by script, character bigrams or trigrams in scripts without spaces, each emoji. One-character tokens
-stay; there is no stop list unless the caller gives one.
+A text is normalised by NFKC and put into lower case. Words of any script are stemmed by the Snowball stemmer of the
+script. Codes are indexed whole and in parts, numbers also in the common forms of `spellings`. Scripts without spaces
+give character bigrams or trigrams, and each emoji is a term. One-character tokens are kept; there are no stop words
+unless the caller gives some.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -25,11 +26,11 @@ from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages, spellings
 
 ANALYZER_VERSION = 9
-"""Part of the fingerprint: raise it with every change of the rules below."""
+"""Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
-"""Pieces of text whose terms are cached."""
+"""Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
 CACHED_LENGTH_MAX = 48
-"""Longest piece whose terms are cached, in characters; longer ones rarely occur twice."""
+"""Length of the longest piece whose terms are cached, in characters; longer pieces rarely occur twice."""
 
 _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
@@ -38,22 +39,23 @@ _EMOJI = (
     "\u231a-\u23ff\u2600-\u2604\u260e\u2614-\u2653\u267b-\u26ff\u2702-\u2764\u2795-\u2797\u2b50\u2b55"
     "\U0001f000-\U0001faff"
 )
-"""Emoji and signs like them, each of which is a term. Arrows, bullets and signs such as ♞, ♠ and ♪ are no terms."""
+"""Emoji and similar signs, as ranges of characters; each is a term. Arrows, bullets, ♞, ♠ and ♪ are no terms."""
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
 _CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
-"""Characters that join codes to a longer one; the parts are indexed as codes, too: 2026-05-01T09:30, 10.0.0.15/24."""
+"""Characters that join several codes: of 2026-05-01T09:30 and of 10.0.0.15/24 the parts are indexed as codes, too."""
 _PROSE_LINKS = frozenset("-/&")
-"""Words linked by these alone are separate ordinary words: long-term, and/or."""
-_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
+"""Words that only these characters link are ordinary words and no code: long-term, and/or."""
+_PUNCTUATION_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
 """Characters that may stand before and after a word and are not part of its token."""
-_SHORT = 2
-"""A hyphenated word with a part of at most so many letters is also indexed as one word: e-mail, wi-fi."""
+_SHORT_PART_MAX = 2
+"""A hyphenated word with a part of at most this many letters is also indexed as one word: e-mail, wi-fi."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 """A change of case inside a word: getValue, HTTPServer."""
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
-"""The parts of such a word: get Value, HTTP Server 2."""
+"""The parts of a word that has a change of case: get Value, HTTP Server 2."""
 _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2150-\u215e])")
-"""A digit before a fraction or a raised digit, which are set apart from it: 1½ is not 11/2, nor 18¹ 181."""
+"""A digit before a fraction or a raised digit. A space is put between the two, because NFKC makes 11/2 of 1½ and 181 of
+18¹."""
 _FORMS = {
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),  # soft hyphen, zero-width signs
     **{"\u2044": "/", "\u066b": ".", "\u066c": ","},
@@ -72,24 +74,24 @@ _DIGITS_OF_SCRIPTS = (
 )
 """Digits of other scripts, which are indexed as 0 to 9."""
 _POLYTONIC = "\u1f00-\u1fff"
-"""Greek letters with breathings and accents, which are indexed without."""
+"""Greek letters with breathings and accents, which are indexed without these marks."""
 _OTHER_FORM = re.compile(f"[{''.join(_FORMS)}{_DIGITS_OF_SCRIPTS}{_POLYTONIC}]")
 _NASAL = re.compile(
     "(?:\u0919\u094d(?=[\u0915-\u0918])|\u091e\u094d(?=[\u091a-\u091d])|\u0923\u094d(?=[\u091f-\u0922])"
     "|\u0928\u094d(?=[\u0924-\u0927])|\u092e\u094d(?=[\u092a-\u092d]))"
 )
-"""A Hindi nasal before a consonant of its class, which is also written as anusvara."""
+"""A Hindi nasal before a consonant of its class; it is indexed as anusvara, which is also written in its place."""
 _NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
-"""The letter before a version, and a zero before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
+"""The v before a version number, and the 0 before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
-"""An English word with an apostrophe, as two words: mel's, I'll."""
+"""An English word with an apostrophe that is indexed as two words: mel's, I'll."""
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
 """The letters before n't in can't, won't and shan't -> the verb."""
-_SYLLABLE = 3
-"""Code points per term in scripts without spaces whose syllables have several code points."""
+_SYLLABLE_LENGTH = 3
+"""Number of code points in a term of a script without spaces whose syllables have several code points."""
 _ELIDED = re.compile(r"(l|d|j|m|n|s|t|c|qu|jusqu|lorsqu|puisqu|dell|all|dall|nell|sull|quest|un)'(\w{2,})")
-"""A French or Italian word with an elided article or pronoun, as two words: l'homme, dell'arte."""
+"""A French or Italian word with an elided article or pronoun, indexed as two words: l'homme, dell'arte."""
 
 
 class Analyzer:
@@ -106,7 +108,7 @@ class Analyzer:
         self.config = config
         self._finds_language = config.language == "auto"
         self.languages = languages.detected_languages() if self._finds_language else (config.language,)
-        """What `language_of` returns; with the setting "auto" as in `languages.language_of`."""
+        """All values that `language_of` can return."""
         self._language = languages.ENGLISH if self._finds_language else config.language
         self._by_language = {} if self._finds_language else {self._language: self}
         self._stems = _Stemmers(self._language)
@@ -114,7 +116,7 @@ class Analyzer:
         self._cached = lru_cache(PIECES_KEPT)(self.terms_of_piece)
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[AnalyzerConfig]]:
-        return Analyzer, (self.config,)  # results that refer to `terms` can be copied and pickled
+        return Analyzer, (self.config,)  # so that results that hold the method `terms` can be pickled
 
     @property
     def fingerprint(self) -> str:
@@ -123,14 +125,15 @@ class Analyzer:
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def language_of(self, text: str) -> str:
-        """The language of a text, one of `languages`; the configured one unless that is "auto"."""
+        """The language of a text, one of `languages`. It is detected if the configured language is "auto"."""
         return languages.language_of(text) if self._finds_language else self._language
 
     def of_language(self, language: str) -> Analyzer:
-        """The analyzer of one of `languages`, whatever language a text has.
+        """The analyzer that treats every text as written in `language`, one of `languages`.
 
-        NOT_FOUND, each script, and a language that the installed Snowball lacks have the analyzer of English. It stems
-        the words of other scripts than Latin by the most written language of the script.
+        With the setting "auto", this is the analyzer of English for NOT_FOUND, for a script and for a language that the
+        installed Snowball lacks. Words in another script than Latin are stemmed by the most written language of the
+        script.
         """
         if language not in self._stems.known:
             language = self._language
@@ -141,7 +144,7 @@ class Analyzer:
         return known
 
     def terms(self, text: str) -> list[str]:
-        """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
+        """The terms of `text` in order, repeats included; empty for a text without words, numbers and emoji."""
         own = self.of_language(self.language_of(text))
         return [term for terms in own.terms_of_pieces(pieces(text)) for term in terms]
 
@@ -153,8 +156,8 @@ class Analyzer:
     def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
         """The distinct terms of a query in order, each with a weight > 0: the sum over its occurrences.
 
-        An occurrence weighs 1, that of a function word `function_word_weight` (0..1). In a query of function words
-        alone every occurrence weighs 1, as in a language without a list of them.
+        An occurrence of a function word weighs `function_word_weight` (0..1), any other occurrence 1. If the query has
+        only function words, or its language has no list of them, every occurrence weighs 1.
         """
         own, split = self.of_language(self.language_of(query)), pieces(query)
         counted = Counter(chain.from_iterable(own.terms_of_pieces(split)))
@@ -168,8 +171,8 @@ class Analyzer:
 
     @cached_property
     def _without_function_words(self) -> Analyzer | None:
-        """An analyzer that also drops the function words of each script's language; None: none of these languages has a
-        list of them."""
+        """An analyzer that also drops the function words of the language of each script; None: there is no list of
+        function words for any of these languages."""
         words = languages.function_words(languages.stemmers_by_script(self._language).values())
         if not words:
             return None
@@ -193,9 +196,9 @@ class Analyzer:
         """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
         words = [""] * len(pieces)
         if self._language == "turkish":
-            return words  # I in lower case is not i
+            return words  # the lower case of I is ı
         for at, piece in enumerate(pieces):
-            word = piece if piece.isalpha() else piece.strip(_AROUND)
+            word = piece if piece.isalpha() else piece.strip(_PUNCTUATION_AROUND)
             # Not in camel case: abc, Abc and ABC, but not aBc or ABCdef.
             if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
                 words[at] = word.lower()
@@ -209,7 +212,7 @@ class Analyzer:
         return re.compile(rf"\w{word}*(?:{_LINK}{word}+|,\d{{3}}\b)*[+#]*|[{_EMOJI}]")
 
     def analyse_token(self, token: str) -> tuple[str, ...]:
-        """Terms of one token of the patterns above; uncached."""
+        """Terms of one token, a match of a token pattern; uncached."""
         if token.isascii() and token.isalpha() and _CAMEL.search(token) is None:  # nearly all
             word = self._lower(token)
             return () if word in self._stop_words else (self._stems.stem(word),)
@@ -226,7 +229,7 @@ class Analyzer:
         return tuple(terms)
 
     def _word_terms(self, token: str) -> list[str]:
-        """The stem of a plain word; the parts of a code, and these parts joined."""
+        """The stem of a plain word; of a code, its parts, the parts joined, and its common forms; see `spellings`."""
         if token.isalpha() and not token.isascii():
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
@@ -242,12 +245,13 @@ class Analyzer:
         return terms + spellings.common_terms(terms, segments, codes)
 
     def _joined(self, code: str) -> str:
-        """The code without separators, so that AC12b finds AC-12/b; 3.14 and other codes of digits alone keep them."""
+        """The code without separators, so that AC12b finds AC-12/b; a code like 3.14, of digits, keeps them."""
         joined = "".join(_segments(code))
         return self._lower(code if joined.isdigit() else joined.replace("_", "").replace("'", ""))
 
     def _segment_terms(self, segment: str) -> list[str]:
-        """Terms of a token's part between links: its parts by case, digits and "_", and these joined."""
+        """Terms of a segment (part of a token between links): its parts, split at "_", digits and changes of case, and
+        these parts joined."""
         if "'" in segment:
             return self._stemmed(_apostrophes(self._lower(segment), self._language))
         parts = [part for piece in segment.split("_") if piece for part in _camel_case_parts(piece)]
@@ -266,7 +270,7 @@ class Analyzer:
 
 
 class _Stemmers:
-    """Snowball by script."""
+    """The Snowball stemmer of each script."""
 
     def __init__(self, language: str) -> None:
         import Stemmer
@@ -303,8 +307,8 @@ class _OwnStemmers(threading.local):
 def pieces(text: str) -> list[str]:
     """The normalised text, split at white space; no token contains white space.
 
-    A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which then
-    reads each distinct piece once.
+    A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which is
+    then applied only once to each distinct piece.
     """
     return spellings.with_common_forms(text if text.isascii() else _normalised(text)).split()
 
@@ -316,7 +320,7 @@ def _normalised(text: str) -> str:
 
 
 def _one_form(found: re.Match[str]) -> str:
-    """What is indexed in place of one character of `_OTHER_FORM`."""
+    """The characters that are indexed in place of one match of `_OTHER_FORM`."""
     char = found[0]
     if char in _FORMS:
         return _FORMS[char]
@@ -324,12 +328,12 @@ def _one_form(found: re.Match[str]) -> str:
 
 
 def _segments(token: str) -> list[str]:
-    """The parts of a token between links."""
+    """The parts of a token between links, without empty ones."""
     return [segment for segment in _SEGMENT_BREAK.split(token) if segment.strip("'")]
 
 
 def _codes(token: str) -> list[str]:
-    """The token, and the parts that it joins, as far as they are codes."""
+    """The codes among the token and its parts between `_CODE_BREAKS`, and these without `_NOT_OF_NUMBER`."""
     found, parts = [token], [token]
     for link in _CODE_BREAKS:
         parts = [part for joined in parts for part in link.split(joined)]
@@ -339,8 +343,8 @@ def _codes(token: str) -> list[str]:
 
 
 def _is_code(token: str) -> bool:
-    """Whether a token is also indexed joined: AC-12, os.path, and e-mail and wi-fi, which are often written as one
-    word; not long-term and and/or."""
+    """Whether the segments of a token are also indexed as one term: so for AC-12, os.path, and e-mail and wi-fi, which
+    are often written as one word; not for long-term and and/or."""
     segments = _segments(token)
     if len(segments) < 2:
         return False
@@ -348,7 +352,7 @@ def _is_code(token: str) -> bool:
         return True
     if not all(segment.isalpha() for segment in segments):
         return True
-    return "-" in token and min(map(len, segments)) <= _SHORT
+    return "-" in token and min(map(len, segments)) <= _SHORT_PART_MAX
 
 
 def _apostrophes(word: str, language: str) -> list[str]:
@@ -371,14 +375,14 @@ def _camel_case_parts(word: str) -> list[str]:
 
 
 def _character_terms(run: str) -> list[str]:
-    """Bigrams, and each Han character by itself, for it may be a word."""
+    """Bigrams, and each Han character alone, because one character may be a word."""
     if len(run) == 1:
         return [run]
     return [run[i : i + 2] for i in range(len(run) - 1)] + languages.HAN.findall(run)
 
 
 def _syllable_terms(run: str) -> list[str]:
-    """Trigrams: about a syllable, vowel signs and tones included."""
-    if len(run) <= _SYLLABLE:
+    """Trigrams of code points, each about one syllable with its vowel signs and tone marks."""
+    if len(run) <= _SYLLABLE_LENGTH:
         return [run]
-    return [run[i : i + _SYLLABLE] for i in range(len(run) - _SYLLABLE + 1)]
+    return [run[i : i + _SYLLABLE_LENGTH] for i in range(len(run) - _SYLLABLE_LENGTH + 1)]

@@ -2,7 +2,11 @@
 
 score(d) = sum over the query's terms t of weight(t) * idf(t) * (floor + gain(tf, dl))
 
-with K = k1 * S and S = 1 - b + b * dl / avgdl; floor is 0 but for plus:
+    tf       occurrences of t in the document d        N        living documents
+    dl       terms of d; avgdl: their average          df       living documents with t
+    S        1 - b + b * dl / avgdl                    K        k1 * S
+
+k1, b, delta and epsilon are settings of `LexicalConfig`. The variants; floor is 0 except in plus:
 
     lucene   idf = ln(1 + (N - df + 0.5) / (df + 0.5))    gain = tf / (tf + K); no (k1 + 1), as in Lucene since 8
     okapi    idf = ln((N - df + 0.5) / (df + 0.5)), and   gain = tf * (k1 + 1) / (tf + K)
@@ -11,13 +15,13 @@ with K = k1 * S and S = 1 - b + b * dl / avgdl; floor is 0 but for plus:
                                                           c = tf / S
     plus     idf = ln((N + 1) / df)                       gain = tf * (k1 + 1) / (tf + K), floor = delta
 
-okapi, l and plus equal those of the `rank_bm25` package to 1e-9, with its deviations from the papers (the epsilon
-floor; tf as a factor in L; delta for terms that a document does not hold in Plus). Every gain rises with tf and falls
-with dl.
+Scores of okapi, l and plus equal those of the package `rank_bm25` to 1e-9, and deviate from the papers where it does:
+okapi has the epsilon floor, l has tf as a factor, plus adds delta also for terms that a document does not hold. Every
+gain rises with tf and falls with dl.
 
-Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones as
-in the query. So all functions give a row the same bits. After a write the cache is empty; the terms of a query that are
-not cached are computed together, in one pass over their postings.
+Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones in
+the order of the query. So all functions give a row the same bits. A write makes a new scorer, whose cache is empty. The
+terms of a query that are not cached are computed together, in one pass over their postings.
 """
 
 from __future__ import annotations
@@ -40,11 +44,11 @@ Impacts = tuple[Ints, Floats]
 
 LUCENE = LexicalConfig(variant="lucene")
 QUERY_TERMS_MAX = 48
-"""Largest number of distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of
-2,000 bytes has some 150 terms; with 48 of them it is ranked as well or better, in a tenth of the time."""
+"""Largest number of distinct terms of a query that are scored: the terms with the largest weight * idf. A pasted text
+of 2,000 bytes has some 150 terms; a search for 48 of them ranks as well or better, in a tenth of the time."""
 DIRECT = 4_096
-"""Largest document frequency of a term whose largest impact is looked for in its postings; that of a more frequent term
-is looked for in its frontiers."""
+"""The largest impact of a term with at most this document frequency is found among all its postings; that of a more
+frequent term among the few points of its frontiers, see `corpus.Frontier`."""
 ENTRIES_KEPT = 2_000_000
 """Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
 postings, if that is more."""
@@ -53,17 +57,17 @@ TERM_ENTRIES = 50
 DENSE_SHARE = 16
 """A term in more than 1/16 of a segment's rows is looked up in an array by row, a rarer one by binary search."""
 DENSE_BYTES_KEPT = 64_000_000
-"""Bytes of arrays by row that are cached for one segment."""
+"""Largest total size of the arrays by row that are cached for one segment, in bytes."""
 LEVELS_KEPT = 128
-"""Largest number of terms whose levels are cached for one segment; those of a term have at most 65,536 bytes."""
+"""Largest number of terms whose levels are cached for one segment; the levels of a term have at most 65,536 bytes."""
 LENGTH_DRIFT = 1.01
 """Levels are computed for an average length that is larger than the current one by this factor, so that they stay valid
 after most writes."""
 ROUNDING = np.float32(1.00001)
 """Sums of four-byte floats are multiplied by this factor, so that rounding does not make an upper bound too small."""
 _TINY = 1e-300
-"""Added to each denominator, so that a document without the term gains 0, not 0 / 0, where k1 or a length is 0. Other
-denominators are so much larger that they keep their value."""
+"""Added to each denominator, so that a document without the term gains 0, not 0 / 0, where k1 or a length is 0. Any
+other denominator is so much larger that the addition leaves it unchanged."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Weighting:
 
     @property
     def floor(self) -> float:
-        """A multiple of its idf that each query term in the collection adds to every matching document."""
+        """Each query term in the collection adds weight * idf * this number to the score of every matching document."""
         return self.config.delta if self.config.variant == "plus" else 0.0
 
     @property
@@ -112,7 +116,7 @@ class Weighting:
         return (share if self.config.variant == "l" else self.config.k1 * share) + _TINY
 
     def gains(self, tf: Numbers, norms: Floats) -> Floats:
-        """gain in documents with tf occurrences of the term, 0 for none; `norms` aligned, from `norms()`."""
+        """The gain in documents with `tf` occurrences of the term, 0 for none; `norms` are those of the documents."""
         k1, count = self.config.k1, tf.astype(np.float64, copy=False)
         if self.config.variant == "lucene":
             return count / (count + norms)
@@ -128,7 +132,8 @@ def okapi_idf(documents: int, df: int) -> float:
 
 
 def mean_okapi_idf(documents: int, dfs: npt.NDArray[np.integer]) -> float:
-    """Mean over all terms with df > 0, or 0.0; summed by df, so that the bits do not depend on earlier writes."""
+    """Mean Okapi idf of all terms with df > 0; 0.0 without terms. The terms are summed by df, so that the bits do not
+    depend on earlier writes."""
     sizes = np.bincount(dfs)
     present = [df for df in np.flatnonzero(sizes).tolist() if df > 0]
     terms = int(sum(sizes[df] for df in present))
@@ -141,16 +146,16 @@ class Term:
 
     text: str
     ordinals: list[tuple[LiveSegment, int]] = field(default_factory=list)
-    """The segments that hold the term, each with the term's index in it."""
+    """The segments that hold the term, each with the term's ordinal: its index in the segment's terms."""
     df: int = 0
-    """Live documents with the term."""
+    """Number of living documents with the term."""
     idf: float = 0.0
     upper: float | None = None
-    """idf * its largest gain in any living document; 0 where the idf is negative. None: not computed yet."""
+    """idf * the largest gain of the term in any living document; 0 if the idf is negative. None: not computed yet."""
     impacts: Impacts | None = None
-    """None: not computed yet, or too large to keep."""
+    """The impacts in all documents, dead ones included. None: not computed yet, or too large to cache."""
     lookups: int = 0
-    """Times that its frequency was looked up in given rows."""
+    """Number of times that the term was looked up in given rows; from the second on, its frequencies may be cached."""
 
 
 @dataclass(slots=True)
@@ -159,12 +164,12 @@ class QueryTerms:
 
     terms: Sequence[Term]
     weights: Sequence[float]
-    """Weight of each, > 0: the sum over its occurrences in the query."""
+    """Weight of each term, > 0."""
     coverage: float
-    """Share of the idf of the query's distinct terms that belongs to the terms in the corpus, 0..1; 0 without terms.
-    The idf of a term of weight below 1 is multiplied by its weight."""
+    """Sum of idf over the query's distinct terms that the corpus holds, divided by the sum over all its distinct terms:
+    0..1; 0 for a query without terms. The idf of a term of weight below 1 is multiplied by its weight."""
     floor: float
-    """Added to the score of every matching document; 0 but for Plus."""
+    """Added to the score of every matching document; 0 except for the variant "plus"."""
     rare: Sequence[Term]
     """The terms that are rare and have a weight of 1 or more; see `Pool.rare`."""
 
@@ -180,7 +185,7 @@ class RowScorer:
     _terms: dict[str, Term] = field(default_factory=dict)
     _entries: int = 0
     """Array entries in `_terms`."""
-    _normed: int = 0
+    _rows_normed: int = 0
     """Number of rows given to `norms` so far, repeats included."""
 
     @cached_property
@@ -196,15 +201,15 @@ class RowScorer:
         return self.weighting.norms(self.corpus.lengths)
 
     def norms(self, rows: Ints) -> Floats:
-        """`Weighting.norms` of rows; computed for all rows once as many have been asked for as there are."""
-        if self._normed <= self.corpus.rows:
-            self._normed += len(rows)
+        """`Weighting.norms` of rows. After calls for as many rows as there are, the norms of all rows are cached."""
+        if self._rows_normed <= self.corpus.rows:
+            self._rows_normed += len(rows)
             return self.weighting.norms(self.corpus.lengths.take(rows))
         return self._all_norms.take(rows)
 
     def query(self, weights: Mapping[str, float]) -> QueryTerms:
         """The analysed terms of a query, each with its weight > 0, looked up in the corpus."""
-        terms = self._known(weights)
+        terms = self._known_terms(weights)
         coverage = self._coverage(terms, weights)
         terms.sort(key=lambda term: -weights[term.text] * term.idf)  # stable: equal ones keep the order of the query
         del terms[QUERY_TERMS_MAX:]
@@ -225,8 +230,8 @@ class RowScorer:
         share = math.fsum(min(weights[term.text], 1.0) * lucene.idf(term.df) for term in known)
         return share / (share + unknown * lucene.idf(0))
 
-    def _known(self, texts: Collection[str]) -> list[Term]:
-        """The terms that some living document holds, in their order."""
+    def _known_terms(self, texts: Collection[str]) -> list[Term]:
+        """The terms among `texts` that some living document holds, in the order of `texts`."""
         found = list(map(self._terms.get, texts))
         if None in found:
             new = [text for text, term in zip(texts, found, strict=True) if term is None]
@@ -253,7 +258,7 @@ class RowScorer:
         return found
 
     def _reserve(self, entries: int) -> bool:
-        """Count array entries as cached; empties a full cache. Returns False if they are too many to be cached."""
+        """Count array entries as cached; empty the cache if it is full. Returns False if they are too many to cache."""
         if entries * 8 > self._entries_max:
             return False
         if self._entries + entries > self._entries_max:
@@ -289,7 +294,7 @@ class RowScorer:
         return np.concatenate([rows for rows, _ in found]) if found else np.zeros(0, np.int64)
 
     def ceiling(self, term: Term) -> float:
-        """An upper bound of `Term.upper`, without a look at the postings if the formula has a ceiling."""
+        """An upper bound of `Term.upper`; computed without the postings if the formula has a finite ceiling."""
         if term.upper is None:
             ceiling = self.weighting.ceiling
             if ceiling < math.inf:
@@ -353,7 +358,7 @@ class RowScorer:
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
         """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
-        A term in more than 1/DENSE_SHARE of the rows adds its levels, which are one byte a row; another its impacts.
+        A term in more than 1/DENSE_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
         common = [term.df * DENSE_SHARE > self.corpus.rows for term in query.terms]
@@ -395,7 +400,9 @@ class RowScorer:
 
     @staticmethod
     def _cache_dense(part: LiveSegment, ordinal: int) -> None:
-        """Cache the frequencies of a common term as an array by row; a full cache is emptied."""
+        """If a term is common in a segment, see DENSE_SHARE, cache its frequencies as an array by row.
+
+        A full cache is emptied."""
         offsets, tf = part.segment.stored(ordinal)
         width = part.segment.last + 1 - part.segment.block
         if len(offsets) * DENSE_SHARE > width:

@@ -21,18 +21,19 @@ from umi_common.stores.lexical.vocabulary import Numbered
 from umi_common.stores.rows.rows import Mask
 
 Frontier = tuple[Ints, Ints]
-"""The Pareto frontier of a term: the (tf, length) pairs that no document beats in both, by a higher tf and a smaller
-length. The term's largest gain is at one of them, for every k1 and b."""
+"""The Pareto frontier of a term, as arrays of tf and of length: the (tf, length) pairs of its documents for which
+no other pair has a tf at least as large and a length at most as large. For every k1 and b, the term's largest gain is
+at one of these pairs."""
 SMALL_SEGMENT = 8_192
-"""Largest size (postings plus documents) of a last segment that is merged with every addition: well under 1 ms each."""
+"""A last segment of at most this size (postings plus documents) is merged with every addition, in well under 1 ms."""
 NO_CODE = np.iinfo(np.int32).max
-"""Stands for a term that the index never held."""
+"""The code of every term that the index never held."""
 SAMPLED = 4
-"""`Corpus.rows_of_rare` leaves out the terms that more than `most` living rows hold. To see that, it looks at the first
-SAMPLED * most postings of a term, and counts all of them only if no more than `most` of the first ones are alive."""
+"""`Corpus.rows_of_rare` leaves out the terms that more than `most` living rows hold. It first looks at SAMPLED * most
+postings of a term, and counts all of them only if at most `most` of the first ones are of living rows."""
 MERGE_RATIO = 4
-"""A segment above SMALL_SEGMENT is merged with all later ones, unless it is more than this many times as large as they
-are. So the number of segments grows with the logarithm of the number of documents."""
+"""A segment above SMALL_SEGMENT is merged with all later ones, unless it is more than this many times as large as
+these together. So the number of segments grows with the logarithm of the number of documents."""
 
 
 class RowArrays(NamedTuple):
@@ -53,14 +54,14 @@ class Levels(NamedTuple):
 
     config: LexicalConfig
     average_length: float
-    """In terms. The bounds are valid for `config`, while the average length is at most this."""
+    """In terms. The bounds are valid for `config` as long as the average length of the corpus is at most this."""
     by_offset: npt.NDArray[np.uint8]
-    """In steps of 1/255 of the largest gain that the formula allows."""
+    """Bound of each document, in steps of 1/255 of the largest gain that the formula allows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSegment:
-    """A segment with the documents deleted since it was made, and caches for its terms.
+    """A segment, the documents deleted since it was made, and caches for its terms.
 
     An ordinal, here and in `Corpus`, is the index of a term in the segment's `terms`.
     """
@@ -75,8 +76,8 @@ class LiveSegment:
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
     rare: dict[int, tuple[Offsets, Codes]] = field(default_factory=dict)
-    """The postings of rare terms, cached for one limit: the largest number of postings of such a term -> (P,) offsets,
-    rising, and (P,) ordinals. Filled on demand."""
+    """Limit -> the postings of the terms with at most that many postings, as (P,) offsets, rising, and (P,) ordinals;
+    at most one entry, filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -84,7 +85,7 @@ class LiveSegment:
         return len(self.gone)
 
     def without(self, rows: Codes) -> LiveSegment:
-        """The segment after these rows (rising, alive until now) were deleted; itself if it holds none of them."""
+        """The segment without these rows (rising, alive until now); the segment itself if it holds none of them."""
         first, stop = rows.searchsorted((self.segment.first, self.segment.last + 1))
         if first == stop:
             return self
@@ -108,7 +109,7 @@ class LiveSegment:
         return np.array([self.df(ordinal) if ordinal >= 0 else 0 for ordinal in ordinals.tolist()], np.int64)
 
     def rare_ordinals(self, rows: Ints, most: int) -> tuple[Ints, Ints]:
-        """The terms of the rows in this segment that at most `most` documents hold, and perhaps more common ones.
+        """For the rows in this segment, their terms that at most `most` documents hold, and perhaps more common terms.
 
         Returns:
             (P,) index into `rows`, rising, and (P,) ordinal.
@@ -122,9 +123,10 @@ class LiveSegment:
         return np.repeat(inside, sizes), ordinal[at]
 
     def _rare_postings(self, least: int) -> tuple[Offsets, Codes]:
-        """The postings in `rare` for a limit of `least` or more; made if there are none.
+        """The postings of the terms with at most `least` postings, and perhaps of more common terms; cached in `rare`.
 
-        In a segment with deletions they are made for the next power of 16, so that they serve after more deletions."""
+        In a segment with deletions the limit is the next power of 16, so that the cache is valid after more deletions.
+        """
         known = next((held for limit, held in [*self.rare.items()] if least <= limit), None)
         if known is None:
             limit = least if not self.dead else 16 ** math.ceil(math.log(least, 16))
@@ -158,13 +160,13 @@ class Corpus:
     """
 
     codes: Numbered
-    """Term -> code; only ever grows, shared by all corpora of one index. Written under its lock, read without it."""
+    """Term -> code; only grows, and all corpora of one index share it. Written under the index's lock, read without."""
     parts: tuple[LiveSegment, ...]
     alive: Mask
     lengths: Codes
-    """Terms in each row."""
+    """Number of terms in each row."""
     sources: Ints
-    """Number of the source of each row; NO_SOURCE: it has none."""
+    """Source code of each row; NO_SOURCE: it has no source."""
     languages: npt.NDArray[np.int8]
     """Language of each row, as an index in `Analyzer.languages`."""
     by_row: RowArrays
@@ -172,7 +174,7 @@ class Corpus:
     documents: int = 0
     """N: living rows."""
     total_length: int = 0
-    """Terms in all living rows."""
+    """Number of terms in all living rows."""
     source_documents: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Number of living rows of each source."""
     source_lengths: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -230,11 +232,11 @@ class Corpus:
         return frequencies
 
     def codes_of(self, terms: Iterable[str]) -> Codes:
-        """(n,) code of each term; NO_CODE for one that the index never held."""
+        """(n,) code of each term; NO_CODE for a term that the index never held."""
         return np.array([self.codes.get(term, NO_CODE) for term in terms], np.int32)
 
     def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
-        """The terms of these rows that at most `most` living rows hold, and perhaps more common ones.
+        """For each of these rows, its terms that at most `most` living rows hold, and perhaps more common terms.
 
         Returns:
             (P,) index into `rows`, and (P,) term code.
@@ -245,17 +247,17 @@ class Corpus:
         return of_row, np.concatenate([np.zeros(0, np.int32), *codes])
 
     def rows_of_rare(self, codes: Codes, most: int) -> tuple[Ints, Ints]:
-        """The postings of rare terms: those that at most `most` living rows hold.
+        """The postings of the terms in `codes` that are rare: at most `most` living rows hold each of them.
 
         Args:
-            codes: (n,) term codes, no one twice; a code that no row holds has no posting.
+            codes: (n,) distinct term codes; a code that no row holds has no posting.
 
         Returns:
             (P,) indices into `codes`, rising, and the (P,) row of each posting.
         """
         ordinals = [part.segment.ordinals(codes) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
-        # Postings of each term; those of dead rows are subtracted only where that may decide whether the term is rare.
+        # Postings of each term. Postings of dead rows are subtracted only where that may make the term rare.
         living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)
         dead = sum(part.dead for part in self.parts)
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
@@ -309,7 +311,7 @@ def appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[L
     """The segments with a new one at the end, merged with the last ones as SMALL_SEGMENT and MERGE_RATIO say."""
     kept, tail, size = list(parts), [LiveSegment(new)], new.size
     block = [part for part in kept if part.segment.block == kept[-1].segment.block]
-    if block and block[0].segment.block != new.block:  # the last block is complete: merge it once, for good
+    if block and block[0].segment.block != new.block:  # no more rows come into the last block: merge its segments, once
         return (*kept[: -len(block)], joined_segments(block, alive), LiveSegment(new))
     while block and block[-1].segment.size <= max(SMALL_SEGMENT, MERGE_RATIO * size):
         tail.insert(0, block.pop())

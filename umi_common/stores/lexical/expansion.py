@@ -1,4 +1,4 @@
-"""Query expansion: the terms of a query, and those of its words in other languages, spellings and forms."""
+"""Query expansion: adds to the terms of a query the terms of its words in other languages, spellings and forms."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function
 from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
-"""A query of more terms is not sought in other spellings, and one of more words not in other forms: it finds enough by
-its words as typed."""
+"""A query with more distinct terms is not expanded by other spellings, and a query with more words not by other forms:
+so long a query finds enough with its words as typed."""
 TYPO_LETTERS = range(5, 33)
-"""Numbers of letters of the words that are taken as mistyped if no row holds them."""
+"""A word that no row holds counts as mistyped, or as a compound, only if its number of letters is in this range."""
 TYPO_TERMS_MAX = 5
 """A word that is one edit away from more terms than this is not corrected."""
 TYPO_WEIGHT = 0.5
-"""Factor on the weight of a term that a mistyped word may mean; below 1, because the word may be typed as meant."""
+"""Factor on the weight of terms that replace a word in no row; below 1, because the word may be correct as typed."""
 COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "norwegian", "swedish"})
 """Languages that write compounds as one word."""
 PART_LETTERS = 4
-"""Smallest number of letters of each part of a compound that no row holds."""
+"""Smallest number of letters of each part into which a compound is split; an s that links the parts counts, too."""
 FORM_WEIGHT = 0.5
 """Factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 
@@ -38,23 +38,25 @@ class QueryExpander:
     """Expands queries for one corpus."""
 
     analyzer: Analyzer
-    """Of the index."""
+    """The analyzer of the index."""
     analyzers: Sequence[Analyzer]
-    """Of the languages of the living rows; that of most rows comes first."""
+    """The analyzers of the living rows' languages; the one of the most rows comes first."""
     corpus: Corpus
     spellings: Spellings
     idf: Callable[[int], float]
-    """From the number of living rows that hold a term to the idf of the term."""
+    """Returns the idf of a term, given the number of living rows that hold the term."""
 
     def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
-        The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
-        terms of one word in all languages and spellings count as one term: weight * idf of each is the word's weight
-        times the idf of the sum of their df. An English word that has other forms also stands for these, times
-        `FORM_WEIGHT`; any other word that no row holds for the terms one edit away, or for the two parts of a compound,
-        times `TYPO_WEIGHT`. Of a long query, only the `QUERY_TERMS_MAX` terms of the largest weight * idf are sought in
-        the other languages.
+        The query is analysed in its own language, or in that of most rows if its own is not detected or no row has it.
+        Its words are then analysed in the other languages of the rows and looked up in other spellings. All terms of
+        one word count as one term: weight * idf of each is the word's weight times the idf of the sum of their df.
+
+        The other forms of an English word are added with `FORM_WEIGHT` times its weight. If no row holds a word, and it
+        has no other forms, the terms one edit away, or else the two parts of a compound, are added with `TYPO_WEIGHT`
+        times its weight. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked
+        up in other languages.
         """
         first = self._first_analyzer(query)
         weights = first.weighted_terms(query, function_word_weight)
@@ -71,23 +73,23 @@ class QueryExpander:
             for each, weight in self._weights_of_word(weights[term], terms, counts, mistyped).items():
                 expanded[each] = max(expanded.get(each, 0.0), weight)
             if mistyped.issuperset(each for each in terms if counts[each]):
-                expanded[term] = weights[term]  # no row holds the word as typed; its term lowers the coverage
+                expanded[term] = weights[term]  # no row holds the word as typed: its term lowers `coverage`
         for term, others in forms.items():
             found = self._weights_of_forms(weights.get(term, 0.0), term, others, counts)
             expanded |= {each: weight for each, weight in found.items() if each not in expanded}
         return {term: weight for term, weight in expanded.items() if weight}
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-        """Last term of an English word of the query -> the terms of its other forms, found by the word or by its stem,
-        as for "runs", and of the word joined with its neighbour, if some row holds it. Empty for a query of more than
-        `SPELLED_TERMS_MAX` words."""
+        """Last term of an English word of the query -> the terms of its other forms, and the term of the word joined
+        with its neighbour if the index has that term. Forms are listed by word or by stem: "runs" has those of "run".
+        Empty for a query of more than `SPELLED_TERMS_MAX` words."""
         forms, words = word_forms(), re.findall(r"\w+", query.lower())
         found: dict[str, list[str]] = {}
         if len(words) > SPELLED_TERMS_MAX:
             return found
         joined = _joined(words)
         for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
-            for term in terms[-1:]:  # of several, as for 7th, the last is the whole word
+            for term in terms[-1:]:  # a word such as 7th has several; the last is the whole word
                 others = analyzer.terms_of_pieces(forms.get(word) or forms.get(term, ()))
                 whole = analyzer.terms_of_pieces(joined.get(word, ()))
                 each = [other[-1] for other in others if other]
@@ -97,14 +99,14 @@ class QueryExpander:
         return found
 
     def _first_analyzer(self, query: str) -> Analyzer:
-        """The analyzer of the query's language, if it is found and some row has it; else that of most rows."""
+        """The analyzer of the query's language; that of most rows if it is not detected or no row has it."""
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         return own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
 
     def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:
-        """The `QUERY_TERMS_MAX` terms of the largest weight * idf; a term that no row holds counts as one that one
-        row holds."""
+        """The `QUERY_TERMS_MAX` terms of the largest weight * idf; a term that no row holds is weighed as if one row
+        held it."""
         if len(weights) <= QUERY_TERMS_MAX:
             return weights
         found = {term: weights[term] * self.idf(max(df, 1)) for term, df in self._counts(weights).items()}
@@ -113,7 +115,7 @@ class QueryExpander:
     def _weights_of_word(
         self, weight: float, terms: Sequence[str], counts: Mapping[str, int], mistyped: Collection[str]
     ) -> dict[str, float]:
-        """The weight of each term of a word that some living row holds; together they count as one term."""
+        """Term -> weight, for the terms of one word that some living row holds; see `weighted_terms`."""
         df = {term: count for term in terms if (count := counts[term])}
         if len(df) == 1:  # most words
             (term,) = df
@@ -128,13 +130,13 @@ class QueryExpander:
     def _weights_of_forms(
         self, weight: float, term: str, others: Sequence[str], counts: Mapping[str, int]
     ) -> dict[str, float]:
-        """The weight of each other form of a word that a living row holds. If a row holds the word as typed, weight *
-        idf of a form is at most `FORM_WEIGHT` times that of the word.
+        """Term -> weight, for the other forms of a word that some living row holds. If a row holds the word as typed,
+        weight * idf of a form is at most `FORM_WEIGHT` times weight * idf of the word.
 
         Args:
-            weight: Of the word as typed.
-            term: Of the word as typed.
-            others: Of its other forms.
+            weight: Weight of the word as typed.
+            term: Term of the word as typed.
+            others: Terms of its other forms.
             counts: Number of living rows that hold each of these terms.
         """
         limit = self.idf(counts[term]) if counts[term] else np.inf
@@ -142,8 +144,8 @@ class QueryExpander:
         return {each: FORM_WEIGHT * weight * (min(1.0, limit / own) if own > 0 else 1.0) for each, own in alone.items()}
 
     def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:
-        """Add to the terms of each word those that differ in accents alone; if no row holds any, those one edit away;
-        if there is none, the parts of a compound.
+        """Add to the terms of each word the terms that differ from them only in accents. If no row holds any of
+        these terms, add the terms one edit away from the word; if there are none, add the two parts of a compound.
 
         Args:
             words: The terms of each word; extended in place.
@@ -156,7 +158,7 @@ class QueryExpander:
         for terms in words:
             known = any(map(counts.__getitem__, terms))
             others: dict[str, int] = {}
-            if query.isascii() or not known:  # words of a query with accents are taken as they are, if a row holds them
+            if query.isascii() or not known:  # in a query with accents, a word in some row is typed as meant
                 others = self._counts(other for term in terms for other in self.spellings.others(term))
             if not known and not any(others.values()):
                 others |= (near := self._one_edit_away(terms[0]) or next(filter(None, map(self._parts, terms)), {}))
@@ -166,8 +168,8 @@ class QueryExpander:
         return mistyped
 
     def _one_edit_away(self, word: str) -> dict[str, int]:
-        """The terms one edit away from a word, each with the number of living rows that hold it; none if they are more
-        than `TYPO_TERMS_MAX`."""
+        """The terms one edit away from a word, each with the number of living rows that hold it; empty if more
+        than `TYPO_TERMS_MAX` terms are held."""
         if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
             return {}
         counts = self._counts(filter(self.corpus.codes.__contains__, one_edit_away(word)))
@@ -176,8 +178,8 @@ class QueryExpander:
 
     def _parts(self, word: str) -> dict[str, int]:
         """The terms of the two parts of a compound, each with the number of living rows that hold it: "mietvertrag" and
-        "kundig" of "mietvertragskundig". Of several pairs the one that most rows hold; none if no row is in one of the
-        languages of `COMPOUNDING`."""
+        "kundig" of "mietvertragskundig". Of several splits, the one whose rarer part is in the most rows; empty if no
+        living row is in a language of `COMPOUNDING`."""
         analyzer = next((each for each in self.analyzers if COMPOUNDING.intersection(each.languages)), None)
         if analyzer is None or not word.isalpha() or len(word) not in TYPO_LETTERS:
             return {}
@@ -198,8 +200,8 @@ class QueryExpander:
 def _in_other_languages(
     query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
 ) -> dict[str, list[str]]:
-    """Wanted term of the query under the first analyzer -> the distinct terms of the same word under all of them, and
-    of the word with umlauts in place of ae, oe and ue."""
+    """Term of the query under `first` -> the distinct terms of the same word under all analyzers, also with umlauts in
+    place of ae, oe and ue. Only terms in `wanted` have an entry."""
     found: dict[str, dict[str, None]] = {}
     words = list(dict.fromkeys(pieces(query)))
     of_words = zip(words, first.terms_of_pieces(words), strict=True)
@@ -216,8 +218,8 @@ def _in_other_languages(
 
 
 def _joined(words: Sequence[str]) -> dict[str, list[str]]:
-    """The longer of two adjacent words -> both as one word: "data base" may be "database" in a text, "log in" "login".
-    The first is no function word."""
+    """The longer of two adjacent words -> both joined to one word, because a text may write "data base" as "database".
+    A pair whose first word is a function word is left out."""
     found: dict[str, list[str]] = {}
     for one, other in pairwise(words):
         if one.isalpha() and other.isalpha() and min(len(one), len(other)) > 1 and one not in all_function_words():

@@ -1,15 +1,16 @@
 """The lexical index on disk: `lexical/<number>`, one file that begins with its checksums, opened by memory map.
 
-    prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, CRC-32 of these
-    body     header (JSON: analyzer, mark of the ledger, names of sources, what the store keeps with the index, and each
-             array's name, type, count and offset), terms (UTF-8, one a line), arrays
+    prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, own CRC-32
+    body     header (JSON: fingerprint of the analyzer, mark of the ledger, names of sources, further values of the
+             store, and each array's name, type, count and offset), terms (UTF-8, one a line), arrays
 
 A save writes the whole file under another name, renames it to the next number and then removes the older files. The
-mark holds the digest of the ledger's history, so a file of another store is not used. A file that cannot be used costs
-time only: the index is then built from the ledger, or from the Chroma collection.
+mark holds the digest of the ledger's history, so a file of another store is not used. If no file can be used, the index
+is built again from the ledger or from the Chroma collection: this takes time, but nothing is lost.
 
-The content is canonical: terms are sorted, dead rows and terms that only these hold are left out. So the same living
-rows give the same bytes, whatever writes came before. There is no pickle; nothing in the file is executed.
+The content is canonical: terms are sorted; the postings of dead rows, and terms that only dead rows hold, are left out.
+So the same living rows give the same bytes, whatever writes came before. There is no pickle; nothing in the file is
+executed.
 """
 
 from __future__ import annotations
@@ -45,14 +46,15 @@ log = logging.getLogger("umi")
 
 FOLDER = "lexical"
 UNFINISHED = "new"
+"""Name of the file while it is written."""
 DEAD_ROWS_SHARE_MAX = 0.5
-"""Largest share of dead rows in a saved index that is used; with more, the index is rebuilt and rows numbered again."""
+"""A saved index with a larger share of dead rows is not used: the index is built again, and rows get new numbers."""
 MAGIC = b"UMIBM25\n"
 VERSION = 5
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
 OF_STORE = "store "
-"""Prefix of the names of the store's own arrays."""
+"""Prefix, in the file, of the names of `Saved.arrays`."""
 _SEGMENT_NUMBERS = ("first", "last", "documents")
 _SEGMENT_ARRAYS = ("terms", "starts", "offsets", "tf")
 _CORPUS_ARRAYS = (*RowArrays._fields, "source_documents", "source_lengths")
@@ -69,15 +71,15 @@ class Saved:
     seqs: Ints
     """(n,) sequence number of each row."""
     sources: Sequence[str]
-    """Names by source code."""
+    """Names of the sources; the index of a name is the code of its source."""
     arrays: Arrays = field(default_factory=dict)
-    """Other arrays of the store, by name."""
+    """Further arrays that the store saves with the index, by name."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Other values of the store, saved as JSON."""
+    """Further values that the store saves with the index, as JSON."""
 
 
 def write(directory: Path, saved: Saved, fingerprint: str) -> None:
-    """Write a file for the store in `directory`, then remove the older ones.
+    """Save the index in the directory of its store, then remove older files.
 
     Raises:
         OSError: If the file cannot be written; the older files stay.
@@ -111,9 +113,9 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
     """The newest usable file; None: the index must be built from the ledger.
 
     Args:
-        directory: The store's.
-        fingerprint: Of the store's analyzer.
-        belongs: Whether the store's ledger descends from a mark.
+        directory: The store's directory.
+        fingerprint: Fingerprint of the store's analyzer.
+        belongs: Returns whether a mark is in the history of the store's ledger.
     """
     folder = directory / FOLDER
     for number in sorted(_numbers(folder), reverse=True):
@@ -135,7 +137,7 @@ def drop(directory: Path) -> None:
 
 
 def read(path: Path, fingerprint: str) -> Saved | None:
-    """Open one file; None: it was made by another analyzer. The whole file is read once, for its checksum.
+    """Open one file and check it, which reads the whole file once. Returns None if another analyzer made it.
 
     Raises:
         IndexUnavailable: If there is no such file, or it is damaged, cut short or of another version.
@@ -148,7 +150,7 @@ def read(path: Path, fingerprint: str) -> Saved | None:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of the saved files; none if there is no folder: another process may be making it anew."""
+    """The numbers of the saved files; empty if there is no folder, because another process may have removed it."""
     try:
         return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
     except (FileNotFoundError, NotADirectoryError):
@@ -165,7 +167,8 @@ def _remove(path: Path) -> None:
 
 
 def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
-    """(terms by code, sorted; the numbers of each segment, one segment a block; all arrays by name)."""
+    """(terms, sorted, each at the index that is its code in the file; the values of `_SEGMENT_NUMBERS` of each segment,
+    one segment a block; all arrays by name)."""
     names = list(corpus.codes)
     arrays: dict[str, npt.NDArray[Any]] = {"alive": corpus.alive}
     arrays["lengths"] = np.where(corpus.alive, corpus.lengths, 0).astype(np.int32)
@@ -234,7 +237,7 @@ def _mapped(path: Path) -> memoryview:
 
 
 def _checked(data: memoryview) -> tuple[dict[str, Any], memoryview]:
-    """(header, terms and arrays)
+    """(header, the bytes of the terms and arrays)
 
     Raises:
         ValueError: If the bytes are not those that were written.
@@ -271,7 +274,8 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         parts=tuple(parts),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),
-        by_row=RowArrays(*[Growing.copied(rows[name]) for name in RowArrays._fields]),  # now, not at the first write
+        # Copied when the file is opened, so that the first write need not copy the arrays.
+        by_row=RowArrays(*[Growing.copied(rows[name]) for name in RowArrays._fields]),
         **rows,
     )
     own = {name.removeprefix(OF_STORE): array for name, array in arrays.items() if name.startswith(OF_STORE)}

@@ -45,7 +45,7 @@ TEXTS_A_SEGMENT = 5_000
 
 
 class LexicalScores(NamedTuple):
-    """BM25 of n given rows for V queries: fields of a `Pool`."""
+    """BM25 of n given rows for V queries. The fields are those of a `Pool` with the same names."""
 
     lexical: Floats
     """(V, n) score of each row; 0 where no term matches or the row is not alive."""
@@ -66,14 +66,14 @@ class LexicalScores(NamedTuple):
 
 
 class Snapshot:
-    """One corpus and its cached scorers, by configuration."""
+    """One corpus, and a cache of its scorers by configuration."""
 
     def __init__(self, corpus: Corpus, analyzer: Analyzer) -> None:
         self.corpus = corpus
         self._analyzer = analyzer
         self._scorers: dict[LexicalConfig, SourceScorer] = {}
         self.references: dict[int, Floats] = {}
-        """A cache of `stores.references`: the references of each row, as `References._cached` returns them."""
+        """A cache of `stores.references`: row -> its references, as `References._cached` returns them."""
 
     def row_scorer(self, config: LexicalConfig) -> RowScorer:
         """The scorer of rows under a configuration."""
@@ -112,18 +112,18 @@ class LexicalIndex:
     """BM25 over rows 0..n-1, n growing; the number of a removed row is never used again.
 
     Args:
-        analyzer: Makes terms of texts and of queries.
-        corpus: Content to start from; None: nothing.
+        analyzer: Splits texts and queries into terms.
+        corpus: The initial content; None: no rows.
     """
 
     def __init__(self, analyzer: Analyzer, corpus: Corpus | None = None) -> None:
         self.analyzer = analyzer
         self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus, analyzer)
         self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Live rows."""
+        """Number of living rows."""
         return self._snapshot.corpus.documents
 
     def view(self) -> LexicalIndex:
@@ -141,7 +141,7 @@ class LexicalIndex:
         """Remove rows, then index texts[i] as rows[i] of source code sources[i] (-1: none). An error changes nothing.
 
         Args:
-            rows: Rising, above every row added so far, which is asserted; numbers may be left out.
+            rows: Rising, and above every row added so far, which is asserted; row numbers may be skipped.
             texts: One per row; a text without terms counts as an empty document.
             sources: One per row, >= -1.
             removed: Rows to remove; unknown ones are ignored. Later scores are as if they had never been added.
@@ -151,7 +151,7 @@ class LexicalIndex:
         """
         if not len(rows) == len(texts) == len(sources):
             raise InputError(f"{len(rows)} rows, {len(texts)} texts and {len(sources)} sources; expected one of each")
-        with self._writing:
+        with self._write_lock:
             corpus = self._snapshot.corpus
             if len(removed):
                 corpus = update.removed(corpus, removed)
@@ -172,10 +172,10 @@ class LexicalIndex:
         """Write the index to `directory`, in place of an older file; see `file`.
 
         Args:
-            directory: The store's.
+            directory: The store's directory.
             mark: The ledger state that the index was made from.
             seqs: (n,) sequence number of each row.
-            sources: Names by source code.
+            sources: Names of the sources, at the indices that are their codes.
             arrays, facts: Further data of the store, saved in the same file; see `file.Saved`.
 
         Raises:
@@ -192,9 +192,9 @@ class LexicalIndex:
         is no such index.
 
         Args:
-            directory: The store's.
-            analyzer: The store's.
-            belongs: Whether the store's ledger descends from a mark.
+            directory: The store's directory.
+            analyzer: The store's analyzer.
+            belongs: Returns whether a mark is in the history of the store's ledger.
         """
         saved = file.newest(directory, analyzer.fingerprint, belongs)
         return None if saved is None else (cls(analyzer, saved.corpus), saved)
@@ -215,9 +215,9 @@ class LexicalIndex:
             queries: V texts.
             k: Largest number of rows in a result, >= 1.
             config: Variant and parameters.
-            allowed: By row, at least one entry for each row; False excludes the row. None: all are allowed.
-            weights: By row, >= 0 and finite; each score is multiplied by its row's weight before ranking. None: 1.
-            id_of: The id of a row; ties fall to the smaller id.
+            allowed: (at least number of rows,) False excludes a row. None: all rows are allowed.
+            weights: (at least number of rows,) factor on each row's score before ranking, >= 0 and finite. None: 1.
+            id_of: Returns the id of a row; of rows with equal scores, the one with the smaller id comes first.
 
         Returns:
             For each query, rows best first, scores > 0, at most k rows; fewer when fewer match.
@@ -238,12 +238,12 @@ class LexicalIndex:
         config: LexicalConfig,
         searched: Sequence[LexicalHits] | None = None,
     ) -> LexicalScores:
-        """BM25 of exactly these rows, in their order, and of their sources.
+        """BM25 of these rows, in the given order, and of their sources.
 
         Args:
             queries: V texts.
-            rows: n rows, in any order; those that are not alive score 0.
-            config: As in `search`.
+            rows: n rows, in any order; a row that is not alive scores 0.
+            config: Variant and parameters, as for `search`.
             searched: Results of `search` for the same queries and content, whose scores are used again.
         """
         snapshot = self._snapshot
@@ -300,7 +300,7 @@ class LexicalIndex:
         return self._snapshot.row_scorer(config).query(weights)
 
     def held(self, terms: Sequence[Term], rows: Ints, config: LexicalConfig) -> Mask:
-        """(T, n) which of n living rows, rising, hold which of T terms; `config` as in the search for the terms."""
+        """(T, n) whether each of n living rows (rising) holds each of T terms, which were looked up with `config`."""
         held: Mask = self._snapshot.row_scorer(config).lookup(terms, rows) > 0
         return held
 
@@ -309,16 +309,16 @@ class LexicalIndex:
         return self._snapshot.corpus.sources[rows]
 
     def living(self, rows: Sequence[int]) -> list[int]:
-        """The living ones of some rows; rows that a later write added are not living."""
+        """The rows among `rows` that are alive; rows that a later write added are not alive."""
         alive = self._snapshot.corpus.alive
         return [row for row in rows if row < len(alive) and alive[row]]
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """Living rows that hold each term."""
+        """For each term, the number of living rows that hold it."""
         return self._snapshot.corpus.frequencies(terms)
 
     def codes(self, terms: Sequence[str]) -> list[int]:
-        """For each term its code plus 1; 0 for one that no row has held."""
+        """For each term, its code plus 1; 0 for a term that no row has ever held."""
         codes = self._snapshot.corpus.codes
         return [codes.get(term, -1) + 1 for term in terms]
 
@@ -328,16 +328,17 @@ class LexicalIndex:
         return corpus.rows_of_rare(corpus.codes_of([term]), most)[1]
 
     def rows_with_rare(self, query: QueryTerms, config: LexicalConfig) -> Ints:
-        """(P,) the rows that hold a rare term of a query, see `Pool.rare`; dead ones may be among them. `config` as in
-        the search for the query."""
+        """(P,) the rows that hold a rare term of a query, see `Pool.rare`; dead rows may be among them. The query was
+        looked up with `config`."""
         return self._snapshot.row_scorer(config).rows_of_rare(query)
 
     def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
         """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
 
         Returns:
-            P triples, one for each given row, rare term of it and row that holds the term, the given row included:
-            (P,) index into `rows`, (P,) the holding row, and (P,) number of rows that hold the term.
+            P triples, one for each combination of a given row, a rare term of this row, and a row that holds the term,
+            the given row included: (P,) index of the given row in `rows`, (P,) row that holds the term, and (P,) number
+            of rows that hold the term.
         """
         corpus = self._snapshot.corpus
         of_row, codes = corpus.rare_terms(rows, most)
@@ -351,14 +352,14 @@ class LexicalIndex:
         return np.repeat(of_row, sizes), row[posting], np.repeat(sizes, sizes)
 
     def lengths(self, count: int) -> Codes:
-        """(count,) terms in each of the first rows; 0 where nothing was indexed."""
+        """(count,) number of terms in each of the first `count` rows; 0 where nothing was indexed."""
         known = self._snapshot.corpus.lengths[:count]
         if len(known) == count:
             return known
         return np.concatenate([known, np.zeros(count - len(known), known.dtype)])
 
     def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
-        """Indices into `rows`, rising, of those whose terms, frequencies or length are not those of texts[i]."""
+        """Each i, rising, where the indexed terms, frequencies or length of rows[i] are not those of texts[i]."""
         corpus = self._snapshot.corpus
         indexed = corpus.term_counts(rows[rows < corpus.rows])
         wrong = []

@@ -1,7 +1,7 @@
 """Languages: the language of a text by its function words or its letters, and each script's letters and stemmer.
 
 Scripts are ranges of Unicode blocks, not Unicode's full script tables: ranges do not change between versions and need
-no data file. They decide how a text is cut into terms, and which stemmer a word gets.
+no data file. The script of a text decides how it is cut into terms, and the script of a word decides its stemmer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYLLABLE_SCRIPTS = {
 _SYLLABLE_BLOCKS = "".join(_SYLLABLE_SCRIPTS.values())
 
 UNSEGMENTED = re.compile(f"[{_BIGRAM_BLOCKS}{_SYLLABLE_BLOCKS}]")
-"""One letter of these scripts."""
+"""One letter of a script that is cut into bigrams or trigrams."""
 PIECES = re.compile(
     f"(?P<bigrams>[{_BIGRAM_BLOCKS}]+)|(?P<syllables>[{_SYLLABLE_BLOCKS}]+)|[^{_BIGRAM_BLOCKS}{_SYLLABLE_BLOCKS}]+"
 )
@@ -41,10 +41,10 @@ ENGLISH = "english"
 NOT_FOUND = "not found"
 """The language of a text in Latin letters with too few function words, and of a text without letters."""
 READ_CHARACTERS = 240
-"""Characters at the beginning of a text by which its language is found, some 40 words."""
+"""Number of characters at the beginning of a text from which its language is detected: some 40 words."""
 ENGLISH_SHARE = 0.1
-"""A text is English if at least this share of its words are English function words that no other list holds, and these
-are more than its long function words of other languages."""
+"""A text is English if at least this share of its words are English function words that no other list holds, and
+these are more than its long function words of other languages, see LONG."""
 LEAD, SHARE_MIN = 2, 0.1
 """A text is in another language if it has at least LEAD more function words of that language than English ones, and
 these are at least SHARE_MIN of all its words. An ASCII text also needs LEAD long function words; see LONG."""
@@ -54,7 +54,7 @@ LONG = 3
 English are often codes, syllables or names."""
 
 LATIN = "Latin"
-"""Name of the script of every letter that is in none of the blocks below."""
+"""Name of the script of every letter that is in none of `_BLOCKS`."""
 _STEMMED_SCRIPTS = {
     "Greek": ("\u0370-\u03ff\u1f00-\u1fff", "greek"),
     "Cyrillic": ("\u0400-\u052f", "russian"),
@@ -72,9 +72,9 @@ _BLOCKS = {
     "Han": _HAN_BLOCKS + _KANA,  # Chinese and Japanese are not told apart
 }
 SCRIPTS = tuple(_BLOCKS)
-"""The scripts other than Latin that are told apart."""
+"""The scripts that `script_of` knows, without Latin."""
 SCRIPT_SHARE = 0.25
-"""A text is in the language of another script than Latin if its characters of that script, marks and signs included,
+"""A text counts as written in another script than Latin if its characters of that script, marks and signs included,
 are at least this share of its letters."""
 NEGATIONS = frozenset(
     (  # noqa: SIM905 a list would take sixty lines
@@ -103,13 +103,13 @@ _SCRIPT_OF = re.compile("|".join(f"(?P<{name}>[{blocks}])" for name, blocks in _
 
 
 def script_of(word: str) -> str:
-    """The script of the word's first letter that is of one of SCRIPTS; "Latin" if none is."""
+    """The script of the first letter of the word that belongs to one of SCRIPTS; LATIN if no letter does."""
     found = _SCRIPT_OF.search(word)
     return LATIN if found is None or found.lastgroup is None else found.lastgroup
 
 
 def stemmers_by_script(language: str) -> dict[str, str]:
-    """Script -> Snowball language: `language` for its own scripts, for every other script its most written language.
+    """Script -> Snowball language: `language` for its own scripts, the most written language of the script for others.
 
     So a store whose language is English also finds inflected words of Russian or Arabic. With "none" the result is
     empty: no script is stemmed.
@@ -141,9 +141,9 @@ def combining_marks() -> str:
 def language_of(text: str) -> str:
     """The language that a text begins in, one of `detected_languages`.
 
-    Latin letters: English is tried first. Of the others it is the language with the largest sum over its function words
-    of 1 / languages with that word. Other letters: the script that SCRIPT_SHARE of the letters belong to, whatever the
-    language.
+    For a text in another script than Latin, see SCRIPT_SHARE, this is the name of the script. A text in Latin letters
+    is first compared with English. Otherwise each function word in the text adds 1 / n to each of the n languages that
+    have it, and the language with the largest sum is returned; NOT_FOUND if the text has too few of its words.
     """
     beginning = text[:READ_CHARACTERS].lower()
     if not beginning.isascii() and (script := _most_frequent_script(beginning)):
@@ -166,25 +166,25 @@ def language_of(text: str) -> str:
 
 
 def _most_frequent_script(text: str) -> str | None:
-    """The most frequent of SCRIPTS; None: too few characters are of it."""
+    """The most frequent of SCRIPTS in a text; None: it has less than SCRIPT_SHARE of the letters."""
     counts = Counter(letter.lastgroup for letter in _SCRIPT_OF.finditer(text))
     script, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
     return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
 
 
-@lru_cache(maxsize=1024)  # a search asks for all languages
+@lru_cache(maxsize=1024)  # each search calls it for every language
 def differ(language: str, other: str) -> bool:
-    """Whether a word of one language is not expected in a text of the other: both are known, or their letters differ.
+    """Whether a word of one language is not expected in a text of the other: both are known, or their scripts differ.
 
     Args:
-        language, other: Of `detected_languages`.
+        language, other: Two of `detected_languages`.
     """
     return language != other and (NOT_FOUND not in (language, other) or language in SCRIPTS or other in SCRIPTS)
 
 
 @lru_cache(maxsize=1)
 def detected_languages() -> tuple[str, ...]:
-    """What `language_of` returns: NOT_FOUND, the languages with a list of function words, and SCRIPTS."""
+    """All values that `language_of` can return: NOT_FOUND, languages with a list of function words, and SCRIPTS."""
     return (NOT_FOUND, *sorted(_words_of_latin_languages()), *SCRIPTS)
 
 
@@ -221,7 +221,7 @@ def _long_words() -> frozenset[str]:
 
 
 def function_words(languages: Iterable[str]) -> frozenset[str]:
-    """The function words of these Snowball languages, lower-case; none of a language without a list."""
+    """The function words of these Snowball languages, lower-case; a language without a list adds none."""
     lists = _function_word_lists()
     return frozenset().union(*(lists.get(language, ()) for language in languages))
 
@@ -246,7 +246,7 @@ def _function_word_lists() -> dict[str, list[str]]:
 
 @lru_cache(maxsize=1)
 def word_forms() -> Mapping[str, Sequence[str]]:
-    """English word -> its other forms that the stemmer does not join, from word_forms.txt."""
+    """English word -> its other forms that the stemmer does not give the same stem, from word_forms.txt."""
     words = [line.split() for line in _lines_of("word_forms.txt") if not line.startswith("#")]
     return {form: [other for other in forms if other != form] for forms in words for form in forms}
 

@@ -23,19 +23,22 @@ Offsets = npt.NDArray[np.uint16]
 Starts = npt.NDArray[np.uint32] | Ints
 
 BLOCK_ROWS = 2**16
-"""Number of rows in a block; the first row of each block is a multiple of it."""
+"""Number of rows in a block; the first row of each block is a multiple of this number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """T terms, P postings. Term codes are those of the index that owns the segment."""
+    """T terms, P postings. Term codes are those of the index that owns the segment.
+
+    An ordinal is the index of a term in `terms`.
+    """
 
     first: int
     """The first row."""
     last: int
     """The last row, in the same block."""
     documents: int
-    """Number of rows that the segment was made of, rows without a term included."""
+    """Number of rows that the segment was made from, rows without a term included."""
     terms: Codes
     """(T,) rising."""
     starts: Starts
@@ -57,7 +60,7 @@ class Segment:
 
     @property
     def frequencies(self) -> Ints:
-        """(T,) postings of each term."""
+        """(T,) number of postings of each term."""
         return np.diff(self.starts).astype(np.int64)
 
     def ordinals(self, codes: Codes) -> Ints:
@@ -73,7 +76,7 @@ class Segment:
         return np.add(held, self.block, dtype=np.int32), tf
 
     def sizes(self, ordinals: Ints) -> Ints:
-        """(n,) postings of n terms by ordinal; 0 for ordinal -1."""
+        """(n,) number of postings of each of n terms, given by ordinal; 0 for ordinal -1."""
         starts = self.starts.take(ordinals, mode="clip")  # ordinal -1 starts and ends at starts[0]
         return (self.starts.take(ordinals + 1) - starts).astype(np.int64)
 
@@ -98,7 +101,7 @@ class Segment:
         return alive[self.block : self.last + 1][self.offsets]
 
     def living_frequencies(self, alive: Mask) -> Ints:
-        """(T,) postings of each term whose row is alive; a pass over all postings."""
+        """(T,) number of postings of each term whose row is alive; takes a pass over all postings."""
         return np.diff(running(self.living(alive))[self.starts]).astype(np.int64)
 
 
@@ -132,7 +135,7 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
 
 
 def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
-    """One segment from several of one block in rising row order, without dead rows; `alive` by row."""
+    """Merge several segments of one block, in rising row order, into one without dead rows; `alive` by row."""
     kept = [_without_dead(segment, alive) for segment in segments]
     terms = distinct(np.concatenate([segment.terms for segment in kept]))
     merged_ordinals = [terms.searchsorted(segment.terms) for segment in kept]
@@ -173,7 +176,7 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
 
 
 def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
-    """(n + 1,) start of each of n consecutive runs of these sizes, and the end of the last."""
+    """(n + 1,) start of each of n consecutive runs of these sizes, and the end of the last run."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
@@ -185,7 +188,7 @@ def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
 
 
 def _short(starts: Ints) -> Starts:
-    """Starts in four bytes each if these hold the last one, else unchanged."""
+    """The starts as uint32 if the last one fits, else unchanged."""
     return starts.astype(np.uint32) if starts[-1] <= np.iinfo(np.uint32).max else starts
 
 

@@ -31,15 +31,15 @@ the postings."""
 
 
 class SourceImpacts(NamedTuple):
-    """A term in whole sources."""
+    """The impacts of one term in the sources that hold it."""
 
     codes: Ints
-    """The sources that hold it, rising."""
+    """Codes of these sources, rising."""
     worth: Floats
-    """idf * gain in each."""
+    """idf * gain of the term in each source."""
     idf: float
     upper: float
-    """The largest worth, or 0."""
+    """The largest of `worth`; 0 if it is negative or there is none."""
 
 
 @dataclass(eq=False)
@@ -47,10 +47,10 @@ class SourceScorer:
     """BM25 of the sources of one corpus; rows without a source are left out. Thread-safe as `RowScorer`."""
 
     row_scorer: RowScorer
-    _known: dict[str, SourceImpacts] = field(default_factory=dict)
-    """By term."""
+    _cached: dict[str, SourceImpacts] = field(default_factory=dict)
+    """A cache of impacts, by term."""
     _entries: int = 0
-    """Array entries in `_known`."""
+    """Array entries in `_cached`."""
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -83,8 +83,8 @@ class SourceScorer:
         return scores, bound + floor
 
     def _impacts(self, terms: Sequence[Term]) -> list[SourceImpacts]:
-        """Impacts of each term in the sources that hold it."""
-        known = self._known
+        """The impacts of each term; those not cached are computed together."""
+        known = self._cached
         new = [term for term in terms if term.text not in known]
         if not new:
             return [known[term.text] for term in terms]
@@ -92,9 +92,9 @@ class SourceScorer:
         found = [known.get(term.text) or fresh[term.text] for term in terms]
         entries = sum(TERM_ENTRIES + len(impacts.codes) for impacts in fresh.values())
         if self._entries + entries > ENTRIES_KEPT:
-            self._known, self._entries = {}, 0
+            self._cached, self._entries = {}, 0
         self._entries += entries
-        self._known.update(fresh)
+        self._cached.update(fresh)
         return found
 
     def _compute(self, terms: Sequence[Term]) -> dict[str, SourceImpacts]:
@@ -131,13 +131,13 @@ def _summed_by_source(sizes: Sequence[int], sources: Ints, tf: Floats, width: in
     """Sum the postings of each term by source.
 
     Args:
-        sizes: (T,) postings of each term; the terms' postings follow one another.
-        sources: Source code of each posting's row; NO_SOURCE is left out.
-        tf: Of each posting; 0 is left out.
+        sizes: (T,) number of postings of each term; the postings of all terms follow one another.
+        sources: Source code of each posting's row; a posting with NO_SOURCE is left out.
+        tf: Occurrences of the term in each posting's row; a posting with 0 is left out.
         width: Larger than every source code.
 
     Returns:
-        (starts, source codes, occurrences): those of term i are starts[i]:starts[i + 1], by rising code.
+        (starts, source codes, occurrences): starts[i]:starts[i + 1] are the entries of term i, by rising code.
     """
     stride = width + 1  # each term's first bin is that of NO_SOURCE
     bins = stride * len(sizes)

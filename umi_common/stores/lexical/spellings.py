@@ -17,7 +17,7 @@
     50%   50 percent                          percent
     €20   20€   20 euros                      euro
 
-A query finds "Müller" by "Muller" and "Mueller", too (`Spellings`), and by "Mulller" where no text has such a word
+The queries "Muller" and "Mueller" find "Müller", too (`Spellings`), and so does "Mulller" if no text has that word
 (`one_edit_away`).
 """
 
@@ -31,14 +31,15 @@ from string import ascii_lowercase
 from umi_common.stores.lexical import languages
 
 _HINT = re.compile(r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d)")
-"""Every match of the next four patterns contains a match of this one. Most texts hold none, and are not searched for
-the four patterns."""
+"""Every match of `_GROUPS`, `_TWELVE_HOURS`, `_ROUND` and `_SIZE` contains a match of this pattern. Most texts hold
+none and are not searched for the four patterns."""
 _GROUPS = re.compile(
     r"(?<![\w.,:/-])(?:[A-Z]{2}\d\d(?: [A-Z\d]{4})+(?: [A-Z\d]{1,3})?|\+?\(?\d+\)?(?:[ -]\(?\d+\)?)+(?:[.,]\d\d?)?)"
     r"(?!\w|[.,:/-]\w)"
 )
 """An IBAN, or digits in groups with spaces, "-" or brackets between them."""
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
+"""A time with am or pm: 6:06 pm, 6 p.m."""
 _THOUSANDS = (
     {"k", "thousand", "tausend"},
     {"m", "mn", "mln", "mio", "million", "millions", "millionen", "millones"},
@@ -47,17 +48,18 @@ _THOUSANDS = (
 """Names of 1000, 1000 ** 2 and 1000 ** 3, in lower case."""
 _NAMES = "|".join(sorted(set().union(*_THOUSANDS)))
 _ROUND = re.compile(rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{_NAMES})))\b")
-"""A number with one of these names behind it; single letters only without a space."""
+"""A number with a name of `_THOUSANDS` behind it; a name of one letter must follow without a space."""
 _SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
-"""Two or three measures of a thing."""
+"""Two or three measures of one thing: 20 x 30, 2 by 3 by 4."""
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
-"""A Roman number of one digit; for those of several see word_forms.txt."""
+"""A Roman number of one digit; longer Roman numbers are in word_forms.txt."""
 _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
-"""A word that the pages of a PDF cut at the end of a line; "long-" before "term" gets a wrong one, too."""
+"""A word cut at the end of a line, as in a PDF. "long-" before "term" matches, too, and "longterm" is indexed."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
-"""Groups that are an amount: 14 630,99."""
-_DIGITS = range(9, 25)
-"""Numbers of digits for which other groups are one number. A date has fewer, a line of a table may have more."""
+"""Groups of digits that are an amount: 14 630,99."""
+_NUMBER_LENGTHS = range(9, 25)
+"""Groups that are no amount are joined to one number if their number of digits is in this range. A date has fewer
+digits, a line of a table may have more."""
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
 """A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
 _GROUPED_CODE = re.compile(
@@ -65,6 +67,7 @@ _GROUPED_CODE = re.compile(
 )
 """250.000, 978-3-16-148410-0 and 030/555-0199; a date has fewer digits, and an IP address is no number."""
 _PHONE = re.compile(r"(?!\d*0{6}\Z)\d{10,15}")
+"""Digits that may be a phone number; a number that ends in six zeros is a round number."""
 _SUBSCRIBER = 9
 """Number of last digits of a phone number that are indexed: they are the same with and without +49, 0049 or 0."""
 _NUMBERED = frozenset(
@@ -74,10 +77,10 @@ _NUMBERED = frozenset(
         "typ chapitre partie tome annexe livre capítulo parte tomo capitolo"
     ).split()
 )
-"""Words before a Roman I, V or X; elsewhere these are mostly a person or a name."""
+"""Words after which I, V or X is a Roman number; elsewhere these letters are mostly a pronoun or part of a name."""
 _ROMAN = {"I": "1", "V": "5", "X": "10"}
-_WORD = max(map(len, _NUMBERED)) + 1
-"""Length of the longest of these words and the space before it, in characters."""
+_NUMBERED_LENGTH = max(map(len, _NUMBERED)) + 1
+"""Length of the longest word of `_NUMBERED` and the space before it, in characters."""
 _ZERO_PARTS = re.compile(r"[vV]?(\d+(?:\.\d+)+?)(?:\.0)+")
 """A version that ends with .0."""
 _SHORT_YEAR = re.compile(r"(?i:FY'?|Q[1-4]/|[1-4]Q)(\d\d)")
@@ -96,12 +99,12 @@ _DATE = re.compile(
 )
 _HASH = re.compile(r"(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,64}")
 _HASH_PREFIX = 7
-"""Digits to which Git shortens a hash."""
+"""Number of digits to which Git shortens a hash."""
 _ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 """A Latin letter that is not ASCII."""
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
 _TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
-"""As German, Danish, Norwegian and Swedish names are written where a keyboard lacks the letter."""
+"""Letter -> two letters, as German, Danish, Norwegian and Swedish names are typed if the keyboard lacks the letter."""
 
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü"}
 _TWO_LETTERS_OF_UMLAUT = re.compile("|".join(_UMLAUTS))
@@ -136,9 +139,9 @@ def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[
     versions without .0, years in full.
 
     Args:
-        terms: Of one token.
-        segments: Its parts between links.
-        codes: The token, and the codes that it joins.
+        terms: The terms of one token.
+        segments: The parts of the token between links.
+        codes: The codes that the token holds, the whole token included if it is a code.
     """
     numbers = [term for term in terms if term.isdecimal()]
     shorter = [zeros.string[zeros.end() :] for term in numbers if (zeros := _ZEROS.match(term))]
@@ -167,11 +170,11 @@ def _dates(code: str) -> list[str]:
 
 
 def _and_joined(groups: re.Match[str]) -> str:
-    """The groups of one number and, behind them, the number; other groups as they are."""
+    """The groups and, behind them, the number that they form; unchanged if they form none."""
     joined = re.sub(r"[ ()+-]", "", groups[0])
     if _AMOUNT.fullmatch(groups[0]):
         return f"{groups[0]} {joined.replace(',', '.')}"
-    return f"{groups[0]} {joined}" if " " in groups[0] and len(joined) in _DIGITS else groups[0]
+    return f"{groups[0]} {joined}" if " " in groups[0] and len(joined) in _NUMBER_LENGTHS else groups[0]
 
 
 def _and_whole(number: re.Match[str]) -> str:
@@ -189,7 +192,7 @@ def _and_by(size: re.Match[str]) -> str:
 
 def _and_decimal(digit: re.Match[str]) -> str:
     """Part V and, behind it, 5."""
-    before = digit.string[max(digit.start() - _WORD, 0) : digit.start()].rpartition(" ")[2]
+    before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
     return f"{digit[0]} {_ROMAN[digit[0][1:].upper()]}" if before.lower() in _NUMBERED else digit[0]
 
 
@@ -213,7 +216,8 @@ def with_umlauts(text: str) -> str:
 
 
 def one_edit_away(word: str) -> Iterator[str]:
-    """The words with the same first letter and one letter more, less or another, or two letters in another order."""
+    """The words with the same first letter that differ by one letter (inserted, deleted or replaced) or by two adjacent
+    letters that are swapped."""
     for at in range(1, len(word) + 1):
         before, after = word[:at], word[at:]
         if after:
@@ -226,10 +230,10 @@ def one_edit_away(word: str) -> Iterator[str]:
 
 
 class Spellings:
-    """The terms of an index that have accents, by their spellings without. One thread adds, others may read.
+    """The terms of an index that have accents, by their spellings without accents. One thread adds, others may read.
 
     Args:
-        stems: The terms of a word.
+        stems: Returns the terms of a word.
     """
 
     def __init__(self, stems: Callable[[str], Sequence[str]]) -> None:
@@ -244,14 +248,14 @@ class Spellings:
         """Add the terms that have accents."""
         for term in terms:
             if not term.isascii() and _ACCENTED.search(term):
-                for spelling in self._without(term):
+                for spelling in self._without_accents(term):
                     self._terms.setdefault(spelling, {})[term] = None
 
     def others(self, term: str) -> list[str]:
-        """The terms with accents that are typed like this one; of a term with accents, its spellings without."""
-        return list(self._terms.get(term, ())) if term.isascii() else self._without(term)
+        """For a term without accents, the terms of the index that it may spell; for others, their spellings without."""
+        return list(self._terms.get(term, ())) if term.isascii() else self._without_accents(term)
 
-    def _without(self, term: str) -> list[str]:
+    def _without_accents(self, term: str) -> list[str]:
         plain = {without_accents(each) for each in (term, term.translate(_TWO_LETTERS))} - {term}
         stems = {stem for each in plain for stem in self._stems(each)}
         return sorted(plain | stems)

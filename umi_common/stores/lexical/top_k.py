@@ -1,11 +1,13 @@
 """The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
 
-The postings of the terms that can add most are summed first. The k-th best sum is a threshold that every result must
-reach. A row that holds only the other terms cannot reach it, so the other terms are looked up only in the rows that
-hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+The postings of the terms that can add most to a score are summed first. The k-th best sum is a threshold that every
+result must reach. A row that holds only the other terms cannot reach the threshold, so the other terms are looked up
+only in the rows that hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and
+optimizations, IPM 1995.
 
 If many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, every row gets
-an upper bound of its score from one byte for each common term, and only rows with a sufficient bound are scored.
+an upper bound of its score, in which each common term counts by one byte, and only rows with a sufficient bound are
+scored.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ PRUNING_PAYS = 60_000
 """Smallest number of postings plus rows for which pruning is faster than summing all postings."""
 TERM_PAYS = 3_000
 """Smallest number of postings plus an eighth of the rows, divided by the number of terms, for which pruning is faster:
-it takes time for each term."""
+pruning takes time for each term."""
 READ_AT_ONCE = 8_192
-"""Postings of the rarest terms that are summed before the first threshold."""
+"""Largest number of postings that are summed before the first threshold is computed; one term is always summed."""
 BOUNDS_PAY = 4
-"""Upper bounds of all rows are computed if the number of postings to read is larger than that of rows divided by it."""
+"""Upper bounds of all rows are computed if more postings would be read than the number of rows divided by this."""
 _SLACK = 1.0 + 1e-12
-"""Factor on every bound: bounds are sums, which rounding may make too small."""
+"""Factor on every bound, because a bound is a sum, which rounding may make too small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +54,13 @@ class LexicalHits:
 
 @dataclass(slots=True, eq=False)
 class SearchLimits:
-    """How many rows a search returns, which rows it may return, and how it weighs and orders them."""
+    """How many rows a search returns, which rows may be returned, and how rows are weighted and ordered."""
 
     k: int
     mask: Mask | None
-    """By row: alive and allowed; None: all."""
+    """(rows,) whether each row is alive and allowed; None: all are."""
     weights: Floats | None
-    """By row, >= 0, times the score; None: 1."""
+    """(rows,) factor on the score of each row, >= 0; None: 1."""
     id_of: IdOf
 
     @property
@@ -67,7 +69,7 @@ class SearchLimits:
         return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
 
     def factors(self, rows: Ints) -> Floats | Mask | None:
-        """Factor of each row's score: its weight, or 0 where the mask excludes it; None: all are 1."""
+        """Factor on the score of each of `rows`: its weight, or 0 if the mask excludes it; None: all are 1."""
         if self.mask is None:
             return None if self.weights is None else self.weights.take(rows)
         allowed = self.mask.take(rows)
@@ -75,11 +77,11 @@ class SearchLimits:
 
     def weighted(self, rows: Ints, scores: Floats) -> Floats:
         """Scores of rows times their factors."""
-        return _times(scores, self.factors(rows))
+        return _multiplied(scores, self.factors(rows))
 
 
 def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """The best rows of a query by the fastest of three ways that give the same bits."""
+    """The best rows of a query, by the fastest of several methods, which all give the same bits."""
     terms = query.terms
     postings = sum([term.df for term in terms])
     if not postings:
@@ -94,12 +96,12 @@ def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexical
 
 
 def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """The best rows by the scores of all rows: the definition that the other ways must equal."""
+    """The best rows by the scores of all rows; the other methods must give the same result."""
     lists = _impacts(scorer, query, len(query.terms))
     scores = np.zeros(scorer.corpus.rows, np.float64)
     for rows, worth in lists:
         np.add.at(scores, rows, worth)
-    scores = _lifted(scores, query.floor)
+    scores = _with_floor(scores, query.floor)
     sample = next((rows for rows, _ in lists if len(rows) >= limits.k), lists[0][0])
     least = kth(limits.weighted(sample, scores.take(sample)), limits.k)
     rows = (scores >= least / limits.largest_weight if least > 0.0 else scores > 0.0).nonzero()[0]
@@ -108,39 +110,40 @@ def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Le
 
 def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by MaxScore, as the module describes. Every idf must be >= 0."""
-    terms, rest, largest_weight = query.terms, _rest(scorer, query), limits.largest_weight
-    taken = _first(terms)
+    terms, rest, largest_weight = query.terms, _rest_bounds(scorer, query), limits.largest_weight
+    taken = _first_count(terms)
     while True:
         read = sum([term.df for term in terms[:taken]])
         if read * BOUNDS_PAY > scorer.corpus.rows and scorer.weighting.ceiling < math.inf:
             return bounded(scorer, query, limits)
         rows, sums = _summed(_impacts(scorer, query, taken), scorer.corpus.rows)
         factors = limits.factors(rows)
-        least = kth(_times(_lifted(sums, query.floor), factors), limits.k) / _SLACK
+        least = kth(_multiplied(_with_floor(sums, query.floor), factors), limits.k) / _SLACK
         more = next((i for i in range(taken, len(terms)) if rest[i] * largest_weight < least), len(terms))
         if more == taken:
             break
         taken = more
-    keep = (_times(sums + rest[taken], factors) * _SLACK >= least).nonzero()[0]
+    keep = (_multiplied(sums + rest[taken], factors) * _SLACK >= least).nonzero()[0]
     keep = keep[sums[keep] > 0.0]
     rows, sums = rows[keep], sums[keep]
     if taken < len(terms):
         order = rows.argsort()
         rows, sums = rows[order], sums[order]
         scorer.add_looked_up(query, taken, rows, sums)
-    return LexicalHits(*best(rows, limits.weighted(rows, _lifted(sums, query.floor)), limits), query)
+    return LexicalHits(*best(rows, limits.weighted(rows, _with_floor(sums, query.floor)), limits), query)
 
 
 def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """Exact scores of those rows only whose upper bound reaches the k-th best score of the rows with the best bounds.
+    """The best rows by upper bounds: only rows whose bound reaches a threshold are scored.
 
-    Needs every idf >= 0 and a finite ceiling of the gain.
+    The threshold is the k-th best score of the rows with the best bounds. Needs every idf >= 0 and a finite ceiling of
+    the gain.
     """
     bounds: npt.NDArray[np.floating] = scorer.bounds(query)
     if limits.mask is not None:
         bounds *= limits.mask
     if limits.weights is not None:
-        bounds = bounds * limits.weights  # in eight bytes: a weight may be smaller than four can hold
+        bounds = bounds * limits.weights  # as float64: a weight may be too small for float32
     least = at_most_kth(bounds, limits.k)
     for _ in range(2):
         rows = (bounds >= least if least > 0.0 else bounds > 0.0).nonzero()[0]
@@ -150,9 +153,9 @@ def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexic
 
 
 def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
-    """The rows of all lists in their order, and each row's sum where the row occurs first, 0 where it occurs again.
+    """The rows of all lists, list after list, and a sum for each: the row's total at its first occurrence, 0 at others.
 
-    Only entries of these rows are read or written in the array of `count` sums.
+    The totals are in an array of `count` entries, of which only those of the listed rows are read or written.
     """
     totals = np.zeros(count, np.float64)
     for rows, worth in lists:
@@ -164,8 +167,8 @@ def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
     return np.concatenate([rows for rows, _ in lists]), np.concatenate(sums)
 
 
-def _first(terms: Sequence[Term]) -> int:
-    """Number of terms whose postings are summed before the first threshold."""
+def _first_count(terms: Sequence[Term]) -> int:
+    """Number of terms whose postings are summed before the first threshold is computed; see READ_AT_ONCE."""
     read = 0
     for taken, term in enumerate(terms):
         read += term.df
@@ -174,12 +177,12 @@ def _first(terms: Sequence[Term]) -> int:
     return len(terms)
 
 
-def _times(scores: Floats, factors: Floats | Mask | None) -> Floats:
+def _multiplied(scores: Floats, factors: Floats | Mask | None) -> Floats:
     return scores if factors is None else scores * factors
 
 
-def _lifted(scores: Floats, floor: float) -> Floats:
-    """Scores with the floor added to those above 0."""
+def _with_floor(scores: Floats, floor: float) -> Floats:
+    """The scores, with the floor added to those above 0."""
     return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
 
 
@@ -188,8 +191,8 @@ def best(rows: Ints, scores: Floats, limits: SearchLimits) -> tuple[Ints, Floats
     return best_rows(rows, scores, limits.k, limits.id_of, above=0.0)
 
 
-def _rest(scorer: RowScorer, query: QueryTerms) -> list[float]:
-    """At index i an upper bound of what terms[i:] add to a document, the floor included."""
+def _rest_bounds(scorer: RowScorer, query: QueryTerms) -> list[float]:
+    """Item i is an upper bound of the score that terms[i:] add to a document, the floor included."""
     rest = [query.floor]
     for term, weight in zip(reversed(query.terms), reversed(query.weights), strict=True):
         rest.append(rest[-1] + weight * scorer.ceiling(term))

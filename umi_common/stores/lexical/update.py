@@ -1,4 +1,4 @@
-"""New corpora: one with documents added, one with rows removed. The old corpus does not change."""
+"""Make a new corpus by adding documents to an old one or by removing rows; the old corpus does not change."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, build, running
 from umi_common.stores.lexical.vocabulary import Coded
 
 DEAD_DOCUMENTS_SHARE_MAX = 0.5
-"""Largest share of deleted documents in a segment; with more, it is rewritten without them."""
+"""Largest share of deleted documents in a segment; a segment with a larger share is rewritten without them."""
 
 
 def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequence[int]) -> Corpus:
-    """The corpus with the i-th document as rows[i], in source sources[i] (NO_SOURCE: none).
+    """The corpus with the i-th document added as rows[i], of source code sources[i] (NO_SOURCE: none).
 
     Args:
         rows: Rising, above all rows so far and below 2**31, because they are stored as int32.
-        documents: In the codes of `corpus.codes`.
+        documents: One for each row, as codes of `corpus.codes`.
     """
     lengths, tokens, _ = documents
     assert len(rows) == len(lengths) == len(sources)
@@ -84,7 +84,7 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
 
 
 def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowArrays:
-    """The arrays by row, longer by the new rows and by the row numbers left out between them, which are dead."""
+    """The arrays by row, extended by the new rows; row numbers that were skipped between them become dead rows."""
     by_row = _by_row(corpus)
     indices = rows - corpus.rows
     by_row.alive.extend(_spread(indices, True, False))

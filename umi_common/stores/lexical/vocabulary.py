@@ -20,7 +20,7 @@ LETTERS_KEPT = 200_000
 """Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
 A full cache is emptied."""
 TEXTS_A_STEP = 1_000
-"""Number of texts whose pieces are looked up together; the pieces of so many texts fit into the processor's cache."""
+"""Number of texts whose pieces are looked up together; their pieces fit into the processor's cache."""
 
 
 class Numbered(defaultdict[str, int]):
@@ -43,9 +43,9 @@ class Coded(NamedTuple):
     """Documents as term codes."""
 
     lengths: npt.NDArray[np.int32]
-    """(D,) terms in each document."""
+    """(D,) number of terms in each document."""
     tokens: npt.NDArray[np.int32]
-    """(sum of lengths,) codes of all documents in order, one document after the other."""
+    """(sum of lengths,) term codes of all documents, one document after the other."""
     languages: npt.NDArray[np.int8]
     """(D,) index of each document's language in `Analyzer.languages`."""
 
@@ -54,8 +54,8 @@ class Vocabulary:
     """The terms of one index and a cache of the terms of pieces. One writer at a time.
 
     Args:
-        analyzer: Makes terms of texts.
-        codes: Of an existing index; None: of a new one.
+        analyzer: Splits texts into terms.
+        codes: Term codes of an existing index; None: the index is new.
     """
 
     def __init__(self, analyzer: Analyzer, codes: Numbered | None = None) -> None:
@@ -66,7 +66,7 @@ class Vocabulary:
         self._by_analyzer: dict[Analyzer, _PieceCodes] = {}
 
     def coded(self, texts: Sequence[str]) -> Coded:
-        """The codes of texts; new terms get new codes."""
+        """The texts as term codes; new terms get new codes."""
         languages = list(map(self._analyzer.language_of, texts))
         analyzers = list(map(self._analyzer.of_language, languages))
         starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or analyzers[at] is not analyzers[at - 1]]
@@ -112,14 +112,14 @@ class _PieceCodes:
         cut = list(map(pieces, texts))
         ends = np.cumsum([0, *map(len, cut)])
         numbers = self._pieces.of(chain.from_iterable(cut), int(ends[-1]))
-        self._learn(self._pieces.newest(len(self._pieces) + 1 - len(self._starts.view)))
+        self._cache_codes(self._pieces.newest(len(self._pieces) + 1 - len(self._starts.view)))
         starts = self._starts.view
         sizes = starts[numbers + 1] - starts[numbers]
         before = np.concatenate([[0], np.cumsum(sizes)])
         indices = np.repeat(starts[numbers] - before[:-1], sizes) + np.arange(before[-1])
         return np.diff(before[ends]).astype(np.int32), self._codes.view[indices]
 
-    def _learn(self, new: Sequence[str]) -> None:
+    def _cache_codes(self, new: Sequence[str]) -> None:
         """Cache the codes of new pieces. Plain words are stemmed in one call, the few others one by one."""
         terms: list[str] = []
         sizes = np.ones(len(new), np.int64)

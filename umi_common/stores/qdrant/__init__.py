@@ -3,12 +3,12 @@
 In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
 
     store        every public method: writing, reading, scan, status, verification
-    collection   open or create a collection; what it was made with
+    collection   open or create a collection; compare its stored settings
     connection   every call to the server
     points       a chunk as a point of Qdrant and back
     filters      a filter as a condition of Qdrant
     recall       one search: requests, candidates, pool
-    candidates   candidates scored and ranked by both arms
+    candidates   candidates: score and rank them by both arms, make a pool
     bm25         BM25 of candidates, from stored term frequencies and Qdrant's idf
     neighbours   adjacent chunks of a source
     statistics   statistics of the collection, from samples

@@ -1,9 +1,10 @@
 """BM25 of every row for every query variation, from Qdrant's idf and the rows' stored sparse vectors.
 
 The batch of a search has one request for each query term, with limit 1 and without the filter. It returns the chunk in
-which the term has its largest stored value. This chunk tells the term's idf, which is score / value, and its largest
-impact in the collection. Stored values give term frequencies, so umi sums BM25 itself: in float64, in one order of the
-terms, with the true average length and any k1 and b. A source is scored by those of its chunks that an arm has ranked.
+which the term has its largest stored value, and the chunk's score. From these umi computes the term's idf, which is
+score / value, and its largest impact in the collection. Stored values give term frequencies, so umi sums BM25 itself:
+in float64, in one order of the terms, with the true average length and any k1 and b. A source is scored by its chunks
+that an arm has ranked.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Peak:
 
 
 def weighted_indices(text: str, analyzer: Analyzer, function_word_weight: float) -> TermWeights:
-    """The weights of the first TERMS_MAX distinct terms of a variation."""
+    """Index of a term -> its weight, for the first TERMS_MAX distinct terms of a query variation."""
     weights: dict[int, float] = {}
     for term, weight in analyzer.weighted_terms(text, function_word_weight).items():
         index = index_of(term)
@@ -54,18 +55,18 @@ def weighted_indices(text: str, analyzer: Analyzer, function_word_weight: float)
 
 
 def distinct_indices(variations: Sequence[TermWeights]) -> list[int]:
-    """Distinct terms of several variations, rising."""
+    """Indices of the distinct terms of several variations, rising."""
     return sorted({index for weights in variations for index in weights})
 
 
 def query_vector(counts: TermWeights) -> Any:
-    """The sparse vector of a variation."""
+    """The sparse query vector of a variation."""
     indices = sorted(counts)
     return models().SparseVector(indices=indices, values=[float(counts[index]) for index in indices])
 
 
 def peak_requests(variations: Sequence[TermWeights]) -> list[Any]:
-    """One request for each distinct term."""
+    """One request for each distinct term, in the order of `distinct_indices`; see the module."""
     return [
         models().QueryRequest(
             query=query_vector({index: 1}), using=LEXICAL, limit=1, with_payload=["length"], with_vector=[LEXICAL]
@@ -88,7 +89,7 @@ def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RowScores:
-    """BM25 of n rows, or of their sources, for V variations."""
+    """BM25 of n rows, or of the sources of n rows, for V variations."""
 
     scores: Floats
     """(V, n)"""
@@ -114,7 +115,7 @@ class CandidateScorer:
 
     @cached_property
     def indices(self) -> Ints:
-        """(T,) the terms, rising."""
+        """(T,) indices of the distinct terms, rising."""
         return np.array(distinct_indices(self.variations), dtype=np.int64)
 
     def score(self, found: Sequence[Candidate]) -> RowScores:
@@ -146,11 +147,11 @@ class CandidateScorer:
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
         """BM25 of each row's source as one document, which holds the chunks of the source that an arm ranks.
 
-        Statistics are over these documents, for each variation alone, so its scores do not depend on other variations.
+        The statistics count the documents of one variation, so its scores do not depend on other variations.
 
         Args:
             found: n rows.
-            source: (n,) codes; NO_SOURCE gets 0.
+            source: (n,) source code of each row; a row with NO_SOURCE scores 0.
             listed: (V, n) whether an arm ranks the row for the variation.
         """
         tf, lengths = self._frequencies(found)
@@ -182,7 +183,7 @@ class CandidateScorer:
         return Weighting(self.config, self.statistics.chunks, self.statistics.average_length)
 
     def _idf(self, index: int) -> float:
-        """The variant's idf, from the server's, which is Lucene's; 0 where no chunk has the term."""
+        """The variant's idf of a term, from the server's idf, which is Lucene's; 0 if no chunk has the term."""
         peak = self.peaks.get(index)
         if peak is None:
             return 0.0
@@ -191,7 +192,7 @@ class CandidateScorer:
         return self._weighting.idf(self._frequency(peak))
 
     def _frequency(self, peak: Peak) -> int:
-        """The number of chunks that hold the term, from its idf."""
+        """The number of chunks that hold a term, computed from its idf."""
         chunks = self.statistics.chunks
         return min(max(round((chunks + 1) / math.exp(peak.idf) - 0.5), 1), chunks)
 
@@ -215,7 +216,7 @@ class CandidateScorer:
         return self._summed(v, impacts, tf > 0, floors), float(bound[0])
 
     def _frequencies(self, found: Sequence[Candidate]) -> tuple[Floats, Ints]:
-        """(T, n) how often each row has each term, and (n,) the rows' lengths."""
+        """(T, n) occurrences of each term in each row, and (n,) length of each row in terms."""
         lengths = np.array([each.length for each in found], dtype=np.int64)
         values = np.zeros((len(self.indices), len(found)))
         sizes = [len(each.indices) for each in found]
@@ -228,7 +229,7 @@ class CandidateScorer:
         return frequencies(values, lengths, self.saturation), lengths
 
     def _summed(self, v: int, impacts: Floats, held: Bools, floors: Floats) -> Floats:
-        """(n,) scores of one variation, term by term in one order, so that equal rows get equal bits."""
+        """(n,) scores of variation v, summed in the order of `indices`, so that equal rows get equal bits."""
         scores, floor = np.zeros(impacts.shape[1]), 0.0
         matched = np.zeros(impacts.shape[1], dtype=np.bool_)
         for at, index in enumerate(self.indices.tolist()):

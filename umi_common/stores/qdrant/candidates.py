@@ -1,4 +1,4 @@
-"""The candidates of a search: scored by both arms, ranked by each arm, and made into a pool."""
+"""The candidates of a search: scored and ranked by both arms, and made into a pool."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class CandidateRows:
     """n candidates that pass filter and time range, sorted by id.
 
     Args:
-        queries: (V, dim) unit rows, a row of zeros finds nothing; None: the dense arm was not asked.
+        queries: (V, dim) unit vectors, zeros for a query that finds nothing; None: the dense arm is not searched.
         scorer: BM25 of the query variations.
-        following: id -> the id directly after it in its source, for the ids where that is known.
+        following: id -> the next id in the same source, as far as it is known.
     """
 
     candidates: Sequence[Candidate]
@@ -40,7 +40,7 @@ class CandidateRows:
 
     @cached_property
     def in_arms(self) -> Pool:
-        """The rows with the scores and the ranks of both arms, without the fields of their sources."""
+        """A pool of the rows with the scores and ranks of both arms, without the fields about their sources."""
         lexical, now = self.scorer.score(self.candidates), microseconds(self.request.now)
         times = [each.time for each in self.candidates]
         age_hours = np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
@@ -75,7 +75,7 @@ class CandidateRows:
         return pool.ids_at(np.flatnonzero(pool.ranked_within(self.request.depth // NEIGHBOURS_OF)))
 
     def enough(self) -> bool:
-        """Whether each arm that was asked ranks `depth` rows for every variation."""
+        """Whether each arm of the search ranks `depth` rows for every variation."""
         arms = [self.in_arms.lexical_rank] if self.request.strategy != "vector" else []
         arms += [self.in_arms.dense_rank] if self.queries is not None else []
         return all(int(ranks.max(initial=0)) >= self.request.depth for arm in arms for ranks in arm)

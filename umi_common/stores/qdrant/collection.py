@@ -20,21 +20,21 @@ from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, Saturation
 FORMAT = 1
 """Version of the stored settings and points."""
 AVERAGE_LENGTH = 64.0
-"""Fixed average length of stored values, in terms: longer than a chat message, shorter than a passage. Only the choice
-of candidates depends on it; scores use the true average. Measured in docs/scale.md."""
+"""Fixed average length for stored values, in terms: longer than a chat message, shorter than a passage. Only the choice
+of candidates depends on this number; scores use the true average. Measured in docs/scale.md."""
 K1_MIN = 0.1
-"""Smallest k1 of stored values. With 0 they would not depend on the term frequency."""
+"""Smallest k1 for stored values. With k1 = 0 they would not depend on the term frequency."""
 MADE_WITH = ("format", "embedder", "dimension", "analyzer", "terms")
 """Settings that never change in a collection."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-"""A tenant's key: Qdrant would read other characters as parts of a path."""
+"""The form of a tenant's key: Qdrant would read other characters as parts of a path."""
 _INTEGERS = ("position", "time", "draw", "source_draw")
 """Payload fields with an index of integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
-    """A collection, and the settings it was made with."""
+    """A collection, and the settings that it was made with."""
 
     connection: Connection
     config: UmiConfig
@@ -46,10 +46,10 @@ class OpenCollection:
     search_params: Any
     """`models.SearchParams` of the dense arm; None: the server's defaults."""
     made_with: Mapping[str, Any]
-    """The values of MADE_WITH when it was opened."""
+    """The settings named in MADE_WITH, as they were when the collection was opened."""
 
     def check(self, settings: Mapping[str, Any] | None) -> None:
-        """Compare the settings that are stored now with those at opening: the collection may have been made again.
+        """Compare `settings`, which are stored now, with those at opening: the collection may have been made again.
 
         Raises:
             NotAStore: If no settings are stored.
@@ -80,7 +80,7 @@ def open_collection(
     Raises:
         ConfigError: If a tenant's key has other characters than letters, digits, _ and -.
         NotAStore: If umi did not make the collection.
-        ReindexRequired: If it was made with another embedder, dimension or analyzer.
+        ReindexRequired: If the collection was made with another embedder, dimension or analyzer.
         StoreUnavailable: If the server fails.
     """
     for key in tenants:
@@ -105,7 +105,7 @@ def open_collection(
 
 
 def chunks_alone(condition: Any = None) -> Any:
-    """A filter for all chunks, or for those that pass a condition; it excludes the point of the settings."""
+    """A filter for all chunks, or for the chunks that pass a condition; excludes the point with the settings."""
     m = models()
     settings = m.HasIdCondition(has_id=[SETTINGS])
     return m.Filter(must=None if condition is None else [condition], must_not=[settings])
@@ -118,7 +118,7 @@ def settings_request() -> Any:
 
 
 def collection_made_with(connection: Connection) -> tuple[str, int] | None:
-    """Name and dimension of the embedder that a collection was made with; None: there is none that umi made.
+    """Name and dimension of the embedder that a collection was made with; None: umi made no such collection.
 
     Raises:
         StoreUnavailable: If the server fails.
@@ -185,7 +185,8 @@ def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
 
 
 def _analyzer(config: AnalyzerConfig) -> Analyzer:
-    """English for "auto": a query to the server cannot tell the languages of the texts that it is compared with."""
+    """The analyzer of all texts and queries. With "auto" that of English: the server compares a query with texts of all
+    languages by one sparse vector, so all must be analysed alike."""
     analyzer = Analyzer(config)
     return analyzer.of_language(analyzer.languages[0])
 
@@ -193,7 +194,7 @@ def _analyzer(config: AnalyzerConfig) -> Analyzer:
 def _checked(
     name: str, settings: Mapping[str, Any], embedder: Embedder, config: UmiConfig | None
 ) -> tuple[UmiConfig, Analyzer, Saturation]:
-    """The settings to use, from the stored ones; raises if embedder or config differ from them."""
+    """(config, analyzer, parameters of stored values) from the stored settings; raises if embedder or config differ."""
     try:
         known = AnalyzerConfig(**json.loads(settings["analyzer"]))
         saturation = Saturation(settings["k1"], settings["b"], settings["average_length"])

@@ -1,4 +1,4 @@
-"""Calls to a Qdrant server about one collection; its errors are raised as errors of umi."""
+"""Calls to a Qdrant server about one collection; the client's errors are raised as umi's errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
 
 OLDEST = (1, 10)
-"""The first Qdrant, (major, minor), whose batched queries have IDF of sparse vectors, prefetches and ordering."""
+"""The oldest usable version of Qdrant, (major, minor): its batched queries support idf of sparse vectors, prefetches
+and ordering."""
 POINTS_AT_ONCE = 1_000
 """Largest number of points read or deleted in one call."""
 
 
 def models() -> Any:
-    """`qdrant_client.models`, imported when it is first needed: it takes seconds.
+    """`qdrant_client.models`, imported at the first call, because the import takes seconds.
 
     Raises:
         MissingExtra: If qdrant-client is not installed.
@@ -31,9 +32,9 @@ class Connection:
 
     Args:
         client: A `qdrant_client.QdrantClient`, or an object with its methods.
-        collection: Its name.
-        consistency: Of reads: "majority", "quorum", "all" or a number of replicas; None: the server's default.
-        ordering: Of writes: "weak", "medium" or "strong"; None: the server's default.
+        collection: Name of the collection.
+        consistency: Read consistency: "majority", "quorum", "all" or a number of replicas; None: the server's default.
+        ordering: Write ordering: "weak", "medium" or "strong"; None: the server's default.
 
     Raises:
         ConfigError: If the client is asynchronous.
@@ -44,7 +45,7 @@ class Connection:
     def __init__(self, client: Any, collection: str, *, consistency: Any = None, ordering: Any = None) -> None:
         if inspect.iscoroutinefunction(getattr(client, "query_batch_points", None)):
             raise ConfigError(
-                "client is asynchronous; pass a QdrantClient: asearch() asks it from a thread and never blocks the loop"
+                "client is asynchronous; pass a QdrantClient: asearch() calls it in a thread and never blocks the loop"
             )
         models()  # raises MissingExtra
         self.collection = collection
@@ -52,8 +53,8 @@ class Connection:
         self.is_local = options.get("location") == ":memory:" or options.get("path") is not None
         """Whether the client runs Qdrant's local mode in this process, which has no payload indexes and no threads."""
         self._client = client
-        self._reading = {} if consistency is None else {"consistency": consistency}
-        self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
+        self._read_options = {} if consistency is None else {"consistency": consistency}
+        self._write_options = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
         renew_in_child(self, Connection._renew_lock)
         self.server = self._version()
         _refuse_old(self.server)
@@ -73,7 +74,7 @@ class Connection:
         """The result of a method of the client.
 
         Raises:
-            StoreUnavailable: If it fails, whatever the reason; its own error is the cause.
+            StoreUnavailable: If the method fails for any reason; the client's own error is the cause.
         """
         try:
             with self._lock:
@@ -86,7 +87,7 @@ class Connection:
 
     def query(self, requests: Sequence[Any]) -> list[list[Any]]:
         """The points of each request, best first, in one round trip."""
-        answers = self.call("query_batch_points", requests=list(requests), **self._reading)
+        answers = self.call("query_batch_points", requests=list(requests), **self._read_options)
         return [answer.points for answer in answers]
 
     def retrieve(self, ids: Sequence[str], *, payload: Any = True, vectors: Any = False) -> dict[str, Any]:
@@ -94,15 +95,15 @@ class Connection:
         found: dict[str, Any] = {}
         for start in range(0, len(ids), POINTS_AT_ONCE):
             batch = list(ids[start : start + POINTS_AT_ONCE])
-            records = self.call("retrieve", ids=batch, with_payload=payload, with_vectors=vectors, **self._reading)
+            records = self.call("retrieve", ids=batch, with_payload=payload, with_vectors=vectors, **self._read_options)
             found.update((str(record.id), record) for record in records)
         return found
 
     def page(
         self, where: Any, limit: int, offset: Any = None, *, payload: Any = True, vectors: Any = False
     ) -> tuple[list[Any], Any]:
-        """At most `limit` records that pass `where`, by point id from `offset` on, and the offset of the next page."""
-        fields = {"with_payload": payload, "with_vectors": vectors, **self._reading}
+        """At most `limit` records that pass `where`, by point id from `offset` on, and the next page's offset."""
+        fields = {"with_payload": payload, "with_vectors": vectors, **self._read_options}
         records, following = self.call("scroll", scroll_filter=where, limit=limit, offset=offset, **fields)
         return list(records), following
 
@@ -116,14 +117,14 @@ class Connection:
                 return
 
     def upsert(self, points: Sequence[Any]) -> None:
-        """Insert points, or replace those with the same id; returns when the write is done."""
-        self.call("upsert", points=list(points), **self._writing)
+        """Insert points, or replace points with the same ids; returns when the write is done."""
+        self.call("upsert", points=list(points), **self._write_options)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove points; returns when the write is done."""
         for start in range(0, len(ids), POINTS_AT_ONCE):
             batch = models().PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
-            self.call("delete", points_selector=batch, **self._writing)
+            self.call("delete", points_selector=batch, **self._write_options)
 
 
 def _refuse_old(version: str) -> None:

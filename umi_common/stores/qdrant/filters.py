@@ -7,11 +7,11 @@ paths. So a point has, beside its metadata, the payload fields
     facts     keywords, one for each statement about a key: it exists, it equals this value, it is a list with this
               item. A keyword is a hash of 8 bytes, so keys and values may be of any form.
     numbers   hashed key -> the value, for values that are numbers
-    texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings; it orders most of them
+    texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings; the number orders most
 
-A missing key and None have no fact, so they are the same. Conditions for equality, lists, existence, their complements
-and times are exact. Conditions for an order let more chunks pass: numbers within a few last decimal places of the
-bound, which servers may change, and strings with the same first 6 bytes as the bound.
+A missing key and a key with None have no fact, so filters treat them alike. Conditions for equality, lists, existence,
+their complements and times are exact. Conditions for an order let more chunks pass: numbers that differ from the bound
+only in the last digits, which servers may change, and strings with the same first 6 bytes as the bound.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ PREFIX_BYTES = 6
 
 EXISTS, EQUALS, HOLDS = "exists", "equals", "holds"
 EXACT_BELOW = 2**53
-"""Whole numbers below it are exact as float64."""
+"""Whole numbers below this are exact as float64."""
 ROUNDING = 2.0**-50
-"""Largest relative change of a number that a server reads from JSON."""
+"""Relative amount by which a bound is widened: the most by which a server changes a number it reads from JSON."""
 ROUNDING_MIN = 1e-300
-"""Its smallest absolute value, for numbers near 0."""
+"""Smallest absolute amount by which a bound is widened, for bounds near 0."""
 _BOUND: dict[Operator, str] = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _COMPLEMENT = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
 
 
 def fact(kind: str, key: str, value: MetadataValue = None) -> str:
-    """The keyword of one statement about a key. Equal for values that umi's filters call equal, and for no others."""
+    """The keyword of one statement about a key: the same for two values exactly if umi's filters call them equal."""
     statement = json.dumps([kind, key, _canonical(value)], ensure_ascii=True)
     return hashlib.blake2b(statement.encode(), digest_size=HASH_BYTES).hexdigest()
 
@@ -75,7 +75,7 @@ def texts_of(metadata: Metadata) -> dict[str, int]:
 
 
 def hashed(key: str) -> str:
-    """A name for a key that has no special character of Qdrant's paths."""
+    """A hash of the key, as a name without the characters that are special in Qdrant's paths."""
     return "k" + hashlib.blake2b(key.encode(), digest_size=HASH_BYTES).hexdigest()
 
 
@@ -85,7 +85,7 @@ def prefix(text: str) -> int:
 
 
 def _canonical(value: MetadataValue) -> object:
-    """Equal for 1 and 1.0, different for True and 1; lists item by item."""
+    """The value in a form that is equal for 1 and 1.0 and different for 1 and True, also inside lists."""
     if isinstance(value, tuple):
         return [_canonical(item) for item in value]
     if isinstance(value, bool) or value is None:
@@ -102,7 +102,7 @@ class Compiled:
     condition: Any
     """A condition of Qdrant; None: all chunks pass."""
     exact: bool
-    """Whether the chunks that pass the condition are those that pass the filter, and no others."""
+    """Whether only chunks that pass the filter pass the condition."""
 
 
 def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str, ...] = ()) -> Compiled:
@@ -129,9 +129,10 @@ class _Compiler:
     tenants: tuple[str, ...]
 
     def compile(self, where: Filter, *, wanted: bool) -> Compiled:
-        """The condition for `where`, or, not `wanted`, for its complement.
+        """The condition for `where`; if `wanted` is false, the condition for the complement of `where`.
 
-        Complements are taken of the comparisons at the leaves: that of an inexact condition would lose chunks.
+        Complements are made of the single comparisons. The complement of an inexact condition, which more chunks pass,
+        would lose chunks.
         """
         if isinstance(where, Comparison):
             return self._leaf(where, wanted)
@@ -165,7 +166,7 @@ class _Compiler:
 
 
 def tenant_field(key: str) -> str:
-    """The payload field with the value of a tenant's key."""
+    """The payload field that holds the value of a tenant's key."""
     return f"metadata.{key}"
 
 
@@ -180,7 +181,7 @@ def _ordered(key: str, operator: Operator, bound: MetadataValue, wanted: bool) -
     field = f"numbers.{hashed(key)}"
     if wanted:
         return _widened(field, word, bound)
-    # Excludes the numbers that certainly pass the comparison; those too close to the bound, and other values, stay.
+    # Excludes the numbers that certainly pass the comparison; numbers too close to the bound, and other values, stay.
     beyond = _outward(_COMPLEMENT[word], bound)
     excluding = models().Filter(must_not=[_range(field, word[:2], beyond)]) if math.isfinite(beyond) else None
     return Compiled(excluding, False)
@@ -192,14 +193,14 @@ def _widened(field: str, word: str, bound: int | float) -> Compiled:
 
 
 def _at_time(word: str, bound: int) -> Compiled:
-    """A bound in microseconds; widened from EXACT_BELOW on, where float64 is not exact."""
+    """The condition for a bound of the time, in microseconds; inexact from EXACT_BELOW on, as float64 then is."""
     if abs(bound) < EXACT_BELOW:
         return Compiled(_range("time", word, float(bound)), True)
     return _widened("time", word, bound)
 
 
 def _outward(word: str, bound: int | float) -> float:
-    """The bound moved a few last places, so that more numbers pass: a server may change the last bit of a fraction."""
+    """The bound, moved by ROUNDING so that more numbers pass: a server may change the last bits of a number."""
     step = max(abs(float(bound)) * ROUNDING, ROUNDING_MIN)
     return float(bound) - step if word.startswith("g") else float(bound) + step
 

@@ -1,8 +1,9 @@
-"""The chunks beside a chunk in its source, mostly in one round trip.
+"""Find the chunks before and after a chunk in its source, mostly in one round trip.
 
 A source is ordered by (position, id), and its positions may have gaps. Two sorted requests for each position find the
-chunks before and after it, and are repeated with a larger limit where several chunks have one position. If successive
-positions mostly differ by 1, a search instead requests the missing positions by number, which reads no chunk twice.
+chunks before and after it. Where several chunks have one position, the requests are repeated with a larger limit. If
+successive positions mostly differ by 1, a search instead requests the missing positions by number, which reads no chunk
+twice.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from umi_common.stores.qdrant.connection import Connection, models
 from umi_common.stores.qdrant.points import Candidate
 
 TIES = 2
-"""Chunks requested in addition, in case several have the same position."""
+"""Number of chunks that are requested in addition, because several may have the same position."""
 REQUESTED_MAX = 256
-"""A request with this limit or a larger one is not repeated. So if as many chunks have one position, the chunks at
-other positions beside them are not found."""
+"""A request with this limit or a larger one is not repeated with a larger limit. So if this many chunks have one
+position, the chunks at the positions before and after are not found."""
 SourcePosition = tuple[str, int]
 """Source and position."""
 
@@ -40,7 +41,7 @@ class Beside:
     """Chunk id -> the id directly before it in its source, where that is known."""
 
     def around(self, ids: Iterable[str], reach: int) -> list[str]:
-        """The known ids at most `reach` positions from any of these ids, themselves included."""
+        """The known ids at most `reach` chunks before or after any of these ids, these ids included."""
         near: dict[str, None] = {}
         for id in ids:
             before, after = [id], [id]
@@ -56,8 +57,8 @@ class Beside:
 def beside(
     connection: Connection, positions: Iterable[SourcePosition], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
-    """The chunks at most `reach` places before and after these positions: one round trip; more where many chunks have
-    one position.
+    """The chunks at most `reach` places before and after these positions; one round trip, or several if many chunks
+    have one position.
 
     Raises:
         StoreUnavailable: If the server fails.
@@ -101,7 +102,7 @@ def _request(start: SourcePosition, after: bool, limit: int, payload: Any, vecto
 
 
 def at_positions(connection: Connection, missing: Mapping[str, Collection[int]], *, payload: Any) -> list[Any]:
-    """The chunks at these positions of their sources, with their vectors: one round trip.
+    """The chunks at the positions `missing`, by source, with their vectors; one round trip.
 
     Raises:
         StoreUnavailable: If the server fails.
@@ -121,7 +122,7 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]],
 
 
 def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:
-    """Source -> the positions at most `reach` from those of the ids `best` that no candidate has."""
+    """Source -> the positions that no candidate has, at most `reach` from the position of a candidate in `best`."""
     held: dict[str, set[int]] = defaultdict(set)
     for each in candidates.values():
         if each.source is not None and each.position is not None:
@@ -149,8 +150,9 @@ def positions_near(
 
 
 def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
-    """(n,) index of each candidate in its source, from 0: 1 above that of the candidate before it if the two are
-    adjacent, else 2 above it; NO_POSITION for a candidate without source or position.
+    """(n,) index of each candidate in its source, from 0; NO_POSITION for a candidate without source or position.
+
+    Adjacent candidates get successive indices; other successive candidates of a source get indices that differ by 2.
     """
     indices = np.full(len(candidates), NO_POSITION, dtype=np.int64)
     inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]

@@ -44,7 +44,7 @@ DIGEST_BYTES = 16
 INDEX_BYTES = 4
 """Qdrant's sparse indices have 32 bits: among a million terms, about 116 pairs of terms have the same index."""
 VALUE_MAX = 1.0 - 2.0**-24
-"""The largest float32 below 1; a value that was rounded to 1 is read as this."""
+"""The largest float32 below 1; a stored value that was rounded to 1 is read as this number."""
 FLOAT = "float"
 """A float in metadata is stored as an object with this key, whose value is the float in hexadecimal."""
 HEAD = ["id", "source", "position", "time", "length", "metadata"]
@@ -100,7 +100,7 @@ class Saturation:
 
 
 def point_id(id: str) -> str:
-    """Id of a chunk's point; also for an id that no chunk can have, because UTF-8 cannot encode it."""
+    """Id of a chunk's point. Also accepts an id that UTF-8 cannot encode, which no chunk has."""
     named = hashlib.sha1(NAMESPACE.bytes + id.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     return str(uuid.UUID(bytes=named.digest()[:16], version=5))
 
@@ -126,7 +126,7 @@ def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], lis
 
 
 def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats:
-    """Term frequencies computed from stored values, aligned; whole numbers, exact below about 2,000.
+    """Term frequencies computed from stored values, aligned with them; whole numbers, exact below about 2,000.
 
     Args:
         values: One per text, in [0, 1]; 0: the term does not occur in the text.
@@ -218,7 +218,7 @@ def metadata_of(payload: dict[str, Any]) -> Metadata:
     """The chunk's metadata, from a payload: the inverse of `plain`.
 
     Raises:
-        LedgerDamaged: If umi did not write it.
+        LedgerDamaged: If umi did not write this metadata.
     """
     try:
         return {key: _value(stored) for key, stored in payload["metadata"].items()}
@@ -227,10 +227,10 @@ def metadata_of(payload: dict[str, Any]) -> Metadata:
 
 
 def payload_of(point: Any, fields: Sequence[str]) -> dict[str, Any]:
-    """The payload of a point, with these fields.
+    """The payload of a point, after a check of the types of these fields.
 
     Raises:
-        LedgerDamaged: If another program has changed the type of one, or removed it.
+        LedgerDamaged: If a field is missing or has another type, because another program changed the point.
     """
     payload: dict[str, Any] = point.payload or {}
     if not all(isinstance(payload.get(name), _TYPES[name]) for name in fields):
@@ -242,7 +242,7 @@ def id_of(point: Any) -> str:
     """The id of a point's chunk.
 
     Raises:
-        LedgerDamaged: If it has none.
+        LedgerDamaged: If the point has no id of a chunk.
     """
     id: str = payload_of(point, ["id"])["id"]
     return id
@@ -265,14 +265,14 @@ def digest(chunk: Chunk) -> str:
     """BLAKE2b of all fields of a chunk, hexadecimal; the order of its metadata does not matter."""
     time = None if chunk.event_time is None else microseconds(chunk.event_time)
     fields = [chunk.id, chunk.text, plain(chunk.metadata), chunk.source, chunk.position, time]
-    if chunk.search_text is not None:  # else left out, as by early versions, whose digests must stay valid
+    if chunk.search_text is not None:  # else left out: digests of early versions must stay valid
         fields.append(chunk.search_text)
     encoded = json.dumps(fields, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(encoded.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def plain(metadata: Metadata) -> dict[str, Any]:
-    """Metadata in JSON's types. Floats are hexadecimal: Qdrant reads one decimal in five as a neighbouring float64."""
+    """Metadata in JSON's types. Floats are hexadecimal: Qdrant reads one decimal number in five as the next float64."""
     return {key: _plain(value) for key, value in metadata.items()}
 
 

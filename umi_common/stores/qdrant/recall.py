@@ -1,7 +1,7 @@
-"""One search of the collection: one batch of requests, at most one more for neighbours, one pool.
+"""One search of the collection: mostly one batch of requests, and at most one more for neighbours.
 
     union        one request: a prefetch for each variation and arm (with decay, also for each range of ages), and one
-                 for the ids that the probes name. It returns each row once, with its vectors, without its text.
+                 for the ids that the probes name. The answer has each row once, with vectors, without text.
     peaks        one request for each query term; see `bm25.peak_requests`
     statistics   two samples, if the cached statistics are too old; see `statistics.sample_requests`
 
@@ -38,24 +38,24 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Largest number of query variations in one round trip. One query and its variations have at most 11; only several
-queries searched together have more."""
+"""Largest number of query variations in one round trip. One query has at most 11, itself included; only several queries
+that are searched together have more."""
 MARGIN = 1.25
-"""Depth of a prefetch divided by that of the search. The server's order differs from umi's, because of the fixed
-average length and of decay within a range of ages. Measured in docs/scale.md."""
+"""Depth of a prefetch divided by the depth of the search. It is above 1 because the server orders rows differently from
+umi: by a fixed average length, and without decay within a range of ages. Measured in docs/scale.md."""
 MARGIN_MIN = 32
-"""Smallest difference of the depths of a prefetch and of the search, so that umi can order ties at the depth by id."""
+"""Smallest difference of the depths of a prefetch and the search, so that umi can order ties at the depth by id."""
 WIDER = 4
-"""If too few rows of an arm pass an inexact filter, the batch is sent again with the depth multiplied by this."""
+"""If too few rows of an arm pass an inexact filter, the batch is sent again with its depth multiplied by this."""
 ROUNDS_MAX = 4
 """Largest number of times that a batch is sent, the first one included."""
 AGE_RANGES = 4
-"""Number of ranges of ages, each with a prefetch of its own if decay is on: within a range, decay changes the order of
-rows little."""
+"""With decay, the number of ranges of ages that get a prefetch each: within a range, decay changes the order of rows
+little."""
 FACTOR_MIN = 0.05
-"""Smallest decay factor that bounds a range; all ages with a smaller one are in the last range."""
+"""Smallest decay factor at the end of a range of ages; all ages with a smaller factor are in the last range."""
 AGE_MAX = 1e18
-"""Largest age, in microseconds; more than between any two datetimes."""
+"""Upper bound of ages, in microseconds; larger than the difference of any two datetimes."""
 
 
 def recall_many(
@@ -68,7 +68,7 @@ def recall_many(
     """The candidates of each search; see `protocols.Store`. Searches that differ only in their probes share a batch.
 
     Args:
-        queries: For each search (V, dim) unit rows; None: it has no vectors.
+        queries: For each search, the (V, dim) unit vectors of its probes; None: there are none.
 
     Raises:
         SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.
@@ -96,7 +96,7 @@ def recall_many(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """One search; arguments as of `recall_many`."""
+    """One search; the fields are arguments of `recall_many`."""
 
     collection: OpenCollection
     cached: CachedStatistics
@@ -124,7 +124,8 @@ class _Search:
         return rows.pool(self.trace)
 
     def _best_rows(self) -> CandidateRows:
-        """The union of the best rows of both arms; requested again, deeper, if an inexact filter left too few rows."""
+        """The union of the best rows of both arms. It is requested again with a larger depth if too few rows pass an
+        inexact filter."""
         where = compiled(self.request.where, self.request.window, self.collection.tenants)
         self.trace.facts["filter"] = "exact" if where.exact else "widened"
         depth = self.request.depth
@@ -138,6 +139,7 @@ class _Search:
         return rows
 
     def _union(self, where: Compiled, depth: int) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
+        """Request the best `depth` rows of both arms: (candidates, their scorer, statistics of the collection)."""
         request, collection, cached = self.request, self.collection, self.cached
         lexical = request.strategy != "vector"
         analyzer, weight = collection.analyzer, request.lexical.function_word_weight
@@ -231,7 +233,7 @@ def all_conditions(*conditions: Any) -> Any:
 
 
 def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
-    """Conditions that divide all chunks into AGE_RANGES ranges of ages; those without a time are in the first range.
+    """Conditions that divide all chunks into AGE_RANGES ranges of ages; chunks without a time are in the first range.
 
     Without decay the only condition is None.
 
@@ -256,7 +258,7 @@ def _timed(**bounds: float | None) -> Any:
 
 
 def _passes(each: Candidate, request: RecallRequest) -> bool:
-    """Whether the row passes filter and time range, checked by umi."""
+    """Whether the row passes the filter and the time range themselves, not only their condition of Qdrant."""
     if request.window is not None and (each.time is None or from_microseconds(each.time) not in request.window):
         return False
     return matches(request.where, each.metadata)

@@ -1,11 +1,12 @@
 """Statistics of a whole collection from two samples, which a search requests in its batch.
 
-    sample      the chunks with the smallest checksum of their id: average length, background cosines of a query, and
-                from the size of the checksums the number of chunks (Bar-Yossef et al., RANDOM 2002)
-    sources     the chunks of the sources with the smallest checksum of their name: `Calibration.numbers`
+    sample      the chunks with the smallest checksums of their ids. They give the average length, the background
+                cosines of a query and, by the size of the checksums, the number of chunks (Bar-Yossef et al., RANDOM
+                2002).
+    sources     the chunks of the sources with the smallest checksums of their names. They give `Calibration.numbers`.
 
-Both samples depend on the content alone. They are requested again when an eighth of the chunks was written (in a
-collection no larger than the sample: after every write), and every five minutes.
+Both samples depend only on the content of the collection. A search requests them again when an eighth of the chunks was
+written since (in a collection no larger than the sample: after every write), and when they are five minutes old.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from umi_common.stores.qdrant.points import DENSE, payload_of
 from umi_common.stores.rows.rows import RowTable
 
 SOURCE_SAMPLE_SIZE = 2_048
-"""Chunks in the sample of sources; a larger one changes the numbers little."""
+"""Number of chunks in the sample of sources; a larger sample changes the numbers little."""
 GAPLESS_FROM = 0.9
-"""If at least this share of successive positions differs by 1, positions have no gaps, and only chunks whose positions
-differ by 1 are adjacent."""
+"""If at least this share of successive positions in the sample differ by 1, positions count as gapless: then only
+chunks whose positions differ by 1 are adjacent."""
 CHECKSUMS = 2**32
 """Number of values of a CRC-32."""
 CHANGED_SHARE = 8
-"""In a collection larger than the sample, statistics are drawn again when at least one chunk in 8 was written."""
+"""In a collection larger than the sample, statistics are drawn again when at least 1/8 of its chunks were written."""
 SECONDS = 300.0
 """Age in seconds at which statistics are drawn again, because other processes may have written."""
 _OF_CHUNKS = ["draw", "length"]
@@ -49,7 +50,7 @@ class Statistics:
     """Statistics of the collection when they were drawn."""
 
     chunks: int
-    """Number of chunks: exact up to SAMPLE_SIZE, above it within a few percent."""
+    """Number of chunks: exact below SAMPLE_SIZE, else an estimate within a few percent."""
     average_length: float
     """Average number of terms of a chunk, > 0."""
     sample: Vectors
@@ -57,7 +58,7 @@ class Statistics:
     calibration: Mapping[str, float]
     """See `Calibration.numbers`."""
     gapless: bool = True
-    """Whether positions mostly follow one another without gaps."""
+    """Whether successive positions in a source mostly differ by 1; see GAPLESS_FROM."""
 
 
 class CachedStatistics:
@@ -72,7 +73,7 @@ class CachedStatistics:
         self._drawn_at = 0.0
 
     def mark(self) -> int | None:
-        """The number of chunks written so far, if statistics must be drawn again; None: the cached ones are used."""
+        """The number of chunks written so far if statistics must be drawn again; None: the cached ones are used."""
         with self._lock:
             changes = self._written - self._seen
             if self._drawn is not None and time.monotonic() - self._drawn_at < SECONDS:
@@ -87,10 +88,11 @@ class CachedStatistics:
             self._written += chunks
 
     def latest(self, drawn: Statistics | None, mark: int | None) -> Statistics:
-        """`drawn`, which is then cached; None: the cached statistics.
+        """Cache `drawn` and return it; if it is None, return the cached statistics.
 
         Args:
-            mark: From `mark()`, called before they were drawn.
+            drawn: Statistics that the search has drawn; None: it has drawn none.
+            mark: The result of `mark()` before they were drawn.
         """
         with self._lock:
             if drawn is not None and mark is not None:
@@ -139,7 +141,7 @@ def _smallest(limit: int, payload: list[str]) -> Any:
 
 
 def _count(draws: Sequence[int]) -> int:
-    """Number of chunks: the k-th smallest of n numbers spread evenly over 0..1 is near k / n."""
+    """The estimated number n of chunks: the k-th smallest of n numbers spread evenly over 0..1 is near k / n."""
     if len(draws) < SAMPLE_SIZE:
         return len(draws)
     return max(round((len(draws) - 1) / (draws[-1] + 1) * CHECKSUMS), len(draws))

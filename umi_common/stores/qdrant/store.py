@@ -41,11 +41,11 @@ from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
-"""Largest number of points in one call to the server, some megabytes."""
+"""Largest number of points that are written in one call to the server; they have some megabytes."""
 LENGTH_TOLERANCE = 1e-3
-"""Largest difference of a unit vector's length from 1."""
+"""Largest difference from 1 that `verify` accepts in the length of a unit vector."""
 VALUE_TOLERANCE = 1e-6
-"""Largest difference of a term's stored value from the one computed from the text."""
+"""Largest difference that `verify` accepts between a term's stored value and the value computed from the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class QdrantStore(CollectionStore):
         return made
 
     def _passing_records(self, where: Filter | None) -> Iterator[Any]:
-        """The records of all chunks that pass `where`, with id and metadata alone."""
+        """The records of all chunks that pass `where`; of their payload only id and metadata."""
         collection = self._ready()
         condition = compiled(where, None, collection.tenants).condition
         for page in collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"]):
@@ -215,7 +215,7 @@ class QdrantStore(CollectionStore):
         return {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches; those that differ only in their probes share the round trips.
+        """`recall` for each of several searches; searches that differ only in their probes share the round trips.
 
         One round trip for up to 12 probes, and one for neighbours; more if an inexact filter leaves too few rows.
 
@@ -237,7 +237,7 @@ class QdrantStore(CollectionStore):
 
     @property
     def path(self) -> None:
-        """None: this store keeps nothing in a directory."""
+        """None, because this store has no directory."""
         return None
 
     @property
