@@ -323,7 +323,7 @@ class References:
             if df > MENTION_DOCUMENTS_MAX:
                 continue
             named = [row for row in self.index.living(self.names.rows_with(term)) if self._own_term(row) == term]
-            weight = PART * min(1.0, NAME_DOCUMENTS / df) / max(len(named), 1)
+            weight = PART * min(1.0, NAME_DOCUMENTS / max(df, 1)) / max(len(named), 1)
             found += [(row, weight, code) for row in named]
         return found
 
