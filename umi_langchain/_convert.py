@@ -256,8 +256,8 @@ def add_documents(
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
     if stale:
         log.warning(
-            "%d documents were left out, because they cannot be stored; the older ones with their ids stay and are "
-            "found, until delete(ids) removes them: %s",
+            "%d documents were left out, because they cannot be stored; older documents with their ids stay "
+            "in the store and are found, until delete(ids) removes them: %s",
             len(stale),
             ", ".join(stale[:IDS_NAMED]),
         )
@@ -283,8 +283,9 @@ def checked_chroma(vectorstore: Any) -> Any:
     collection = chroma_collection(vectorstore, "Chroma")
     if collection is None:
         raise ConfigError(
-            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; of a retriever over it, "
-            "give its .vectorstore; a UmiVectorStore has .retriever(); for others, give the documents to from_documents"
+            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; for a retriever "
+            "over one, give retriever.vectorstore; for a UmiVectorStore, call its retriever(); for any other store, "
+            "give its documents to from_documents"
         )
     return collection
 
@@ -347,7 +348,7 @@ def message_text(message: BaseMessage) -> str:
 
 
 def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
-    """A conversation as a list of texts; a message, pair or dict becomes "role: text".
+    """A conversation as a list of texts; a message, pair or dict becomes "role: text", a string stays as it is.
 
     Raises:
         InputError: If `history` is not a list, or an item cannot be read as a message.

@@ -135,10 +135,10 @@ class SourcePlaces:
     """Chooses the positions of chunks that are added to a source which the store already holds.
 
     The start index of each section counts from 0, so sections that are added in several calls would have the same
-    positions. They get positions one after another, also if the calls run at the same time.
+    positions. `placed` gives these sections positions one after another, also if the calls run at the same time.
 
-    The chunks of a source are read from the store when the first chunk is added to the source. They are read again if
-    the number of chunks in the store has changed outside of `placed`, or if a write within `placed` has failed.
+    The stored chunks of a source are read when `placed` first gets a chunk of the source. They are read again if the
+    number of chunks in the store has changed outside of `placed`, or if a write within `placed` has failed.
     Thread-safe.
     """
 

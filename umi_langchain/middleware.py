@@ -237,7 +237,10 @@ class UmiMemoryMiddleware(AgentMiddleware):
         return found & new
 
     def _store(self, chunks: list[Chunk], now: datetime) -> None:
-        """Store chunks, without vectors while the embedder fails. When it works again, embed the stored ones.
+        """Store chunks.
+
+        While the embedder fails, they are stored without vectors. When it works again, chunks without vectors are
+        embedded.
 
         Raises:
             EmbedderError, StoreError: If these chunks cannot be stored, or stored chunks cannot be embedded.

@@ -205,7 +205,7 @@ class UmiStore(Closing, BaseStore):
         return [SearchItem(**_fields_of(chunk)) for chunk in chosen]
 
     def _below(self, namespace: Namespace) -> Iterator[Chunk]:
-        """The items of a namespace and of those below it, by rising id."""
+        """Yield the items of a namespace and of the namespaces below it, by rising id."""
         start = ID_PREFIX + _text_of(namespace)
         for page in pages(self.umi.store, after=start, size=PAGE):
             for chunk in page:

@@ -173,7 +173,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
         made = UmiRetriever(umi=self.umi, **{**keys, **options})
         made._search_text, made._skipped = self._search_text, self._skipped
-        if made.keys == self._keys:  # so that sections that both add at the same time get different positions
+        if made.keys == self._keys:  # both share the positions that are taken while they add documents
             made._places = self._places
         return made
 
@@ -409,13 +409,13 @@ class UmiVectorStore(OwnsStore, VectorStore):
         if result.mode == "text" or result.answerable is None:
             lost = "; ".join(f"{loss.part}: {loss.reason}" for loss in result.degraded) or "the strategy is 'text'"
             raise SearchUnavailable(
-                f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); fix that, or "
-                "search without them: similarity_search, similarity_search_with_score"
+                f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); fix the cause, "
+                "or search without relevance scores: similarity_search, similarity_search_with_score"
             )
         if not result.hits and result.answerable:
             log.warning(
                 "no document reaches score_threshold, although the best hit is relevant: relevance is a probability "
-                "between 0 and 1 and no cosine; 0.1 is a good threshold to start with"
+                "between 0 and 1, not a cosine; 0.1 is a good threshold to start with"
             )
         return [(to_document(hit.chunk, self._keys), hit.relevance) for hit in result if hit.relevance is not None]
 

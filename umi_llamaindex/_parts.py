@@ -130,7 +130,10 @@ def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredCh
 
 
 class SettingsLLM:
-    """An LLM that calls `Settings.llm`, read at each call. If it changes, cached replies of the old LLM stay in use."""
+    """An LLM that calls `Settings.llm`, which it reads at each call.
+
+    If `Settings.llm` changes, cached replies of the old LLM stay in use.
+    """
 
     def complete(self, prompt: str) -> Any:
         """The completion of the current `Settings.llm`."""

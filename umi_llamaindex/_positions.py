@@ -28,8 +28,8 @@ may have at most 100,000 values."""
 class SourceEnds:
     """Knows the position after the last stored node of a source, where nodes that state no position are added.
 
-    The chunks of a source are read from the store when the first such node is added to the source. They are read again
-    after nodes were removed, or after a write within `placed` has failed. Thread-safe.
+    The stored chunks of a source are read when `placed` first gets such a node of the source. They are read again after
+    nodes were removed, or after a write within `placed` has failed. Thread-safe.
     """
 
     _lock: Lock

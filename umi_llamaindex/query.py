@@ -37,7 +37,7 @@ class UmiQuery(QueryBundle):
     limit: int | None = None
     """Largest number of nodes to return, 1..100."""
     filters: Where | MetadataFilters = None
-    """`MetadataFilters`, or a filter as a dict; chunks must pass it and the retriever's filters."""
+    """`MetadataFilters`, or a filter as a dict; chunks must pass this filter and the retriever's filters."""
     time_range: Window = None
     """(start, end) aware datetimes: chunks with an event time in [start, end), and in the retriever's time range."""
     deep_search: bool | None = None

@@ -501,7 +501,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             return None
 
     async def _aquery_vector(self, bundle: QueryBundle) -> Any:
-        """`_query_vector`, in a thread if it calls the embedder."""
+        """`_query_vector` for an event loop: in a thread if the embedder must be called."""
         return await asyncio.to_thread(self._query_vector, bundle) if self._must_embed(bundle) else bundle.embedding
 
     def _check_callback_manager(self) -> None:
@@ -544,7 +544,7 @@ def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
 
 
 def _as_bundle(query: str | QueryBundle) -> QueryBundle:
-    """The query as a bundle; raises InputError if it is neither a string nor a bundle."""
+    """The query as a bundle; raises InputError if `query` is neither a string nor a bundle."""
     if isinstance(query, str):
         return QueryBundle(query)
     if not isinstance(query, QueryBundle):

@@ -68,8 +68,8 @@ OTHER_MODEL_COSINE = 0.3
 cosines around 0. Vectors of one model have larger cosines, even if it embedded a part of the node other than the text
 that umi indexes."""
 ONE_MODEL = (
-    "give index or pipeline embed_model=store.embed_model, or open the store with their model: "
-    "UmiVectorStore(embed_model)"
+    "give the index or pipeline embed_model=store.embed_model, or open the store with the model of the index or "
+    "pipeline: UmiVectorStore(embed_model)"
 )
 """Advice in messages for an index that uses another embed model than its store."""
 ENGINES = (BaseQueryEngine, BaseRetriever)
@@ -164,8 +164,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         state: dict[str, Any] = super().__getstate__()
         if not {"_store", "_umi"} <= state["__pydantic_private__"].keys():
             raise ConfigError(
-                "a store in memory cannot be pickled, nor one whose embed_model cannot; open it with persist_dir and a "
-                "model that can be pickled, or open it anew in the other process"
+                "a store in memory cannot be pickled, nor a store with an embed_model that cannot be pickled; open the "
+                "store with persist_dir and a model that can be pickled, or open it anew in the other process"
             )
         state["__pydantic_private__"].setdefault("_objects", {})  # missing if an engine cannot be pickled
         return state
@@ -177,7 +177,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
     @property
     def client(self) -> HybridStore:
-        """The store."""
+        """The `HybridStore` in which this vector store keeps its nodes."""
         return self._store
 
     @property
@@ -202,7 +202,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def close(self) -> None:
-        """End the threads, and close the store if this object has opened it."""
+        """End the threads of the retriever, and close the store if this object has opened it."""
         self._umi.close()
         if self._owns_store:
             self._store.close()
