@@ -105,10 +105,10 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
 
 def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:
-    """(n,) scores of the documents: `metadata[key]`, or 1 / rank, rank from 1, if the metadata does not fit the order.
+    """(n,) scores of the documents: `metadata[key]` if these fit the order of the list, else 1 / rank, rank from 1.
 
-    The metadata fits if all scores are finite, and fall along the list or are in the order of `LongContextReorder`.
-    It does not fit after a reranker that writes no scores: the scores of the retriever stay, in another order.
+    They fit if all are finite, and either fall along the list or are in the order of `LongContextReorder`. They do not
+    fit after a reranker that changes the order and leaves the scores of the retriever in the metadata.
     """
     stated = [document.metadata.get(key) for document in documents]
     if all(isinstance(score, (int, float, np.number)) and math.isfinite(score) for score in stated):

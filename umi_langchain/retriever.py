@@ -109,8 +109,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     k: int = 10
     """Largest number of documents in a result, 1..100."""
     filter: SkipValidation[Where] = None
-    """Metadata filter of every call; the filter of a call must pass, too. BM25 still uses the term counts of all
-    documents in the store (docs/tenants.md)."""
+    """Metadata filter of every call; the filter of a call must pass, too. Scores still use counts over all documents
+    of the store, such as the number of documents with a word (docs/tenants.md)."""
     time_range: SkipValidation[Window] = None
     """(start, end) aware datetimes: only documents with a time in [start, end)."""
     deep_search: bool = True
@@ -341,8 +341,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
         """Remove documents, and return True.
 
-        Documents are removed that have one of the ids, if ids are given, and pass `where`, if it is given; in any case
-        only documents that pass the retriever's filter. Unknown ids are ignored.
+        If `ids` is given, only documents with one of the ids are removed; if `where` is given, only documents that pass
+        it. Documents that do not pass the retriever's filter are never removed. Unknown ids are ignored.
 
         Raises:
             InputError: If neither ids nor a filter is given.
