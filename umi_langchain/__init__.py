@@ -1,4 +1,4 @@
-"""umi for LangChain; needs langchain-core, and langchain only for agents."""
+"""umi for LangChain. Needs the package langchain-core; the two classes for agents need langchain and langgraph."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ __all__ = [
 
 
 _AGENTS = {"UmiMemoryMiddleware": ("langchain", "middleware"), "UmiStore": ("langgraph", "store")}
-"""Name -> the package that holds its base class, which only agents need, and the module of `umi_langchain`."""
+"""Class -> (package of its base class, needed for agents only; module of `umi_langchain` that defines the class)."""
 for _name, (_package, _) in _AGENTS.items():
-    if find_spec(_package) is None:  # `import *` must not need the package; importing the name raises MissingExtra
+    if find_spec(_package) is None:  # so that `import *` works; importing the name raises MissingExtra
         __all__.remove(_name)
 
 

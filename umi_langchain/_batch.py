@@ -1,7 +1,9 @@
-"""`UmiRetriever.batch`: one `search_many` for many inputs, and for each input a callback run as in LangChain's `batch`.
+"""`UmiRetriever.batch`: searches many inputs by one call of `search_many`.
 
-`batch` and `abatch` run the same coroutine. With synchronous callbacks and `search_many` the coroutine never suspends,
-so `batch` runs it to its end without an event loop.
+Each input has a callback run of its own, as in LangChain's `batch`.
+
+`batch` and `abatch` run the same coroutine. In `batch`, callbacks and `search_many` are synchronous, so the coroutine
+never suspends, and `batch` runs it to its end without an event loop.
 """
 
 from __future__ import annotations
@@ -46,18 +48,29 @@ async def abatch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs
 
 @dataclass(frozen=True)
 class _Batch:
-    """One call of `batch` or `abatch`; the functions are synchronous in the first and asynchronous in the second."""
+    """One call of `batch` or `abatch`.
+
+    `manager`, `search_many` and `answer_of` are synchronous for `batch` and asynchronous for `abatch`.
+    """
 
     retriever: UmiRetriever
     manager: type[CallbackManager] | type[AsyncCallbackManager]
     search_many: Callable[..., Any]
+    """`search_many` or `asearch_many` of the core."""
     stages_of: Callable[[Any], AbstractAsyncContextManager[OnStage | None]]
+    """From the callback manager of an input to the `on_stage` of its search."""
     answer_of: Callable[..., Any]
+    """From a result and the options of its search to documents."""
     options: dict[str, Any]
+    """`CallOptions`, equal for all inputs."""
     return_exceptions: bool
+    """Whether to return the exception of an input in place of its documents; False: the first one is raised."""
 
     async def answers(self, inputs: Sequence[str], config: Configs) -> list[Any]:
-        """The documents of each input, or its exception if `return_exceptions`; at most `max_concurrency` at a time."""
+        """For each input, its documents or, with `return_exceptions`, its exception.
+
+        At most `max_concurrency` inputs are searched at a time.
+        """
         refuse_unlisted(inputs, "inputs")
         inputs = list(inputs)
         configs = get_config_list(config, len(inputs))
@@ -68,11 +81,11 @@ class _Batch:
         answers = []
         for start in range(0, len(inputs), at_once):
             part = slice(start, start + at_once)
-            answers += await self._searched(inputs[part], configs[part])
+            answers += await self._group_answers(inputs[part], configs[part])
         return answers
 
-    async def _searched(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
-        """`answers` of inputs that are searched together."""
+    async def _group_answers(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
+        """`answers` for inputs that are searched together, by one call of `search_many`."""
         runs = [await self._run(query, config) for query, config in zip(inputs, configs, strict=True)]
         answers: list[Any] = [_query_error(query) if self.return_exceptions else None for query in inputs]
         valid = [row for row, answer in enumerate(answers) if answer is None]
@@ -85,7 +98,7 @@ class _Batch:
                 for row, on_stage, result in zip(valid, on_stages, results, strict=True):
                     report_losses(on_stage, result.degraded)
                     answers[row] = await _value(self.answer_of(result, options))
-        except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
+        except Exception as error:  # noqa: BLE001 - every run must be ended; the error is raised or returned below
             for row in valid:
                 answers[row] = error
         for run, answer in zip(runs, answers, strict=True):
@@ -97,7 +110,7 @@ class _Batch:
         return answers
 
     async def _run(self, query: str, config: RunnableConfig) -> Any:
-        """The run of one input, started as `BaseRetriever.invoke` does."""
+        """Start the callback run of one input, in the same way as `BaseRetriever.invoke`."""
         retriever = self.retriever
         manager = self.manager.configure(
             inheritable_callbacks=config.get("callbacks"),
@@ -111,17 +124,18 @@ class _Batch:
 
 
 async def _value(value: Any) -> Any:
-    """The value, awaited if it must be."""
+    """`value` or, if it is awaitable, its result."""
     return await value if isawaitable(value) else value
 
 
 @asynccontextmanager
 async def _stages(manager: CallbackManager) -> AsyncIterator[OnStage | None]:
+    """`stages` as an asynchronous context manager, such as `astages` is."""
     yield stages(manager)
 
 
 def _query_error(query: str) -> InputError | None:
-    """The error of an input that cannot be searched; None: the input can be searched."""
+    """The error that a search for this input raises; None: the input can be searched."""
     try:
         checked_query(end_of(query))
     except InputError as error:

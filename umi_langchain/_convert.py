@@ -1,4 +1,4 @@
-"""LangChain documents to chunks and back. Arguments are never changed."""
+"""Convert LangChain documents to chunks and back. Arguments are never changed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ from umi_langchain._positions import SourcePlaces, document_source, stated_posit
 
 log = logging.getLogger("umi")
 SearchText = str | Sequence[str] | None
-"""Which text of a document is searched; see `searched_text`."""
+"""Says which text of a document is searched: a template, a list of metadata keys, or None; see `searched_text`."""
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+"""A metadata key in a template of `searched_text`."""
 SCORE_KEY = "relevance_score"
+"""Metadata key of a document's score."""
 REASONS_KEY = "umi_reasons"
+"""Metadata key of the list of reasons why a document was found."""
 SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
 UNKNOWN_KEY = (
     "search_text names %r, which no document has as metadata; it adds nothing to the search. Logged once for this key."
@@ -44,21 +47,24 @@ def to_chunks(
     *,
     advice: str = "",
 ) -> tuple[list[str], list[Chunk]]:
-    """The id of every document that is not skipped, in their order, and the chunks to store.
+    """(ids, chunks): the ids of the documents that are not skipped, in order, and the chunks to store.
 
-    The id is `Document.id`, else a hash of text and metadata; documents without id that have equal text and metadata
-    are one chunk. The position in the source is the metadata under `keys.position`, else that of `stated_positions`.
+    The id is `Document.id`, else a hash of text and metadata. Documents without an id that have equal text and metadata
+    make one chunk, so `ids` may be longer than `chunks`. The position in the source is the metadata under
+    `keys.position`, else the position by `stated_positions`, else the one in `following`.
 
     Args:
-        following: Source -> the position after its last document; updated. A document whose metadata states no position
-            gets this position. None: such a document has no position.
+        documents: In reading order.
+        keys: Metadata keys of source, position and time.
+        following: Source -> the position after its last document; it is updated. None: a document without a stated
+            position has none.
         search_text: As in `searched_text`.
-        skipped: Documents that cannot be stored, or whose id an earlier document has, are appended here and left out.
-            None: a document that cannot be stored raises, and a repeated id is kept.
+        skipped: Documents that cannot be stored, or that repeat the id of an earlier document, are appended here and
+            left out. None: a document that cannot be stored raises, and repeated ids are kept.
         advice: End of the message for a document that cannot be stored.
 
     Raises:
-        InvalidChunk: Names the document.
+        InvalidChunk: If a document cannot be stored; the message names it.
         ConfigError: As `searched_text`.
     """
     ids: list[str] = []
@@ -102,14 +108,15 @@ def to_chunks(
 
 
 def searched_text(document: Document, search_text: SearchText) -> str | None:
-    """The text that is indexed for a document; results show the document's own text. None: its own text is indexed.
+    """The text that is indexed in place of the document's own text, which results show; None: its own text is indexed.
 
     Args:
-        search_text: A template of metadata keys, such as "{title}: {text}", in which a missing key gives ""; or a
-            list of metadata keys, whose values come before the text, one per line; None: the text alone.
+        document: Its metadata has the values for the keys; the key "text" stands for its own text.
+        search_text: A template with metadata keys, such as "{title}: {text}", in which a missing key gives ""; or a
+            list of metadata keys, whose values come before the text, one per line; or None.
 
     Raises:
-        ConfigError: If it names no key.
+        ConfigError: If `search_text` is a template without a key, or no list of strings.
     """
     if search_text is None:
         return None
@@ -122,13 +129,14 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
 
 
 def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
-    """Log a warning, once for each key, of keys of `search_text` that none of the documents has."""
+    """Log a warning for each key in `search_text` that none of the documents has; once per key and process."""
     for key in () if search_text is None or not documents else _keys_in(search_text):
         if key != "text" and not any(key in document.metadata for document in documents):
             warn_once("search_text", key, UNKNOWN_KEY, key)
 
 
 def _keys_in(search_text: str | Sequence[str]) -> list[str]:
+    """The metadata keys in a template or list; raises ConfigError if there is none."""
     keys = PLACEHOLDER.findall(search_text) or [None] if isinstance(search_text, str) else search_text
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
         raise ConfigError(
@@ -152,14 +160,19 @@ def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
 def as_documents(
     texts: Iterable[str], metadatas: Iterable[Mapping[str, Any]] | None, ids: Iterable[str | None] | None
 ) -> list[Document]:
-    """Documents of aligned texts, metadatas and ids.
+    """Documents made of texts, metadatas and ids, which are aligned.
+
+    Args:
+        texts: n strings.
+        metadatas: n dicts; None: no document has metadata.
+        ids: n strings, or None for a document without an id; None in place of the list: no document has an id.
 
     Raises:
-        ConfigError: If their numbers differ.
+        ConfigError: If the lists differ in length.
         InvalidChunk: If a string or a dict is given in place of a list, a text or an id is no string, or a metadata is
             no dict.
     """
-    _refuse_one(texts=texts, metadatas=metadatas, ids=ids)
+    _refuse_unlisted(texts=texts, metadatas=metadatas, ids=ids)
     texts = list(texts)
     metadatas = [{}] * len(texts) if metadatas is None else list(metadatas)
     ids = [None] * len(texts) if ids is None else list(ids)
@@ -178,13 +191,13 @@ def as_documents(
 
 
 def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[Document]:
-    """Copies of the documents with these ids, aligned; for None, the document itself with its own id.
+    """Copies of the documents with these ids, aligned; where the id is None, the document itself, with its own id.
 
     Raises:
-        ConfigError: If their numbers differ.
-        InvalidChunk: If the ids are one string.
+        ConfigError: If there are more or fewer ids than documents.
+        InvalidChunk: If `ids` is one string or a dict, or `documents` is no list of documents.
     """
-    _refuse_one(ids=ids)
+    _refuse_unlisted(ids=ids)
     documents, ids = checked_documents(documents), list(ids)
     if len(ids) != len(documents):
         raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
@@ -192,8 +205,8 @@ def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[D
     return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
 
 
-def _refuse_one(**lists: object) -> None:
-    """Raise InvalidChunk if a string or a dict is given in place of a list: its letters or keys would be the items."""
+def _refuse_unlisted(**lists: object) -> None:
+    """Raise InvalidChunk if an argument is a string or a dict: its letters or keys would be taken for the items."""
     for name, given in lists.items():
         if isinstance(given, (str, Mapping)):
             kind = "string" if isinstance(given, str) else "dict"
@@ -213,17 +226,25 @@ def add_documents(
     skipped: list[SkippedChunk] | None = None,
     show_progress: bool = False,
 ) -> list[str]:
-    """Insert documents into a store, or replace those with the same id; returns the ids, aligned.
+    """Insert documents into a store, or replace stored documents with the same id. Returns the ids, aligned.
 
     Args:
-        places: Of this store. Positions are as in `SourcePlaces.placed`, which also describes `replaces`.
+        store: Takes the chunks of the documents.
+        documents: In reading order.
+        keys: Metadata keys of source, position and time.
+        ids: Ids in place of the documents' own, aligned; None for a document keeps its own id.
+        search_text: As in `searched_text`.
+        places: The `SourcePlaces` of this store, which choose the positions.
+        replaces: As in `SourcePlaces.placed`.
         within: The retriever's own filter, for `warn_of_hidden`.
-        skipped: Documents that cannot be stored are appended here, and their ids are left out; None: they raise. If the
-            store holds an older document with the id of such a document, it stays, and the logger `umi` names it.
-        show_progress: A progress bar while texts are embedded.
+        skipped: Documents that cannot be stored are appended here, and the result lacks their ids; None: they raise. If
+            the store holds an older document with the id of a skipped one, the older document stays, and the logger
+            `umi` warns and names its id.
+        show_progress: Whether to show a progress bar while texts are embedded.
 
     Raises:
-        InvalidChunk, DuplicateId: Names the document. Nothing is written.
+        InvalidChunk, DuplicateId: If a document cannot be stored, or two have the same id; the message names the
+            document. Nothing is written.
     """
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
@@ -235,8 +256,8 @@ def add_documents(
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
     if stale:
         log.warning(
-            "%d documents were left out, because they cannot be stored; the older ones with their ids stay and are "
-            "found, until delete(ids) removes them: %s",
+            "%d documents were left out, because they cannot be stored; older documents with their ids stay "
+            "in the store and are found, until delete(ids) removes them: %s",
             len(stale),
             ", ".join(stale[:IDS_NAMED]),
         )
@@ -244,7 +265,7 @@ def add_documents(
 
 
 def warn_of_hidden(chunks: Sequence[Chunk], within: Filter | None) -> None:
-    """Log a warning if chunks are stored and none of them passes the retriever's own filter."""
+    """Log a warning if none of the chunks, which were just stored, passes the retriever's own filter."""
     if chunks and not any(matches(within, chunk.metadata) for chunk in chunks):
         log.warning(
             "of the %d documents stored now, none passes the retriever's own filter, so it does not find them; "
@@ -257,19 +278,20 @@ def checked_chroma(vectorstore: Any) -> Any:
     """The collection of a Chroma vector store.
 
     Raises:
-        ConfigError: If it is no Chroma store.
+        ConfigError: If `vectorstore` is no `langchain_chroma.Chroma`.
     """
     collection = chroma_collection(vectorstore, "Chroma")
     if collection is None:
         raise ConfigError(
-            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; of a retriever over it, "
-            "give its .vectorstore; a UmiVectorStore has .retriever(); for others, give the documents to from_documents"
+            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; for a retriever "
+            "over one, give retriever.vectorstore; for a UmiVectorStore, call its retriever(); for any other store, "
+            "give its documents to from_documents"
         )
     return collection
 
 
 def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection; it has a position only if its metadata names one.
+    """The chunk of a record of a Chroma collection; it has a position only if its metadata states one.
 
     Raises:
         InvalidChunk: If the record cannot be stored as a chunk.
@@ -278,10 +300,10 @@ def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapp
 
 
 def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
-    """The chunks of a Chroma vector store with their vectors (n, dim), page by page.
+    """Yield the chunks of a Chroma vector store and their vectors (n, dim), page by page.
 
     Raises:
-        ConfigError: If it is no Chroma store.
+        ConfigError: If `vectorstore` is no `langchain_chroma.Chroma`.
     """
     following: Counter[str] = Counter()
     for records, vectors in pages_with_text(checked_chroma(vectorstore)):
@@ -298,12 +320,13 @@ def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
 def to_scored_documents(
     hits: Iterable[Hit], keys: PlaceKeys, *, score_key: str | None = SCORE_KEY, with_reasons: bool = False
 ) -> list[Document]:
-    """The document of each hit, with the hit's score in its metadata under `score_key` unless it has that key already.
+    """The document of each hit, in order, with the hit's score in the metadata.
 
     Args:
         hits: Best first.
-        score_key: None: no score.
-        with_reasons: Also put a list of the reasons why it was found into `metadata["umi_reasons"]`.
+        keys: Metadata keys of source, position and time.
+        score_key: Metadata key of the score; a value that the document has under this key stays. None: no score.
+        with_reasons: Whether `metadata["umi_reasons"]` lists the reasons why the document was found.
     """
     documents = []
     for hit in hits:
@@ -317,7 +340,7 @@ def to_scored_documents(
 
 
 def message_text(message: BaseMessage) -> str:
-    """The text of a message as UTF-8 can hold it, without tool calls and reasoning; "" if there is none."""
+    """The text of a message, in characters that UTF-8 can hold, without tool calls and reasoning; "" if it has none."""
     if isinstance(message.content, str):
         return utf8_text(message.content.strip())
     blocks = [block if isinstance(block, str) else block.get("text", "") for block in message.content]
@@ -325,10 +348,10 @@ def message_text(message: BaseMessage) -> str:
 
 
 def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
-    """A conversation as a list of texts; a message, pair or dict becomes "role: text".
+    """A conversation as a list of texts; a message, pair or dict becomes "role: text", a string stays as it is.
 
     Raises:
-        InputError: If it is not a list, or an item cannot be read as a message.
+        InputError: If `history` is not a list, or an item cannot be read as a message.
     """
     if isinstance(history, (str, Mapping, BaseMessage)) or not isinstance(history, Iterable):
         raise InputError(f"history is {type(history).__name__}; expected a list of messages or strings, oldest first")
@@ -350,7 +373,8 @@ def checked_documents(given: Any) -> list[Document]:
     """The documents as a list.
 
     Raises:
-        InvalidChunk: If the argument is no list, an item is no document, or its metadata is no dict; names the item.
+        InvalidChunk: If the argument is no list, an item is no document, or the metadata of an item is no dict; the
+            message names the item.
     """
     advice = "expected a list of LangChain Documents; from_texts takes strings"
     if not isinstance(given, Iterable) or isinstance(given, (str, Document)):

@@ -23,29 +23,35 @@ from umi_common.types import Chunk, TimeRange
 from umi_langchain._convert import SCORE_KEY, to_chunks
 
 KEYS = PlaceKeys()
+"""Default metadata keys of source, position and time."""
 Finder = BaseRetriever | VectorStore | Arm
+"""Types that `as_arm` accepts."""
 ScoredChunks = list[tuple[Chunk | str, float]]
+"""(chunk, or id of a chunk of umi's store; score > 0), best first."""
 ROW_KEY = "umi_row"
-"""Metadata key of a document's index among the texts to rerank."""
+"""Metadata key under which `_rerank` puts the index of a text among the texts to rerank, from 0."""
 
 
 def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
-    """A retriever or vector store as an arm of `UmiRetriever(arms=...)`. Its documents are scored by their rank.
+    """A retriever or vector store as an arm, for `UmiRetriever.from_store(arms=...)`.
 
-    Documents that do not pass the filter and the time range of a search are dropped. So that fewer are dropped, umi's
-    retrievers and stores and `InMemoryVectorStore` get both, and Chroma gets the filter. Other finders get neither,
-    because each has its own syntax. The id of a document without one is a hash of its text and metadata.
+    The arm scores its documents by their rank. A document without an id gets a hash of its text and metadata as id.
+
+    umi drops documents of the arm that do not pass the filter and the time range of a search. So that fewer documents
+    are dropped, the arm hands both to umi's retrievers and stores and to `InMemoryVectorStore`, and the filter to
+    Chroma. Any other finder has its own filter syntax and gets neither.
 
     Args:
         finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which is returned unchanged.
-        name: The arm's name in reasons and in `degraded`; None: the name of its class.
-        weight: >= 0, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). With
-            `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm. It counts double, up
-            to the sum of both, for a document that the store does not hold.
+        name: The arm's name in reasons and in `degraded`; None: the name of the finder's class.
+        weight: >= 0; weight in the fusion, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
+            (0.55). With `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm. For a
+            document that umi's store does not hold, the weight is doubled, at most to the sum of the lexical and the
+            dense weight.
         keys: Metadata keys of source, position and time, for documents that umi's store does not hold.
 
     Raises:
-        ConfigError: If `finder` is none of these, or name or weight are wrong.
+        ConfigError: If `finder` has another type, or if `name` or `weight` is not as described.
     """
     if isinstance(finder, Arm):
         return finder
@@ -54,13 +60,13 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
             f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.search.extra_arms.Arm"
         )
 
-    asked = _Asked(finder, keys)
-    return Arm(type(finder).__name__ if name is None else name, asked.search, weight, asked.asearch)
+    arm = _ArmSearch(finder, keys)
+    return Arm(type(finder).__name__ if name is None else name, arm.search, weight, arm.asearch)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The search functions of an arm; methods, because closures cannot be pickled."""
+class _ArmSearch:
+    """The search functions of an arm. They are methods of a class because closures cannot be pickled."""
 
     finder: BaseRetriever | VectorStore
     keys: PlaceKeys
@@ -79,9 +85,10 @@ class _Asked:
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
-    """Search options with which a finder of a known kind returns only documents that pass; its own filter still holds.
-    {} for a finder of another kind."""
-    if hasattr(finder, "umi"):
+    """Options with which a search of `finder` returns only documents that pass `where` and, except with Chroma,
+    `window`. They keep the finder's own filter. {} for a finder whose filter syntax is not known.
+    """
+    if hasattr(finder, "umi"):  # umi's retriever or vector store
         return {"filter": where, "time_range": window}
     of_store = isinstance(finder, VectorStoreRetriever)
     store, own = (finder.vectorstore, finder.search_kwargs.get("filter")) if of_store else (finder, None)
@@ -101,7 +108,10 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
 
 
 def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ScoredChunks:
-    """The chunks of the first `k` documents with text, scored by rank; one that cannot be a chunk is left out."""
+    """The chunks of the first `k` documents that have text, scored by rank.
+
+    A document that cannot be a chunk is left out, and a warning is logged.
+    """
     with_text = [document for document in documents if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []
     ids, chunks = to_chunks(with_text, keys, skipped=skipped)
@@ -112,10 +122,12 @@ def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ScoredChu
 
 
 def reranker_of(model: Any) -> Any:
-    """A document compressor (FlashRank, Cohere, CrossEncoderReranker) as a scoring function; any other model as it is.
+    """A document compressor as a function from a query and texts to scores; any other model is returned unchanged.
 
-    The scores are `metadata["relevance_score"]` if all returned documents have one; else they fall with the order of
-    the documents. Documents that the compressor drops are left out of the result.
+    Examples of compressors are those of FlashRank, Cohere and `CrossEncoderReranker`. The scores are
+    `metadata["relevance_score"]` of the documents that the compressor returns, if all are finite and not all are
+    equal; else scores that fall in the order of these documents. A text that the compressor drops gets -inf and is
+    left out of the search result.
     """
     return partial(_rerank, model) if isinstance(model, BaseDocumentCompressor) else model
 

@@ -1,6 +1,6 @@
 """The positions of LangChain documents in their sources, from the start indexes that splitters write.
 
-A start index counts from the beginning of a page or a section; a position rises over the whole source.
+A start index counts characters from the beginning of a page or a section; a position rises over the whole source.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ add_start_index=True."""
 PAGE = "page"
 """Metadata key of the page, from 0; LangChain's PDF loaders set it."""
 CHARACTERS_PER_PAGE = 2**32
-"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset rises with page and offset."""
+"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset orders texts by page, then offset."""
 
 
 def stated_positions(documents: Sequence[Document], source_key: str | None) -> list[int | None]:
-    """The position of each document by its start index; None: the document has no start index.
+    """The position of each document, from its page and its start index; None: the document has no start index.
 
-    Positions rise with the page, and within a page with the start index. In a source that `sources_in_parts` names,
-    start indexes count within a part: a document begins a new part if it is on another page than the document before it
-    in the list, or its start index is not larger.
+    position = page * CHARACTERS_PER_PAGE + start index
+
+    In a source that `sources_in_parts` returns, start indexes count from the beginning of a part of a page; there the
+    number of the part, from 0, replaces the page. A document begins a new part if it is on another page than the
+    document of its source before it in the list, or if its start index is not larger than that document's.
     """
     in_parts = sources_in_parts(documents, source_key)
     parts: dict[str, tuple[int, object, int]] = {}
@@ -53,8 +55,11 @@ def stated_positions(documents: Sequence[Document], source_key: str | None) -> l
 
 
 def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> set[str]:
-    """The sources in which two texts of one page have the same start index. There the start index counts within a part
-    of the page, such as a section that an earlier splitter made, or a row of a CSV file."""
+    """The sources in which two different texts of one page have the same start index.
+
+    In these sources start indexes count from the beginning of a part of the page, such as a section that an earlier
+    splitter made, or a row of a CSV file.
+    """
     first: dict[tuple[str, int, int], str] = {}
     found = set()
     for document in documents:
@@ -67,26 +72,30 @@ def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> s
 
 
 def document_source(document: Document, key: str | None) -> str:
-    """The source of a document under a metadata key; "" without a key, "None" if the document has none."""
+    """The document's metadata value under `key`, as a string: "" if `key` is None, "None" if there is no value."""
     return "" if key is None else str(document.metadata.get(key))
 
 
 @dataclass
 class _Source:
-    """The stored chunks of one source."""
+    """Positions and sections of the stored chunks of one source.
+
+    Chunks belong to one section if their metadata differs in the start index alone. The rest of the metadata, as
+    `_section` returns it, is the key of the section.
+    """
 
     held: set[int] = field(default_factory=set)
-    """The positions of its chunks."""
+    """The positions of the chunks."""
     places: dict[Hashable, int] = field(default_factory=dict)
-    """(id, section, start index) of a chunk -> its position."""
+    """(id, section key, start index) of a chunk -> its position."""
     firsts: dict[Hashable, int] = field(default_factory=dict)
-    """Section -> the position of its first character; of several sections with equal metadata, that of the last. Chunks
-    are of one section if their metadata differ in the start index alone."""
+    """Section key -> position of the section's first character. If several sections have this key, the position of the
+    last one."""
     repeated: set[Hashable] = field(default_factory=set)
-    """Metadata that several sections have."""
+    """Keys that several sections have."""
 
     def note(self, chunk: Chunk) -> None:
-        """Add a stored chunk."""
+        """Record a chunk that is stored or is being stored."""
         start = _start(chunk.metadata)
         if chunk.position is not None:
             self.held.add(chunk.position)
@@ -98,36 +107,39 @@ class _Source:
                 self.places[chunk.id, section, start] = chunk.position
 
     def placed(self, chunks: Sequence[Chunk], replaces: bool) -> dict[str, int]:
-        """By id, the positions of chunks to be stored; see `SourcePlaces.placed`."""
-        meets = any(_section(chunk) not in self.firsts and chunk.position in self.held for chunk in chunks)
+        """Id -> position, for chunks of this source that will be stored; the rules are at `SourcePlaces.placed`."""
+        collides = any(_section(chunk) not in self.firsts and chunk.position in self.held for chunk in chunks)
         firsts: dict[Hashable, int] = {}
         found: dict[str, int] = {}
-        before: tuple[Hashable, int] = (None, -1)
+        previous: tuple[Hashable, int] = (None, -1)
         for chunk in chunks:
             section, start = _section(chunk), _start(chunk.metadata) or 0
             first = firsts.get(section, self.firsts.get(section))
             position = self.places.get((chunk.id, section, start))
-            if position is None and first is None and not meets:
+            if position is None and first is None and not collides:
                 position = chunk.position
-            if position is None and first is not None and (section != before[0] or start > before[1]):
+            if position is None and first is not None and (section != previous[0] or start > previous[1]):
                 taken = first + start in self.held and (not replaces or section in self.repeated)
                 position = None if taken else first + start
             if position is None:
                 position = start + (max(found.values()) + 1 if found else self._end())
-            firsts[section], found[chunk.id], before = position - start, position, (section, start)
+            firsts[section], found[chunk.id], previous = position - start, position, (section, start)
         return found
 
     def _end(self) -> int:
-        """The position of the first character of a section that follows all stored chunks."""
+        """The first position of a section that follows all stored chunks: the beginning of the next page."""
         return CHARACTERS_PER_PAGE * (max(self.held) // CHARACTERS_PER_PAGE + 1)
 
 
 class SourcePlaces:
-    """Gives positions to chunks whose source the store holds already. Sections that are added in several calls, also at
-    the same time, then follow one another, although the start index of each section counts from 0.
+    """Chooses the positions of chunks that are added to a source which the store already holds.
 
-    A source is read from the store when its first chunk is added, and again if the number of the store's chunks has
-    changed outside of `placed`. Thread-safe.
+    The start index of each section counts from 0, so sections that are added in several calls would have the same
+    positions. `placed` gives these sections positions one after another, also if the calls run at the same time.
+
+    The stored chunks of a source are read when `placed` first gets a chunk of the source. They are read again if the
+    number of chunks in the store has changed outside of `placed`, or if a write within `placed` has failed.
+    Thread-safe.
     """
 
     _lock: Lock
@@ -138,21 +150,25 @@ class SourcePlaces:
         self._sources: dict[str, _Source] = {}
         self._count = 0
         self._pending: dict[int, list[Chunk]] = {}
-        """Chunks that are being stored by other calls: their positions are taken, too."""
+        """`id` of a list -> the list of chunks, which a call of `placed` is storing. Their positions count as taken."""
         give_lock(self)
 
     @contextmanager
     def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> Iterator[list[Chunk]]:
-        """Yield the chunks, which the `with` block stores. A chunk whose position by `stated_positions` is taken by a
-        stored chunk of its source gets another position.
+        """Yield the chunks with their final positions; the `with` block must store them.
 
-        A chunk that is stored already keeps its position, and a chunk of a stored section gets its place in this
-        section. Any other section follows the chunk before it in the list, or else all stored chunks of the source.
+        Only chunks of sources that the store already holds, with a position by `stated_positions`, are changed:
+
+        - A chunk that is already stored keeps its position.
+        - A chunk of a stored section gets its place in this section.
+        - The chunks of other sections keep their positions if the store has no chunk at any of them. Else each of these
+          sections follows the chunks before it in the list; the first one follows all stored chunks of the source.
 
         Args:
             chunks: In reading order.
-            replaces: Whether a chunk with the place and the metadata of a stored chunk takes its position, because the
-                stored chunk is removed later, as in `index()`; else it begins another section.
+            replaces: True: a chunk with the section and the start index of a stored chunk gets the position of that
+                chunk, which the caller removes later, as `index()` does. False, or if several stored sections have
+                equal metadata: the chunk begins another section.
         """
         with self._lock:
             found = self._placed(chunks, replaces)
@@ -173,7 +189,7 @@ class SourcePlaces:
     def _placed(self, chunks: Sequence[Chunk], replaces: bool) -> list[Chunk]:
         counted: dict[str, list[Chunk]] = {}
         for chunk in chunks:
-            if chunk.source is not None and chunk.position is not None and self._counts(chunk.metadata):
+            if chunk.source is not None and chunk.position is not None and self._has_counted_position(chunk.metadata):
                 counted.setdefault(chunk.source, []).append(chunk)
         if (count := len(self._store)) != self._count:
             self._sources.clear()
@@ -186,7 +202,7 @@ class SourcePlaces:
         return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
 
     def _note(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks to their sources, if these were read."""
+        """Record the chunks whose sources are in `_sources`."""
         for chunk in chunks:
             if chunk.source in self._sources:
                 self._sources[chunk.source].note(chunk)
@@ -197,16 +213,17 @@ class SourcePlaces:
     def __reduce__(self) -> tuple[Any, ...]:
         return SourcePlaces, (self._store, self._keys)
 
-    def _counts(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the start index gives the position."""
+    def _has_counted_position(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether the position comes from the start index, and not from the metadata under `keys.position`."""
         key = self._keys.position
         return _start(metadata) is not None and (key is None or position_in_metadata(metadata.get(key)) is None)
 
     def _read(self, first_of: Mapping[str, Chunk]) -> None:
-        """Read sources from the store.
+        """Read the stored chunks of sources into `_sources`.
 
         Args:
-            first_of: Source -> one of its chunks, in whose metadata the source has its original type.
+            first_of: Source -> one of its chunks. The chunk's metadata has the source in its original type, such as
+                int, which the filter needs.
         """
         if not first_of or self._keys.source is None:
             return
@@ -218,6 +235,7 @@ class SourcePlaces:
 
 
 def _section(chunk: Chunk) -> Hashable:
+    """Key of the chunk's section: its metadata without the start index."""
     return frozenset((key, value) for key, value in chunk.metadata.items() if key != START_INDEX)
 
 

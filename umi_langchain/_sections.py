@@ -18,15 +18,15 @@ from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
-"""Number of chunks before a hit, and as many after it, that are read first. A section may be longer."""
+"""Number of chunks before a hit, and of chunks after it, in the first read. A longer section needs further reads."""
 GROWTH = 8
-"""Factor on the number of chunks for each further read, if the section may be longer than what was read."""
+"""Each further read for a section takes this many times the chunks of the read before it."""
 NO_POSITION = (
     "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
     "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
 )
 POLICY = AssemblyPolicy()
-"""How adjacent chunks are joined: by the defaults. Text in which two chunks overlap appears once."""
+"""Default policy, by which adjacent chunks are joined: text that two chunks share at their ends appears once."""
 
 
 def with_sections(
@@ -34,16 +34,17 @@ def with_sections(
 ) -> SearchResult:
     """The result with one hit for each section: the best hit of the section, with the text of the whole section.
 
+    If the store fails, the hits stay as they are, and `degraded` names the failure.
+
     Args:
         result: Best first.
-        key: Metadata key whose value the chunks of a section share; a hit without it stays as it is.
+        store: Returns the chunks around a hit.
+        key: Metadata key whose value the chunks of a section share; a hit without the key stays as it is.
         where, window: Filter and time range of the search; a section holds only chunks that pass both.
-
-    If the store fails, the hits stay as they are, and `degraded` says so.
     """
     try:
         return replace(result, hits=_section_hits(result, store, key, where, window))
-    except Exception as error:  # noqa: BLE001 - the chunks are found, and the answer comes with them alone
+    except Exception as error:  # noqa: BLE001 - the search has found its chunks, and they are returned without their sections
         log_bug("neighbours", error)
         lost = Degradation("neighbours", type(error).__name__, "returned the found chunks in place of whole sections")
         log_once([lost])
@@ -71,8 +72,8 @@ def _section(
     """The section of `found`, in reading order.
 
     Args:
-        around: The chunks at most REACH positions from it that pass `where`, in reading order. More are read if the
-            section may be longer.
+        around: `found` and the chunks at most REACH places before or after it that pass `where`, in reading order. If
+            the section may extend beyond them, more chunks are read.
     """
     if _value(found, key) is None:
         return [found]
@@ -85,7 +86,7 @@ def _section(
         section = _within(found, visible, key)
         ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
         is_inside = not ends & {chunk.id for chunk in section}
-        is_whole_source = where is None and len(around) <= reach  # in a longer source one side has `reach` chunks
+        is_whole_source = where is None and len(around) <= reach  # a longer source has `reach` chunks on one side
         if is_inside or is_whole_source:
             return section
         reach *= GROWTH
@@ -105,15 +106,16 @@ def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
 
 
 def _value(chunk: Chunk, key: str) -> Any:
-    """The value in the metadata as the document had it, nested values included."""
+    """The chunk's metadata value under `key`, with nested values as the document had them; None: no such key."""
     return to_metadata(chunk, METADATA_ALONE).get(key) if key in chunk.metadata else None
 
 
 def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
-    """`found` with the text of the section. The scores are equal, so the ranks keep the chunks in reading order."""
+    """`found` with the joined text of its section, and with the ids of the section's chunks under `IDS_KEY`."""
+    # All scores are equal, so the joining keeps the chunks in the order of their ranks, which is the reading order.
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # of the beginning of the text, which is that of the first chunk
+    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # of the text's beginning, so the first chunk has them
     metadata = {key: value for key, value in found.metadata.items() if key not in places}
     metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
     return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

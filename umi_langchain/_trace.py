@@ -1,4 +1,4 @@
-"""A child run for each stage of a search, so that LangChain's tracers show the stages below the call."""
+"""Opens a child run for each stage of a search, so that LangChain's tracers show the stages below the call's run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from umi_common.types import Degradation, Stage
 
 
 def stages(manager: CallbackManager | None) -> OnStage | None:
-    """An `on_stage` that opens a run for each stage, with facts and milliseconds, no query text.
+    """The argument `on_stage` of a search: a function that opens a child run for each stage.
+
+    The outputs of a run are the stage's duration in milliseconds and its facts, without the text of the query.
 
     Args:
-        manager: Opens runs below that of the call. None or a manager without handlers: the result is None.
+        manager: Opens child runs of the call's run. If it is None or has no handlers, the result is None.
     """
     if manager is None or not manager.handlers:
         return None
@@ -36,7 +38,11 @@ def stages(manager: CallbackManager | None) -> OnStage | None:
 
 @asynccontextmanager
 async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage | None]:
-    """`stages` for async handlers. They are awaited in order while the search runs, the last ones at its end."""
+    """Yield the `on_stage` of `stages`, for asynchronous handlers.
+
+    A task awaits the handlers in the order of the stages while the search runs. Leaving the `with` block waits until
+    all handlers have been awaited.
+    """
     if manager is None or not manager.handlers:
         yield None
         return
@@ -71,7 +77,7 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
 
 @contextmanager
 def calls_below(manager: BaseCallbackManager) -> Iterator[None]:
-    """Inside the `with` block, calls of LangChain's models become child runs of the manager's run."""
+    """Make calls of LangChain's models inside the `with` block child runs of the run to which `manager` belongs."""
     token = var_child_runnable_config.set({**(var_child_runnable_config.get() or {}), "callbacks": manager})
     try:
         yield

@@ -29,24 +29,28 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     """Returns the documents that fit a token budget. Repeats are left out, adjacent texts joined, and long texts cut
     around the passage that answers the query.
 
-    The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
-    The best documents are chosen: by `metadata["relevance_score"]` if all have a score and are sorted by it, else by
-    their order, because a reranker may have changed the order and kept the scores. Copies are returned, with ids and
-    metadata; a joined document has id and metadata of its first part, and all ids in metadata["umi_ids"].
+    The budget counts the texts and the blank line that LangChain's chains put between two of them; metadata is not
+    counted. The best documents are chosen first: those with the highest `metadata["relevance_score"]` if all documents
+    have a score and the list is sorted by it; else the first of the list, because a reranker may have changed the order
+    without changing the scores.
+
+    The result holds copies with the documents' ids and metadata. A document joined from several has the id and the
+    metadata of the first of them, and the ids of all of them in `metadata["umi_ids"]`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Limits in tokens: in all, per source and per document. A number is the limit in all."""
+    """Limits in tokens: in total, per source and per document. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order of the documents, and which of them are repeats; its format, header and citations are not used."""
+    """Order of the documents, and which of them count as repeats. Its format, header and citations are not used."""
     counter: Any = None
-    """Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of `counter_for`."""
+    """Counts tokens: name of a model or encoding, a tokenizer, or a function; None: the default of `counter_for`."""
     source_key: str | None = "source"
     """Metadata key of the source, such as a file, that a text is a part of; None: texts have no source."""
     position_key: str | None = "position"
-    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: no key."""
+    """Metadata key of the position in the source. A document without it, or any document if this is None, gets its
+    position from "start_index", which LangChain's splitters write."""
     time_key: str | None = "timestamp"
     """Metadata key of the time; None: texts have no time."""
 
@@ -58,11 +62,11 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The documents that fit, in the policy's order; blank documents are left out.
+        """The documents that fit the budget, in the policy's order. Blank documents are left out.
 
         Raises:
             BudgetError: If the budget cannot hold one character of any document.
-            InvalidChunk: If the time of a document is a datetime without a zone; names the document.
+            InvalidChunk: If the time of a document is a datetime without a zone; the message names the document.
         """
         filled = [
             document.model_copy(update={"page_content": utf8_text(document.page_content)})
@@ -71,13 +75,13 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         ]
         keys = PlaceKeys(self.source_key, self.position_key, self.time_key)
         in_parts = sources_in_parts(filled, self.source_key)
-        ids, chunks = to_chunks([self._as_read(document, in_parts) for document in filled], keys)
-        # Documents of two stores may have the same id, so id and text together name one. Of repeats the first counts.
-        texts = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
-        scores = dict(zip(reversed(texts), reversed(scores_of_documents(filled)), strict=True))
-        first = dict(zip(reversed(texts), reversed(filled), strict=True))
+        ids, chunks = to_chunks([self._with_read_metadata(document, in_parts) for document in filled], keys)
+        # Documents of two stores may have the same id, so (id, text) identifies a document. Of equals the first counts.
+        pairs = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
+        scores = dict(zip(reversed(pairs), reversed(scores_of_documents(filled)), strict=True))
+        first = dict(zip(reversed(pairs), reversed(filled), strict=True))
         by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
-        by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(texts), start=1)}
+        by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(pairs), start=1)}
         hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
         policy = without_layout(self.policy)
         context = assemble_for(end_of(query or ""), hits, budget=self.budget, policy=policy, counter=self.counter)
@@ -85,11 +89,12 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
         ]
 
-    def _as_read(self, document: Document, in_parts: set[str]) -> Document:
-        """The document with only the metadata that packing reads: other values may be objects that no chunk can hold.
+    def _with_read_metadata(self, document: Document, in_parts: set[str]) -> Document:
+        """A copy with only the metadata that packing reads: other values may be objects that no chunk can hold.
 
         Args:
-            in_parts: Sources whose start indexes count within parts. They are dropped: the parts' order is not known.
+            in_parts: Sources whose start indexes count within parts, as `sources_in_parts` returns them. The copies of
+                their documents have no start index, because the order of the parts is not known.
         """
         places = (self.source_key, self.position_key, self.time_key, START_INDEX, PAGE)
         read = {*places, self.policy.kind_key, *self.policy.offset_keys, HEAD_KEY, LINE_KEY}
@@ -100,8 +105,11 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
 
 def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:
-    """(n,) `metadata[key]` of each document if all are finite and in falling order, or in that of `LongContextReorder`;
-    else 1 / rank: a reranker that writes no scores keeps those of the retriever, which no longer fit the order."""
+    """(n,) scores of the documents: `metadata[key]` if these fit the order of the list, else 1 / rank, rank from 1.
+
+    They fit if all are finite, and either fall along the list or are in the order of `LongContextReorder`. They do not
+    fit after a reranker that changes the order and leaves the scores of the retriever in the metadata.
+    """
     stated = [document.metadata.get(key) for document in documents]
     if all(isinstance(score, (int, float, np.number)) and math.isfinite(score) for score in stated):
         scores = [float(score) for score in stated if score is not None]
@@ -111,6 +119,7 @@ def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> 
 
 
 def _document(part: ContextPart, first: Document, ids: list[str]) -> Document:
+    """The document of a part of the context: `first` with the part's text and score, and all `ids` if several."""
     metadata = {**first.metadata, SCORE_KEY: part.score}
     if len(ids) > 1:
         metadata[IDS_KEY] = ids

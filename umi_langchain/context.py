@@ -1,4 +1,4 @@
-"""A runnable from a question to a context for a prompt."""
+"""`create_umi_context`: a runnable from a question to a context for a prompt."""
 
 from __future__ import annotations
 
@@ -30,21 +30,28 @@ def create_umi_context(
     k: int = HITS,
     min_relevance: float | None = None,
 ) -> Runnable[str, str]:
-    """A runnable from a question to a context, which with its sources never exceeds the budget.
+    """A runnable from a question to a context for a prompt. Context and sources together never exceed the budget.
 
         chain = {"context": create_umi_context(retriever), "question": RunnablePassthrough()} | prompt | model
 
-    One call may have options as those of the retriever: `context.invoke(question, filter={"user": "ann"})`.
+    A call takes the same options as a call of the retriever: `context.invoke(question, filter={"user": "ann"})`.
 
     Args:
         retriever: Searches, with its own filter and other settings.
         budget: Limits in tokens: of the whole context, per source and per chunk. A number limits the whole context.
-            None: the settings `assembly`.
-        policy: Order, format, neighbours; None: the settings `assembly`. Sections (`whole`) get no neighbours.
-        counter: A model or encoding name, a tokenizer, a function; None: the default of `counter_for`.
+            None: the budget of the settings `assembly`.
+        policy: Order, format and neighbours; None: that of the settings `assembly`. If the retriever's `whole` is set,
+            sections take the place of chunks, and no neighbours are added.
+        counter: Counts tokens: the name of a model or encoding, a tokenizer, or a function; None: the default of
+            `counter_for`.
         k: Number of hits that are candidates for the context, 1..100.
-        min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own. The context is "" if
+        min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own value. The context is "" if
             no hit is left.
+
+    Raises:
+        ConfigError: If `retriever` is no `UmiRetriever` or has a search method of its own, or if `budget` or `policy`
+            has the wrong type.
+        InvalidLimit: If `k` is outside 1..100.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     checked_limit(k, "k")  # wrong arguments are refused here, not at the first question

@@ -1,8 +1,8 @@
 """umi's ranking stages as LangChain document compressors, for the documents of any retriever.
 
-Each works in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`, and ignores the query. A document's
-score is `metadata[score_key]` if all documents have a finite one and are sorted by it, else 1 / rank; if a score is
-negative, the smallest is subtracted from all. The input is not changed.
+Each stage works in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`, and ignores the query. A
+document's score is `metadata[score_key]` if all documents have a finite score there and the list is sorted by it; else
+it is 1 / rank. If a score is negative, the smallest score is subtracted from all. The input is not changed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
     score_key: str = SCORE_KEY
-    """Metadata key of a document's score, read and written."""
+    """Metadata key under which a document's score is read and written."""
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The documents that the stage keeps, in its order; documents that get a new score are copies."""
+        """The documents that the stage keeps, in its order. A document that gets a new score is returned as a copy."""
         if not documents:
             return []
         given = np.array(scores_of_documents(documents, self.score_key), dtype=np.float64)
@@ -51,13 +51,18 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
 
     @abstractmethod
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
-        """Indices of the documents to return, in order, and new scores (n,); None: the given scores stay."""
+        """(indices of the documents to return, in order; new scores (n,) of all documents, or None: scores stay).
+
+        Args:
+            documents: n documents.
+            scores: (n,) >= 0.
+        """
 
 
 class UmiDecay(DecayFields, _Stage):
-    """Multiply scores by floor + (1 - floor) * 2 ** (-age / half-life), and sort the documents by the new scores.
+    """Multiply scores by floor + (1 - floor) * 2 ** (-age / half_life_hours), and sort the documents by the new scores.
 
-    A document without a time keeps its score; a time in the future has age 0.
+    The age is in hours. A document without a time keeps its score; a time in the future has age 0.
     """
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
@@ -84,12 +89,13 @@ class UmiNeighbours(NeighboursFields, _Stage):
 
 
 class UmiNearDuplicates(NearDuplicatesFields, _Stage):
-    """Remove duplicates: of equal or near documents only the one with the best score stays. Order and scores stay.
+    """Remove duplicates: of equal or nearly equal documents, the one with the best score stays.
 
-    Two documents are equal if their texts differ only in case, white space, Unicode form and punctuation. They are near
-    if one text is the other with plain words added, their cosine is at least `similarity` and their metadata is equal,
-    `score_key` and "umi_reasons" apart.
-    Documents that differ in a number, a name, a negation or the order of their words are not near.
+    The order and the scores of the other documents do not change. Two documents are equal if their texts differ only in
+    case, white space, Unicode form and punctuation. They are nearly equal if one text is the other with plain words
+    added, the cosine of the texts is at least `similarity`, and the metadata is equal except for the keys `score_key`
+    and "umi_reasons". Documents that differ in a number, a name, a negation or the order of their words are not
+    nearly equal.
     """
 
     embedding: Any = None
@@ -106,10 +112,10 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
 
 
 class UmiMMR(MmrFields, _Stage):
-    """Choose documents one by one by maximal marginal relevance: relevant, and unlike those chosen before.
+    """Choose documents one by one by maximal marginal relevance: relevant, and unlike the documents chosen before.
 
-    They are returned in the order of choice. Relevance is the score, scaled to 0..1 over the documents; the scores in
-    the metadata stay.
+    The documents are returned in the order in which they are chosen. Relevance is the score, scaled to 0..1 over the
+    documents; the scores in the metadata do not change.
     """
 
     embedding: Any = None

@@ -71,14 +71,14 @@ FACTORY_OPTIONS = (
 
 
 class CallOptions(TypedDict, total=False):
-    """The options of one call. One that is missing or None leaves the retriever's own value."""
+    """The options of one call. For an option that is missing or None, the retriever's own value is used."""
 
     k: int | None
     """Largest number of documents in the result, 1..100."""
     filter: Where
     """Metadata filter; documents must also pass the retriever's own filter."""
     time_range: Window
-    """Only documents whose time lies in [start, end), and in the retriever's own time range; aware datetimes."""
+    """(start, end) aware datetimes: only documents with a time in [start, end) and in the retriever's time range."""
     deep_search: bool | None
     """Whether the LLM may be asked for variations of the query."""
     now: datetime | None
@@ -86,7 +86,7 @@ class CallOptions(TypedDict, total=False):
     history: Sequence[str | MessageLikeRepresentation]
     """Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions."""
     strategy: Strategy
-    """Both arms ("hybrid") or one alone ("text", "vector")."""
+    """The arms that search: "hybrid" (BM25 and vectors), "text" (BM25 alone) or "vector" (vectors alone)."""
     min_relevance: float | None
     """0..1; documents of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
 
@@ -98,21 +98,21 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     `deep_search`, `now`, `history`, `strategy` and `min_relevance` can be given per call:
     `retriever.invoke(query, k=3, filter={"user": "ann"})`.
     Documents are returned best first, with their id and, unless their metadata has that key already,
-    `metadata["relevance_score"]` (see `score_key`). Of a query over 10,000 bytes the end is searched, and a warning of
-    the logger `umi` says so.
+    `metadata["relevance_score"]` (see `score_key`). Of a query over 10,000 bytes only the last 10,000 are searched, and
+    the logger `umi` warns of it.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     umi: DualRetriever
-    """umi's own retriever; its `search(query)` returns a `SearchResult`, with signals and trace."""
+    """The retriever of the core; its `search(query)` returns a `SearchResult`, with signals and trace."""
     k: int = 10
     """Largest number of documents in a result, 1..100."""
     filter: SkipValidation[Where] = None
-    """Metadata filter of every call; a call may add its own. Scores still use the counts of all documents
-    (docs/tenants.md)."""
+    """Metadata filter of every call; the filter of a call must pass, too. Scores still use counts over all documents
+    of the store, such as the number of documents with a word (docs/tenants.md)."""
     time_range: SkipValidation[Window] = None
-    """Only documents whose time lies in [start, end); aware datetimes."""
+    """(start, end) aware datetimes: only documents with a time in [start, end)."""
     deep_search: bool = True
     """Whether the LLM, if there is one, may be asked for variations of the query."""
     now: datetime | None = None
@@ -120,18 +120,19 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     min_relevance: float | None = None
     """0..1; documents of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`."""
     whole: str | None = None
-    """Metadata key, for example "section" or "source". A document is then the joined text of a found chunk and the
-    adjacent chunks with the same value under the key; `metadata["umi_ids"]` lists them. None: a document is one
-    chunk."""
+    """Metadata key, for example "section" or "source". Each returned document is then the joined text of a found chunk
+    and of the adjacent chunks with the same value under the key; `metadata["umi_ids"]` lists the ids of these chunks.
+    None: each document is one chunk."""
     score_key: str | None = SCORE_KEY
-    """Metadata key of a document's score in a result. None: no score, so that one document is equal in the results of
-    all queries, unless `reasons` or `whole` is given. `MultiQueryRetriever` needs that to return it once."""
+    """Metadata key of a document's score in a result. None: no score. Without `reasons` and `whole`, a document is then
+    equal in the results of different queries, so that `MultiQueryRetriever` returns it only once."""
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
     """Metadata key of the source, such as a file, that a text is a part of; None: texts have no source."""
     position_key: str | None = "position"
-    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: no key."""
+    """Metadata key of the position in the source. A document without it, or any document if this is None, gets its
+    position from "start_index", which LangChain's splitters write."""
     time_key: str | None = "timestamp"
     """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None: no key."""
     _owns_store: bool = PrivateAttr(default=False)
@@ -169,31 +170,35 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         on_invalid: OnInvalid = "raise",
         **options: Any,
     ) -> Self:
-        """Store documents and search them.
+        """Store documents, and make a retriever over the store.
 
-        Documents replace all documents of the same sources that the directory holds, so that an edited file is found by
+        The documents replace all documents of the same sources that the directory holds, so an edited file is found by
         its new text only. With a `filter`, only documents that pass it are replaced: those of other users stay. To add
         documents to a source, use `add_documents`.
 
         Args:
-            documents: In reading order. Ids are kept; a document without one gets a hash of its text and metadata.
-            embedding: None: umi's embedded model. A name: "minilm"; see `HybridStore.open`.
+            documents: In reading order. Ids are kept; a document without an id gets a hash of its text and metadata.
+            embedding: The model that makes the vectors: an `Embeddings` or a name such as "minilm"; see
+                `HybridStore.open`. None: umi's embedded model.
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
-            persist_directory: Directory of the store; texts that it holds already are not embedded again. None: in
-                memory.
-            k: Largest number of documents in a result, 1..100; None: the class's own, 10.
+            persist_directory: Directory of the store; texts that it holds already are not embedded again. None: the
+                store is in memory.
+            k: Largest number of documents in a result, 1..100; None: the default of the field `k`, 10.
             docs: Another name of `documents`.
-            search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
-                "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
-            mirror: Also remove every document from the directory that is not among the documents given; with a
-                `filter`, of those that pass it.
-            on_invalid: "skip" leaves out documents that cannot be stored, blank ones for example; `skipped` lists them.
-            **options: Fields of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; `arms`,
-                further retrievers and vector stores whose documents are fused in (see `as_arm`); `read_only=True`, to
-                search a directory that another process writes, without documents.
+            search_text: The text that is searched in place of the text that results show: a template of metadata keys,
+                such as "{title}: {text}", or a list of metadata keys, whose values come before the text. None: the
+                text itself.
+            mirror: Also remove from the directory every document that is not given; with a `filter`, only documents
+                that pass it are removed.
+            on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
+                `skipped` lists them.
+            **options: Fields of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; `arms`:
+                further retrievers and vector stores, whose documents are fused with those of the store (see `as_arm`);
+                `read_only=True`: search a directory that another process writes, without documents.
 
         Raises:
-            InvalidChunk, DuplicateId: Names the document. Nothing is stored.
+            InvalidChunk, DuplicateId: If a document cannot be stored, or two have the same id; the message names the
+                document. Nothing is stored.
             ConfigError: If an option is unknown or out of range.
         """
         given = [*checked_documents(documents), *checked_documents(docs)]
@@ -222,10 +227,15 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         ids: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """`from_documents` for texts; metadatas and ids are aligned with them.
+        """`from_documents` for texts; metadatas and ids are aligned with the texts.
 
-        Positional arguments may be (texts, embedding, metadatas, ids), as of LangChain's vector stores, or, if the
-        second is a list or the embedding is given by name, (texts, metadatas, ids), as of its retrievers.
+        Positional arguments are (texts, embedding, metadatas, ids), as in LangChain's vector stores. If the second is a
+        list, or `embedding` is given by name, they are (texts, metadatas, ids), as in LangChain's retrievers.
+
+        Raises:
+            TypeError: If there are more positional arguments.
+            ConfigError: If `metadatas` or `ids` has another length than `texts`, and as `from_documents`.
+            InvalidChunk, DuplicateId: As `from_documents`.
         """
         as_retrievers = "embedding" in options or (bool(positional) and isinstance(positional[0], (list, tuple)))
         names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
@@ -246,20 +256,22 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         copy: bool = False,
         **options: Any,
     ) -> Self:
-        """Search a `langchain_chroma.Chroma` in place: later writes to it are found, too; see `ChromaStore`.
+        """Make a retriever over a Chroma vector store, which is searched in place; see `ChromaStore`.
 
-        Its stored vectors are used. Three of its texts are embedded once, to check that the embedding made the vectors.
+        Later writes to the vector store are found, too. Its stored vectors are used; three of its texts are embedded
+        once, to check that `embedding` made the vectors.
 
         Args:
-            vectorstore: Only `add_documents` and `delete` of the retriever, and writes to its store, change it.
-            embedding: The model that made its vectors; None: the vector store's own.
-            persist_directory: Directory of umi's index of the texts, or of the copy; None: in memory.
-            copy: Copy it into a store of umi's own; later writes to the vector store are not found.
+            vectorstore: A `langchain_chroma.Chroma`. Searches do not change it; `add_documents` and `delete` of the
+                retriever, and writes to the retriever's store, do.
+            embedding: The model that made the stored vectors; None: the vector store's own embedding.
+            persist_directory: Directory of umi's index of the texts or, with `copy`, of the copy; None: in memory.
+            copy: Copy the vector store into a store of umi's own; later writes to the vector store are not found.
             llm, k, options: As in `from_documents`.
 
         Raises:
-            ConfigError: If it is no Chroma store; `from_documents` takes the documents of any other.
-            ReindexRequired: If its vectors were made by another model.
+            ConfigError: If `vectorstore` is no Chroma store; for any other, give its documents to `from_documents`.
+            ReindexRequired: If another model made the stored vectors.
         """
         collection = checked_chroma(vectorstore)
         embedding = vectorstore.embeddings if embedding is None else embedding
@@ -285,7 +297,14 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         arms: Sequence[Finder] | None = None,
         **options: Any,
     ) -> Self:
-        """Search an existing store, which `close` does not close. Arguments as in `from_documents`."""
+        """Make a retriever over an existing store, which `close` does not close.
+
+        The arguments are as in `from_documents`, without those that open or fill a store.
+
+        Raises:
+            ConfigError: If an option is unknown or out of range.
+            InvalidLimit: If `k` is outside 1..100.
+        """
         settings, fields = stages_and_fields(options)
         further = arms_of(arms, partial(as_arm, keys=cls.model_construct(**fields).keys))
         umi = DualRetriever(
@@ -306,7 +325,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     def add_documents(
         self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
     ) -> list[str]:
-        """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
+        """Insert documents, or replace stored documents with the same id. Returns the ids, aligned.
+
+        Arguments and errors are as in `UmiVectorStore.add_documents`.
+        """
         how = self._search_text if search_text is None else search_text
         within = asked_filter(self.filter)
         return add_documents(
@@ -317,7 +339,14 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     """`add_documents` for an event loop."""
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
-        """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids are ignored."""
+        """Remove documents, and return True.
+
+        If `ids` is given, only documents with one of the ids are removed; if `where` is given, only documents that pass
+        it. Documents that do not pass the retriever's filter are never removed. Unknown ids are ignored.
+
+        Raises:
+            InputError: If neither ids nor a filter is given.
+        """
         within = None if ids is None and where is None else self._where(parse_filter(where))
         self.umi.store.delete(ids, where=within)
         return True
@@ -326,7 +355,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     """`delete` for an event loop."""
 
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
-        """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, the trace."""
+        """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, and the trace."""
         return self.umi.search(end_of(query), **self.core_options(options))
 
     async def asearch(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
@@ -341,12 +370,19 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return_exceptions: bool = False,
         **options: Any,
     ) -> list[list[Document]]:
-        """`invoke` for each input, aligned; `max_concurrency` inputs at a time share an embedding call and a recall.
+        """The documents of each input, aligned, as `invoke` returns them.
+
+        Up to `max_concurrency` inputs, by default all, share one call of the embedder and one recall from the store.
 
         Args:
-            config: One for all inputs, or one for each; every input has its own run.
+            inputs: Queries.
+            config: One config for all inputs, or a list with one for each. Every input has its own callback run.
             return_exceptions: Return the exception of an input in place of its documents; False: raise the first one.
-            **options: As in `invoke`, the same for all inputs.
+            **options: `CallOptions`, equal for all inputs.
+
+        Raises:
+            InputError: If `inputs` is no list, or a query cannot be searched and `return_exceptions` is False.
+            ConfigError: If `max_concurrency` is below 1.
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
@@ -392,20 +428,21 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return await self.aanswer(result, asked)
 
     def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
-        """The documents that `invoke` returns for a result.
+        """The documents that `invoke` returns for the result of a search.
 
         Args:
+            result: From `DualRetriever.search`.
             asked: The options of that search, from `core_options`.
         """
         return self.documents(self.sections(result, asked))
 
     async def aanswer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
         """`answer` for an event loop."""
-        await asyncio.sleep(0)  # between the answers of a batch the loop runs other tasks
+        await asyncio.sleep(0)  # lets the event loop run other tasks between the answers of a batch
         return self.documents(result) if self.whole is None else await asyncio.to_thread(self.answer, result, asked)
 
     def sections(self, result: SearchResult, asked: Mapping[str, Any]) -> SearchResult:
-        """The result with whole sections in place of chunks, if `whole` asks for them; arguments as of `answer`."""
+        """The result with sections in place of chunks if `whole` is set, else `result`; arguments as in `answer`."""
         if self.whole is None:
             return result
         return with_sections(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
@@ -415,10 +452,13 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return to_scored_documents(result, self.keys, score_key=self.score_key, with_reasons=self.reasons)
 
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:
-        """The options of `DualRetriever.search`: those of the call, else the retriever's own.
+        """The arguments of `DualRetriever.search` for the options of a call; missing ones are the retriever's own.
 
         Raises:
-            TypeError: If one is unknown.
+            TypeError: If an option is unknown.
+            InvalidLimit: If `k` is outside 1..100.
+            FilterError, InvalidTimeRange: If the filter or the time range is not valid.
+            InputError: If `history` is no list of messages.
         """
         refuse_unknown_options(options, CallOptions.__annotations__, TypeError)
         asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -434,7 +474,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         }
 
     def _where(self, asked: Where) -> Filter | None:
-        """The retriever's own filter and the call's, which must both pass."""
+        """A filter for documents that pass the retriever's own filter and the filter of a call."""
         return Scope(asked_filter(self.filter)).narrow(asked_filter(asked))
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

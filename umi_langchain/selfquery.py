@@ -1,4 +1,4 @@
-"""LangChain's structured queries, which an LLM writes for `SelfQueryRetriever`, as umi's filters."""
+"""Translate LangChain's structured queries, which an LLM writes for `SelfQueryRetriever`, to umi's filters."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from umi_common.runtime.losses import warn_once
 from umi_common.search.request import LIMIT_MAX
 
 SPELLINGS = {Comparator.CONTAIN: "$contains"}
-"""umi's operators for comparators whose operator is not "$" followed by their name."""
+"""Comparator -> umi's operator, where the operator is not "$" and the comparator's name."""
 OVER_LIMIT = "an LLM asked SelfQueryRetriever for %d documents; a search returns at most %d. Logged once."
 
 
 class UmiTranslator(Visitor):
-    """For `SelfQueryRetriever.from_llm(..., vectorstore=UmiVectorStore(...), structured_query_translator=...)`.
+    """Translates a structured query to a query text and a filter of umi.
 
-    "contain" looks for an item in a list. A date is compared as its ISO string, the form in which metadata holds dates.
+    For `SelfQueryRetriever.from_llm(..., vectorstore=UmiVectorStore(...), structured_query_translator=...)`. The
+    comparator "contain" looks for an item in a list. A date is compared as its ISO string, as metadata holds dates.
 
     Args:
-        filter: Documents must pass it besides the filter that the LLM writes. Do not use `search_kwargs` for it:
-            LangChain replaces a filter there by the LLM's.
+        filter: Documents must pass this filter as well as the filter that the LLM writes. A filter in `search_kwargs`
+            has no such effect: LangChain replaces it by the filter that the LLM writes.
+
+    Raises:
+        FilterError: If `filter` is not valid.
     """
 
     allowed_comparators = tuple(comparator for comparator in Comparator if comparator != Comparator.LIKE)
@@ -32,7 +36,7 @@ class UmiTranslator(Visitor):
         self._scope = Scope(asked_filter(filter))
 
     def visit_operation(self, operation: Operation) -> dict[str, Any]:
-        """The filter of a conjunction, a disjunction or a negation."""
+        """The filter of an operation: "and", "or" or "not"."""
         self._validate_func(operation.operator)
         parts = [argument.accept(self) for argument in operation.arguments]
         if operation.operator is Operator.NOT:
@@ -46,8 +50,10 @@ class UmiTranslator(Visitor):
         return {comparison.attribute: {operator: _plain(comparison.value)}}
 
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
-        """The text to search for, and the options of the search. A limit beyond what a search takes is lowered in the
-        query itself, where LangChain reads it.
+        """(text to search for, options of the search).
+
+        A limit above LIMIT_MAX, the largest that a search accepts, is lowered in `structured_query` itself, because
+        LangChain reads it there.
 
         Raises:
             FilterError: If a comparator cannot take its value.
@@ -62,7 +68,7 @@ class UmiTranslator(Visitor):
 
 
 def _plain(value: Any) -> Any:
-    """The value; a date that LangChain wraps in a dict, or each one in a list, as its ISO string."""
+    """The value, with each date, which LangChain wraps in a dict, as its ISO string; also in lists."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value[value["type"]] if isinstance(value, dict) and value.get("type") in ("date", "datetime") else value

@@ -1,8 +1,8 @@
 """umi as a LangGraph store: an agent's long-term memory, found by key, by filter and by hybrid search.
 
-An item is one chunk. Its text is the value as JSON; its search text is the texts of the indexed fields. Its id is a
-prefix, then the labels of the namespace, each followed by a period, then the key. No label holds a period, so the items
-of a namespace and of those below it are one range of ids.
+Each item is stored as one chunk. The chunk's text is the item's value as JSON; its search text is the texts of the
+indexed fields. Its id is ID_PREFIX, the labels of the namespace, each followed by a period, another period, and the
+key. No label contains a period, so the items of a namespace and of the namespaces below it form one range of ids.
 """
 
 from __future__ import annotations
@@ -51,26 +51,32 @@ except ImportError as error:
 Namespace = tuple[str, ...]
 
 ID_PREFIX = "umi.item/"
+"""Beginning of the ids of all items."""
 NAMESPACE_KEY = "umi_namespace"
+"""Metadata key of the namespace: its labels, each followed by a period."""
 CREATED_KEY = "umi_created_at"
+"""Metadata key of the time when the item was first written, as an ISO string."""
 TTL_KEY = "umi_ttl_minutes"
+"""Metadata key of the item's `ttl`, in minutes."""
 EXPIRES_KEY = "umi_expires_at"
-"""Seconds since 1970; an item without it never expires."""
+"""Metadata key of the time when the item expires, in seconds since 1970. An item without it never expires."""
 UNINDEXED_KEY = "umi_unindexed"
-"""True in an item that no query finds."""
+"""Metadata key, True, of an item that no query finds."""
 UNINDEXED_TEXT = "-"
-"""Search text of an item that no query finds: it has no terms."""
+"""Search text of an item that no query finds. It has no terms."""
 TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes")
+"""Settings of LangGraph's `TTLConfig`."""
 PAGE = 256
-"""Items read from the store at once."""
+"""Number of items that one read takes from the store."""
 LOCKS = 64
-"""Number of locks of a store's items."""
+"""Number of locks, which all items of a store share by the hashes of their ids."""
 
 
 class _ItemLocks:
-    """Locks of items, held by writes, and by reads that set a new expiry: such a read must not overwrite a newer value.
+    """Locks for the items of one store.
 
-    A hash of an item's id selects its lock.
+    Writes hold the locks of their items. So do reads that set a new expiry, because such a read must not overwrite a
+    value that was written meanwhile. The hash of an item's id selects one of LOCKS locks.
     """
 
     _locks: list[Lock]
@@ -79,7 +85,7 @@ class _ItemLocks:
         renew_in_child(self, lambda each: setattr(each, "_locks", [Lock() for _ in range(LOCKS)]))
 
     def held(self, ids: Iterable[str]) -> ExitStack:
-        """Lock these items until the result is closed; in rising order, so that two threads cannot deadlock."""
+        """Lock these items until the result is closed. Locks are taken in one order, so two threads cannot deadlock."""
         with ExitStack() as stack:
             for index in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
                 stack.enter_context(self._locks[index])
@@ -95,18 +101,23 @@ class _ItemLocks:
 class UmiStore(Closing, BaseStore):
     """A LangGraph store over a `HybridStore`, for `create_agent(store=...)` and `graph.compile(store=...)`.
 
-    `search` without a query lists items, the last written first. With a query it finds items with both arms, best
-    first; limit and offset together are at most 100. An item's score is `hit.relevance`, 0..1, or None if that is not
-    known. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
+    `search` without a query lists items, the last written first. `search` with a query finds items by BM25 and by
+    vectors, best first; limit and offset together are at most 100. An item's score is `hit.relevance`, 0..1, or None if
+    the relevance is not known. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
 
     Expired items are never returned. They are removed by `sweep_ttl`, or by the first write after each
-    `sweep_interval_minutes`. Make only one `UmiStore` over a store: two do not lock out each other's writes.
+    `sweep_interval_minutes`. Make only one `UmiStore` over a store: the locks of one `UmiStore` do not hold back the
+    writes of another.
 
     Args:
         memory: A store, or a `DualRetriever` over one. `close` does not close the store.
-        fields: Paths of the value that queries search, unless `put` names others; "$": all of the value, as JSON.
-        ttl: LangGraph's `TTLConfig`; None: items never expire unless `put` gives a `ttl`. `omit_expired` is always on.
-        clock: Returns the present as an aware datetime.
+        fields: Paths in the value whose texts queries search, unless `put` names others; "$": the whole value as JSON.
+        ttl: LangGraph's `TTLConfig`, in minutes. None: an item never expires unless `put` gives a `ttl`.
+            `omit_expired` is always on.
+        clock: Returns the present as an aware datetime; None: the computer's clock.
+
+    Raises:
+        ConfigError: If `fields` is one string, or `ttl` is not a dict of known settings with minutes above 0.
     """
 
     supports_ttl = True
@@ -130,11 +141,13 @@ class UmiStore(Closing, BaseStore):
         self._swept_at = self._clock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The results of several operations, in their order. All reads run first, then the last write of each key.
+        """The results of several operations, in their order; None for a write.
+
+        All reads run first, then the writes. Of several writes to one key, only the last runs.
 
         Raises:
-            InvalidChunk: If a value cannot be stored; names the item. Nothing is written.
-            FilterError, InvalidLimit: If a filter or limit of a search is not allowed.
+            InvalidChunk: If a value cannot be stored; the message names the item. Nothing is written.
+            FilterError, InvalidLimit: If the filter or the limit of a search is not valid. Nothing is written.
             InputError: If another argument has the wrong type, or a `ttl` is not above 0. Nothing is written.
         """
         ops = list(ops)
@@ -152,7 +165,7 @@ class UmiStore(Closing, BaseStore):
         return await asyncio.to_thread(self.batch, list(ops))
 
     def sweep_ttl(self) -> int:
-        """Remove the expired items; returns their number."""
+        """Remove the expired items, and return their number."""
         return self.umi.store.delete(where=self._expired())
 
     def close(self) -> None:
@@ -192,7 +205,7 @@ class UmiStore(Closing, BaseStore):
         return [SearchItem(**_fields_of(chunk)) for chunk in chosen]
 
     def _below(self, namespace: Namespace) -> Iterator[Chunk]:
-        """The items of a namespace and of those below it, by rising id."""
+        """Yield the items of a namespace and of the namespaces below it, by rising id."""
         start = ID_PREFIX + _text_of(namespace)
         for page in pages(self.umi.store, after=start, size=PAGE):
             for chunk in page:
@@ -201,7 +214,10 @@ class UmiStore(Closing, BaseStore):
                 yield chunk
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        """The namespaces that fit, sorted. Reads one item of each, then continues after all ids of its namespace."""
+        """The namespaces that match the conditions, sorted.
+
+        Each step reads the next item, and continues after the last possible id of this item's namespace.
+        """
         conditions = op.match_conditions or ()
         found: set[Namespace] = set()
         start = after = ID_PREFIX + _text_of(_shared_prefix(conditions))
@@ -210,13 +226,14 @@ class UmiStore(Closing, BaseStore):
             if not page[0].id.startswith(start):
                 break
             namespace = _namespace_of(page[0])
-            # Every id of the namespace continues with ".", and "/" is the character after ".".
+            # Ids of the namespace itself continue with a second ".". "/", the next character, comes after all of them.
             after = f"{ID_PREFIX}{_text_of(namespace)}/"
             if all(_fits(condition, namespace) for condition in conditions):
                 found.add(namespace[: op.max_depth])
         return sorted(found)[op.offset : op.offset + op.limit]
 
     def _write(self, writes: Mapping[str, PutOp]) -> None:
+        """Put and delete items by id; then remove the expired items if `sweep_interval_minutes` have passed."""
         store, now = self.umi.store, self._clock()
         with self._locks.held(writes):
             known = dict(zip(writes, store.get(list(writes)), strict=True))
@@ -264,12 +281,12 @@ class UmiStore(Closing, BaseStore):
         )
 
     def _indexed_texts(self, value: Mapping[str, Any], fields: list[str] | None) -> list[str]:
-        """The texts of the fields to be searched (None: the store's), without blank ones."""
+        """The texts in the value at the paths `fields`, without blank texts; None: at the paths of the store."""
         paths = self._fields if fields is None else fields
         return [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
 
     def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:
-        """If `wanted`, set the expiry of each item to now plus its `ttl`; items without a `ttl` stay as they are."""
+        """If `wanted`, set the expiry of each item that was read to now plus its `ttl`; items without `ttl` stay."""
         store = self.umi.store
         ids = [chunk.id for chunk in read if TTL_KEY in chunk.metadata] if wanted else []
         if not ids or getattr(store, "read_only", False):
@@ -283,7 +300,7 @@ class UmiStore(Closing, BaseStore):
         return Comparison(EXPIRES_KEY, "$lte", self._clock().timestamp())
 
     def _living(self) -> Filter:
-        """A filter for the items that have not expired; the store's chunks that are no items do not pass."""
+        """A filter that passes items that have not expired. Chunks that are no items do not pass."""
         return And((Comparison(NAMESPACE_KEY, "$gte", ""), Not(self._expired())))
 
 
@@ -305,7 +322,7 @@ def _check_minutes(name: str, minutes: object, error: type[InputError]) -> None:
 
 
 def _check(op: Op) -> None:
-    """Raises InputError if an argument has a type or value that LangGraph itself lets through."""
+    """Raise InputError if an argument has a wrong type or value that LangGraph itself does not refuse."""
     namespace = getattr(op, "namespace", getattr(op, "namespace_prefix", ()))
     if isinstance(namespace, str):
         raise InputError(f"namespace {namespace!r:.80} is one string; expected a tuple of labels: ({namespace!r:.80},)")
@@ -326,6 +343,7 @@ def _check(op: Op) -> None:
 
 
 def _text_of(namespace: Namespace) -> str:
+    """The labels of a namespace as one text, each followed by a period."""
     return "".join(f"{label}." for label in namespace)
 
 
@@ -354,14 +372,14 @@ def _fields_of(chunk: Chunk) -> dict[str, Any]:
 
 
 def _with_new_expiry(chunk: Chunk, now: datetime) -> Chunk:
-    """The same item, with its expiry set to `now` plus its `ttl`."""
+    """The item's chunk with the expiry set to `now` plus the item's `ttl`."""
     minutes = chunk.metadata[TTL_KEY]
     assert isinstance(minutes, float)  # `_chunk` sets it
     return replace(chunk, metadata={**chunk.metadata, EXPIRES_KEY: now.timestamp() + 60 * minutes})
 
 
 def _within(namespace: Namespace) -> Iterator[Filter]:
-    """Yield the conditions that the items of a namespace, and of those below it, pass."""
+    """Yield the conditions that only items of a namespace and of the namespaces below it pass; () has none."""
     text = _text_of(namespace)
     if text:
         yield Comparison(NAMESPACE_KEY, "$gte", text)
@@ -369,7 +387,7 @@ def _within(namespace: Namespace) -> Iterator[Filter]:
 
 
 def _shared_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
-    """The labels with which every namespace that fits the conditions begins; () if none are known."""
+    """The labels with which every namespace that matches the conditions begins; () if none are known."""
     for condition in conditions:
         if condition.match_type == "prefix":
             labels = tuple(condition.path)
@@ -378,7 +396,7 @@ def _shared_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
 
 
 def _fits(condition: MatchCondition, namespace: Namespace) -> bool:
-    """Whether a namespace begins, or ends, with the condition's labels, where "*" stands for any label."""
+    """Whether a namespace begins ("prefix") or ends ("suffix") with the condition's labels; "*" matches any label."""
     path = tuple(condition.path)
     if condition.match_type not in ("prefix", "suffix"):
         raise ConfigError(f"match_type {condition.match_type!r:.40}: expected 'prefix' or 'suffix'")
@@ -387,10 +405,10 @@ def _fits(condition: MatchCondition, namespace: Namespace) -> bool:
 
 
 def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterator[Filter]:
-    """The conditions of a LangGraph filter, on the metadata that `_leaves` makes.
+    """Yield the conditions of a LangGraph filter as conditions on the metadata that `_leaves` makes.
 
     Raises:
-        FilterError: If an operator or value is unknown, or an operator stands where a key should.
+        FilterError: If an operator is unknown or cannot take its value, or if an operator is given in place of a key.
     """
     if not isinstance(asked, (Mapping, type(None))):
         raise FilterError(f'filter {asked!r:.80} is {type(asked).__name__}; expected a dict such as {{"kind": "food"}}')
@@ -405,8 +423,10 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """Path -> value, for `value` and all its parts. The value of a part that filters cannot compare, such as a dict, is
-    `NESTED`: filters see that the path exists."""
+    """Path -> value, for `value` itself under the path `name`, and for all its parts.
+
+    A part that filters cannot compare, such as a dict, has the value NESTED, so that filters see that the path exists.
+    """
     if isinstance(value, dict):
         found: dict[str, Any] = {name: NESTED}
         for key, part in value.items():
@@ -423,12 +443,12 @@ def _comparable(value: object) -> bool:
 
 
 def _path(name: str, key: str) -> str:
-    r"""The path `name`.`key`; a period in the key is written "\.", so that different keys give different paths."""
+    r"""The path of `key` below the path `name`. A period in the key is written "\.", so no two keys share a path."""
     return f"{name}." + str(key).replace("\\", "\\\\").replace(".", "\\.")
 
 
 def _plain(value: object) -> object:
-    """`value` in JSON's own types. Raises TypeError if `plain_value` does not convert it."""
+    """`value` converted to JSON's own types; raises TypeError if `plain_value` does not convert it."""
     plain = plain_value(value)
     if plain is value:
         raise TypeError(f"{value!r:.80} is {type(value).__name__}")

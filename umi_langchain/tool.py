@@ -1,4 +1,4 @@
-"""umi as a tool for agents; the model's filter and time range narrow the retriever's filter and time range."""
+"""umi as a tool for agents. The filter and the time range that a model gives apply in addition to the retriever's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
 Reply = tuple[str, list[Document]]
-"""Content and artifact of a tool's message."""
+"""(content, artifact) of a tool's message."""
 
 
 def create_umi_tool(
@@ -35,20 +35,27 @@ def create_umi_tool(
     budget: TokenBudget | int | None = None,
     policy: AssemblyPolicy | None = None,
 ) -> BaseTool:
-    """A tool with query, k, filter and time range; its content is a context with sources, its artifact the documents.
+    """A tool whose arguments are query, k, filter, and start and end of a time range.
 
-    Documents must pass the filter and time range of the model and those of the retriever. For wrong arguments the model
-    gets an error message; if nothing passes its filter, it is told which metadata keys there are. If a part of the
-    search failed, a line after the context says so; it is not counted in the budget.
+    The content of the tool's message is a context with sources, the artifact is the list of documents. Documents must
+    pass the model's filter and time range, and those of the retriever. For wrong arguments the model gets an error
+    message. If nothing is found with the model's filter, the content names the metadata keys that exist. If a part of
+    the search failed, a line after the context names it; the budget does not count this line.
 
     Args:
-        retriever: Searches; its `k`, but at most `k_max`, is the number of documents if the model names none.
+        retriever: Searches. If the model gives no `k`, the retriever's `k` is used, at most `k_max`.
         name: The tool's name for the model.
         description: Tells the model when to call the tool.
         k_max: Largest number of documents that the model may ask for, 1..100.
-        budget: Tokens of the content; a number: in all; None: the settings `assembly`.
-        policy: Order, format and neighbours of the content; None: the settings `assembly`. Sections (`whole`) get no
-            neighbours.
+        budget: Limits in tokens of the content: in total, per source and per chunk. A number limits the total. None:
+            the budget of the settings `assembly`.
+        policy: Order, format and neighbours of the content; None: that of the settings `assembly`. If the retriever's
+            `whole` is set, sections take the place of chunks, and no neighbours are added.
+
+    Raises:
+        ConfigError: If `retriever` is no `UmiRetriever` or has a search method of its own, or if `budget` or `policy`
+            has the wrong type.
+        InvalidLimit: If `k_max` is outside 1..100.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
@@ -68,7 +75,7 @@ def create_umi_tool(
 
 @dataclass(frozen=True)
 class _Calls:
-    """The synchronous and the asynchronous call of one tool; its arguments are described at `create_umi_tool`."""
+    """The synchronous and the asynchronous function of one tool. The fields are arguments of `create_umi_tool`."""
 
     retriever: UmiRetriever
     k: int
@@ -76,7 +83,11 @@ class _Calls:
     policy: AssemblyPolicy | None
 
     def search(self, query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
-        """Search, and write the reply."""
+        """Search, and return the content and the documents.
+
+        Raises:
+            ToolException: If an argument is wrong; LangChain returns its message to the model.
+        """
         on_stage = stages(callbacks)
         try:
             options = self._options(**asked)
@@ -112,8 +123,9 @@ class _Calls:
         """The content that the model reads, and the documents.
 
         Args:
-            options: Those of the search.
-            asked: The model's arguments.
+            found: The result of the search.
+            options: The options of the search, from `core_options`.
+            asked: The arguments that the model gave.
         """
         retriever = self.retriever
         if not found.hits:
@@ -121,7 +133,7 @@ class _Calls:
             content = nothing_found(retriever.umi.store, asked.get("filter"), own["where"], own["time_range"])
             return with_losses(content, found.degraded), []
         limits, layout = asked_assembly(retriever.umi.config.assembly, self.budget, self.policy)
-        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds its neighbours
+        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds the neighbours
         around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
         result = retriever.sections(found, options)
         context = assemble_for(found.query, result.hits, found=found, budget=limits, policy=layout, around=around)

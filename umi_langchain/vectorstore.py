@@ -1,4 +1,4 @@
-"""umi as a LangChain vector store: documents that are added, also by LangChain's `index()`, are found by both arms."""
+"""umi as a LangChain vector store. Documents, also those that LangChain's `index()` adds, are found by both arms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SEARCHES = [
     *(f"similarity_search{which}" for which in ("", "_with_score", "_with_relevance_scores", "_by_vector")),
     *(f"max_marginal_relevance_search{which}" for which in ("", "_by_vector")),
 ]
-"""The synchronous methods that search; the asynchronous ones have "a" before the name."""
+"""The synchronous search methods. The name of the asynchronous method begins with an additional "a"."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_time")
 """Options of `add_documents`."""
 
@@ -52,22 +52,30 @@ WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_t
 class UmiVectorStore(OwnsStore, VectorStore):
     """A writable store with hybrid search and LangChain's vector store interface.
 
-    Searches take `k` (1..100), `filter`, and every other option of `DualRetriever.search` by its name.
+    Searches take `k` (1..100), `filter`, and by name every other option of `DualRetriever.search`.
     `as_retriever()` returns LangChain's own retriever, `retriever()` a `UmiRetriever` with scores and reasons.
 
     Args:
-        embedding: None: umi's embedded model. A name: "minilm"; see `HybridStore.open`.
-        persist_directory: Directory of the store; None: in memory.
+        embedding: The model that makes the vectors: an `Embeddings` or a name such as "minilm"; see `HybridStore.open`.
+            None: umi's embedded model.
+        persist_directory: Directory of the store; None: the store is in memory.
         llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
         store: An existing store, in place of embedding and persist_directory; `close` does not close it.
         reranker: As in `DualRetriever`.
-        read_only: Search a directory that another process writes; it must exist.
+        read_only: Search an existing directory that another process writes.
         search_text: As in `UmiRetriever.from_documents`, for all documents that are added.
-        on_invalid: "skip" leaves out documents that cannot be stored, blank ones for example; `skipped` lists them.
+        on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
+            `skipped` lists them.
         source_key: Metadata key of the source, such as a file, that a text is a part of; None: texts have no source.
-        position_key: Metadata key of the position in the source; LangChain's splitters' "start_index" is read too.
-        time_key: Metadata key of the time: a datetime, an ISO string or seconds since 1970.
+        position_key: Metadata key of the position in the source. A document without it, or any document if this is
+            None, gets its position from "start_index", which LangChain's splitters write.
+        time_key: Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None:
+            no key.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
+
+    Raises:
+        ConfigError: If an option is unknown or out of range, or `store` is given with `embedding` or
+            `persist_directory`.
     """
 
     def __init__(
@@ -99,7 +107,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         self._places = SourcePlaces(self.store, self._keys)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let a subclass's own synchronous searches answer asynchronous calls, too, as LangChain's base class does."""
+        """Make the asynchronous searches of a subclass call its own synchronous ones, as in LangChain's base class."""
         super().__init_subclass__(**kwargs)
         for name in SEARCHES:
             if name in vars(cls) and f"a{name}" not in vars(cls):
@@ -107,7 +115,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
 
     @property
     def embeddings(self) -> Embeddings:
-        """The embedding that the constructor got, or a view of the store's embedder."""
+        """The `Embeddings` that the constructor was given, else the store's embedder as `Embeddings`."""
         return self._embedding if isinstance(self._embedding, Embeddings) else StoreEmbeddings(self.store.embedder)
 
     @property
@@ -119,7 +127,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         return f"{type(self).__name__}({self.store!r})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return copy.copy(self)  # the store is shared, as by a copy of a retriever
+        return copy.copy(self)  # a copy searches the same store, as a copy of a retriever does
 
     @classmethod
     def from_texts(
@@ -130,7 +138,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         ids: list[str] | None = None,
         **options: Any,
     ) -> Self:
-        """A store with these texts in it; metadatas and ids are aligned with them, options as in the constructor."""
+        """A store that holds these texts. `metadatas` and `ids` are aligned with them; options as for the class."""
         return cls.from_documents(as_documents(texts, metadatas, ids), embedding, **options)
 
     afrom_texts = classmethod(in_thread("from_texts"))
@@ -145,7 +153,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         ids: Sequence[str | None] | None = None,
         **options: Any,
     ) -> Self:
-        """A store with these documents in it; `ids` as in `add_documents`, options as in the constructor."""
+        """A store that holds these documents; `ids` as in `add_documents`, options as in the constructor."""
         made = cls(embedding, **options)
         try:
             made.add_documents(documents, ids=ids)
@@ -158,12 +166,14 @@ class UmiVectorStore(OwnsStore, VectorStore):
     """`from_documents` in a thread."""
 
     def retriever(self, **options: Any) -> UmiRetriever:
-        """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`. It adds documents
-        as this store does."""
+        """A `UmiRetriever` over this store; options are its fields, such as `k`, `filter` and `deep_search`.
+
+        Its `add_documents` uses this store's `search_text` and `on_invalid`.
+        """
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
         made = UmiRetriever(umi=self.umi, **{**keys, **options})
         made._search_text, made._skipped = self._search_text, self._skipped
-        if made.keys == self._keys:  # then sections that both add at the same time do not get the same positions
+        if made.keys == self._keys:  # both share the positions that are taken while they add documents
             made._places = self._places
         return made
 
@@ -171,7 +181,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         """LangChain's own retriever over this store; options are `search_type`, `search_kwargs` and its other fields.
 
         Raises:
-            TypeError: If one is unknown; LangChain would leave it out.
+            TypeError: If an option is unknown; LangChain would ignore it.
         """
         unknown = sorted(set(options) - set(VectorStoreRetriever.model_fields))
         if unknown:
@@ -190,22 +200,24 @@ class UmiVectorStore(OwnsStore, VectorStore):
         show_progress: bool = False,
         **options: Any,
     ) -> list[str]:
-        """Insert documents, or replace those with the same id; all of them or none.
+        """Insert documents, or replace stored documents with the same id; an error writes nothing.
 
         Args:
-            documents: One without id gets a hash of its text and metadata.
-            ids: Ids in place of the documents' own, aligned; None keeps them.
-            search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
-            show_progress: A progress bar while texts are embedded.
-            **options: What LangChain sends. `batch_size`, of `index()`, makes no batches, as a store makes its own; it
-                says that old versions are removed later, so that a new text takes the position of its old version.
-                `current_time`, of `TimeWeightedVectorStoreRetriever`, has no effect: the time is in the metadata.
+            documents: In reading order. A document without an id gets a hash of its text and metadata.
+            ids: Ids in place of the documents' own, aligned; None, also for one document: its own id.
+            search_text: As in `UmiRetriever.from_documents`, for these documents; None: that of the constructor.
+            show_progress: Whether to show a progress bar while texts are embedded.
+            **options: Two options that LangChain passes. `batch_size`, which `index()` passes, does not set the size of
+                batches: the store chooses it. It shows that `index()` removes the old versions of documents later, so a
+                new text gets the position of its old version. `current_time`, which `TimeWeightedVectorStoreRetriever`
+                passes, has no effect: the time of a document is in its metadata.
 
         Returns:
-            The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.
+            The ids, aligned, without the ids of documents that `on_invalid="skip"` leaves out.
 
         Raises:
-            InvalidChunk, DuplicateId: Names the document. Nothing is written.
+            InvalidChunk, DuplicateId: If a document cannot be stored, or two have the same id; the message names the
+                document.
             TypeError: If an option is unknown.
         """
         refuse_unknown_options(options, WRITE_OPTIONS, TypeError)
@@ -229,17 +241,18 @@ class UmiVectorStore(OwnsStore, VectorStore):
         ids: list[str] | None = None,
         **options: Any,
     ) -> list[str]:
-        """`add_documents` for texts; metadatas and ids are aligned with them."""
+        """`add_documents` for texts; `metadatas` and `ids` are aligned with them."""
         return self.add_documents(as_documents(texts, metadatas, ids), **options)
 
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
-        """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids are ignored.
+        """Remove documents by id or by filter, and return True.
 
-        Always returns True.
+        With both, only documents that have one of the ids and pass the filter are removed. Unknown ids are ignored.
 
         Raises:
             InputError: If neither ids nor a filter is given; `delete(store.store.ids())` removes all documents.
-            TypeError: If an option is unknown; it may be meant to narrow what is removed.
+            TypeError: If an option is unknown. The caller may mean it as a condition, without which more documents
+                would be removed.
         """
         refuse_unknown_options(options, ("ids", "where"), TypeError)
         self.store.delete(ids, where=where)
@@ -250,7 +263,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
 
     def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
-        """The best documents, best first; for a blank query (`SelfQueryRetriever` sends some) the first `k` by id."""
+        """The best documents, best first. A blank query, as of `SelfQueryRetriever`, returns the first `k` by id."""
         return [document for document, _ in self.similarity_search_with_score(query, k, filter, **options)]
 
     async def asimilarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
@@ -260,10 +273,10 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """The best documents with their scores, best first. Scores compare within one result only.
+        """The best documents with their scores, best first. Scores of different queries do not compare.
 
-        For a blank query, the first `k` documents by id that pass the filter, with score 0; `min_relevance` leaves
-        none of them out.
+        A blank query returns the first `k` documents by id that pass the filter, with score 0, whatever
+        `min_relevance` is.
         """
         return self._scored(self._search(self.umi, query, k, filter, options))
 
@@ -276,15 +289,15 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """The best documents with `hit.relevance`, best first: 0..1, falling, and comparable over queries.
+        """The best documents with their `hit.relevance`, 0..1, best first. Relevances of different queries compare.
 
-        For a blank query, the first `k` documents by id that pass the filter, with relevance 1.
+        A blank query returns the first `k` documents by id that pass the filter, with relevance 1.
 
         Args:
             query: As in `similarity_search`.
             k: Largest number of documents, 1..100.
             filter: Metadata filter.
-            score_threshold: 0..1; documents of a lower relevance are left out; another name of `min_relevance`.
+            score_threshold: 0..1; documents of a lower relevance are left out. Another name of `min_relevance`.
             **options: As in `similarity_search`.
 
         Raises:
@@ -303,21 +316,24 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """The best documents by cosine, without BM25; best first. Adjacent documents of a source raise each other's
-        score."""
+        """The best documents by cosine with `embedding` (dim,), without BM25, best first.
+
+        Adjacent documents of a source raise each other's score.
+        """
         return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """Documents by maximal marginal relevance, relevant and unlike each other, in the order of choice; for a blank
-        query as `similarity_search`.
+        """Documents that are relevant and unlike each other, in the order in which maximal marginal relevance chooses.
+
+        A blank query returns the documents that `similarity_search` returns for it.
 
         Args:
             query: As in `similarity_search`.
             k: Largest number of documents, 1..100.
-            fetch_k: Number of the best documents from which MMR chooses, but at least `k`.
-            lambda_mult: 0..1: with 1 only relevance counts, with 0 only diversity.
+            fetch_k: Number of best documents from which MMR chooses; if it is below `k`, MMR chooses from `k`.
+            lambda_mult: 0..1; with 1 only relevance counts, with 0 only diversity.
             filter: Metadata filter.
             **options: As in `similarity_search`.
         """
@@ -346,7 +362,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         filter: Where = None,
         **options: Any,
     ) -> list[Document]:
-        """`max_marginal_relevance_search` among the nearest documents by cosine alone."""
+        """`max_marginal_relevance_search` among the documents with the largest cosine with `embedding` (dim,)."""
         options = _vector_only(embedding, options)
         return self.max_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
@@ -365,9 +381,9 @@ class UmiVectorStore(OwnsStore, VectorStore):
         return await umi.asearch(query, **_asked(k, filter, options))
 
     def _listed(self, k: int, filter: Where, **options: Any) -> SearchResult:
-        """The first `k` documents by id that pass filter and time range, each with score 0 and relevance 1."""
+        """The first `k` documents by id that pass the filter and the time range, each with score 0 and relevance 1."""
         k = options.pop("limit", k)
-        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # only searches have an upper bound of k
+        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # only a search limits k
         asked = {"now": None, **_asked(bounded, filter, options)}
         asked["now"] = utc_now() if asked["now"] is None else asked["now"]
         asked.pop("on_stage", None)
@@ -384,48 +400,49 @@ class UmiVectorStore(OwnsStore, VectorStore):
         return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]
 
     def _relevant(self, result: SearchResult) -> list[tuple[Document, float]]:
-        """Documents with their relevance, 0..1, falling.
+        """Documents with their relevance, 0..1, best first.
 
         Raises:
-            SearchUnavailable: If the dense arm did not answer: thresholds are chosen for both arms.
+            SearchUnavailable: If the dense arm did not answer: without it, the relevances do not fit a threshold that
+                was chosen for both arms.
         """
         if result.mode == "text" or result.answerable is None:
             lost = "; ".join(f"{loss.part}: {loss.reason}" for loss in result.degraded) or "the strategy is 'text'"
             raise SearchUnavailable(
-                f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); fix that, or "
-                "search without them: similarity_search, similarity_search_with_score"
+                f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); fix the cause, "
+                "or search without relevance scores: similarity_search, similarity_search_with_score"
             )
         if not result.hits and result.answerable:
             log.warning(
                 "no document reaches score_threshold, although the best hit is relevant: relevance is a probability "
-                "between 0 and 1 and no cosine; 0.1 is a good threshold to start with"
+                "between 0 and 1, not a cosine; 0.1 is a good threshold to start with"
             )
         return [(to_document(hit.chunk, self._keys), hit.relevance) for hit in result if hit.relevance is not None]
 
 
 class StoreEmbeddings(Embeddings):
-    """A store's embedder as LangChain `Embeddings`, for LangChain's own filters and selectors."""
+    """The embedder of a store as LangChain `Embeddings`, for LangChain's own filters and selectors."""
 
     def __init__(self, umi_embedder: Embedder) -> None:
         self.umi_embedder = umi_embedder
-        """The store's embedder; a store that is opened with this view uses it, and knows it by its name."""
+        """The store's embedder. A store that is opened with this `Embeddings` uses that embedder and its name."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The vectors of texts that are stored."""
+        """The vectors of texts to be stored, n lists of dim numbers."""
         rows: list[list[float]] = self.umi_embedder.embed_documents(texts).tolist()
         return rows
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a query."""
+        """The vector of a query, dim numbers."""
         row: list[float] = self.umi_embedder.embed_queries([text])[0].tolist()
         return row
 
 
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a search under the core's names; documents must pass `filter` and `where`, if both are given.
+    """The arguments of `DualRetriever.search`. Documents must pass `filter` and the option `where`, if both are given.
 
     Raises:
-        TypeError: If one is unknown.
+        TypeError: If an option is unknown.
     """
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
     where = Scope(asked_filter(filter)).narrow(options.get("where"))
@@ -434,7 +451,7 @@ def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_listing(query: str, options: dict[str, Any]) -> bool:
-    """Whether a query is blank and has no vector: it then lists the documents that pass the filter."""
+    """Whether the query is blank and no vector is given; then the documents that pass the filter are listed by id."""
     return not query.strip() and options.get("query_vector") is None
 
 

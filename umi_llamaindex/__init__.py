@@ -1,4 +1,4 @@
-"""umi for LlamaIndex; needs llama-index-core."""
+"""umi for LlamaIndex. Needs the package llama-index-core."""
 
 from __future__ import annotations
 

@@ -20,8 +20,11 @@ UNCOMPARED = "no vectors for %d nodes (%s): all are taken as dissimilar; check t
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0: the given scores, less the smallest if that is negative; 0 for a node without a finite score.
-    1 / rank if no node has a finite score."""
+    """(n,) scores >= 0 of the nodes.
+
+    A node without a finite score gets 0. If a score is negative, the smallest score is subtracted from all finite
+    scores. If no node has a finite score, the scores are 1 / rank, rank from 1.
+    """
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
     known = np.isfinite(given)
     if not known.any():
@@ -30,14 +33,16 @@ def scores_of(items: Sequence[NodeWithScore]) -> Floats:
 
 
 def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | None = None) -> Vectors:
-    """(n, dim) unit rows: the nodes' embeddings if all have one, else the store's vectors if it has all, else those
-    that `embed_model` makes.
+    """(n, dim) rows of length 1, one for each node.
+
+    The rows are, in this order of preference: the nodes' embeddings, if all nodes have one of the same dimension; the
+    store's vectors, if it has one for each node; the vectors that `embed_model` makes of the nodes' texts.
 
     Args:
-        items: Nodes with text; their embeddings are used if all have the same dimension.
-        embed_model: Any model that umi takes; None: umi's embedded model. If the model fails, all rows are zeros, which
-            are similar to nothing, and a warning is logged.
-        store: The store that the nodes come from; None: unknown.
+        items: n nodes.
+        embed_model: Any model that umi accepts; None: umi's embedded model. If the model or the store fails, the result
+            is (n, 1) zeros, which are similar to nothing, and a warning is logged.
+        store: The store that the nodes come from; None: not known.
     """
     own = [item.node.embedding for item in items]
     if all(own) and len({len(vector) for vector in own if vector is not None}) == 1:
@@ -47,17 +52,20 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
         if stored is not None and stored.any(axis=1).all():
             return stored
         return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([node_text(item) for item in items]))
-    except Exception as error:  # noqa: BLE001 - the answer must not fail with the model
+    except Exception as error:  # noqa: BLE001 - a failing model must not make the answer fail
         log.warning(UNCOMPARED, len(items), type(error).__name__)
         return np.zeros((len(items), 1), dtype=np.float32)
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) positions in reading order, as far as it is known: adjacent nodes differ by exactly 1, all others by more.
+    """(n,) positions: those of adjacent nodes differ by exactly 1, those of all other nodes by more.
+
+    Nodes that follow one another get rising positions; the order of such runs is that of their start in the document.
 
     Args:
-        items: Nodes whose relationships may name the previous and the next node.
-        store: Its neighbours are the adjacent nodes; None: the relationships of the nodes decide.
+        items: n nodes.
+        store: Says which nodes are adjacent, by its `neighbours`. None: the nodes' relationships to the previous and
+            the next node say it.
     """
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))
@@ -66,7 +74,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     firsts = sorted((id for id in rows if id not in inner), key=lambda id: document_start(items[rows[id]].node) or 0)
     positions = np.full(len(items), -1, dtype=np.int64)
     free = 0
-    for start in (*firsts, *rows):  # `rows` too: in a circle of nodes each follows another, so none is in `firsts`
+    for start in (*firsts, *rows):  # also `rows`: in a circle each node follows another, so none is in `firsts`
         id: str | None = start
         while id is not None and positions[rows[id]] < 0:
             positions[rows[id]] = free

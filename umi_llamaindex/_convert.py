@@ -1,7 +1,7 @@
 """Convert LlamaIndex nodes to chunks and back. The nodes that a caller passes are not changed.
 
-A chunk's metadata holds the node as LlamaIndex's own stores do: as JSON without the text, under `_node_content`. So
-ids, relationships, templates, excluded keys and nested metadata are restored; datetimes are restored as ISO strings.
+A chunk's metadata holds the node as JSON without the text, under `_node_content`, as in LlamaIndex's own stores. From
+it, ids, relationships, templates, excluded keys and nested metadata are restored; datetimes become ISO strings.
 """
 
 from __future__ import annotations
@@ -55,24 +55,30 @@ log = logging.getLogger("umi")
 NodeScore = Literal["score", "relevance"]
 """The field of a hit that becomes the score of its node."""
 NODE_CONTENT = "_node_content"
+"""Metadata key of the node as JSON."""
 NODE_TYPE = "_node_type"
+"""Metadata key of the name of the node's class."""
 NODE_ID = "_node_id"
+"""Metadata key of the node's id."""
 REF_DOC_ID = "ref_doc_id"
+"""Metadata key of the id of the node's document."""
 START = "start_char_idx"
-"""A field of nodes, and the metadata key under which umi's context assembly expects its value."""
+"""Field of a node that holds the index of its first character, and the metadata key under which umi's context assembly
+expects this index."""
 DOCUMENT_FIELDS = ("document_id", "doc_id")
-"""Other names of the document's id, under which other stores look for it; the node's own values of these keys stay."""
+"""Metadata keys under which other stores look for the document's id. Values that the node itself has there stay."""
 NODE_FIELDS = (NODE_CONTENT, NODE_TYPE, *DOCUMENT_FIELDS, REF_DOC_ID)
-"""Metadata keys that LlamaIndex's vector stores add. They overwrite the node's own keys of the same name, except
-DOCUMENT_FIELDS."""
+"""Metadata keys that LlamaIndex's vector stores add. Their values replace the node's own values under these keys; under
+DOCUMENT_FIELDS, the node's own values stay."""
 SAME_MODEL_COSINE = 0.99
-"""Least cosine of two embeddings of one text by one model: services round differently from call to call."""
+"""Smallest cosine at which two embeddings of one text count as made by one model. The cosine may be below 1, because
+services round differently from call to call."""
 FILE_PATH = "file_path"
-"""Metadata key in which `SimpleDirectoryReader` writes the path of the file."""
+"""Metadata key under which `SimpleDirectoryReader` writes the path of the file."""
 SOURCE_KEY = "source"
 """Metadata key of the source, for nodes without a source node."""
 Place = Hashable
-"""A source, or a source and one of its documents."""
+"""Key of a `following` counter: a source, or (source, document)."""
 SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
 
 
@@ -84,25 +90,26 @@ def to_chunks(
     *,
     advice: str = "",
 ) -> list[Chunk]:
-    """The chunks of the nodes, in order, each with its node's id; a node that is added to `skipped` has none.
+    """The chunks of the nodes that are not skipped, in order. A chunk has the id of its node.
 
-    The indexed text is the one that LlamaIndex would embed: text and metadata by the node's template, without the keys
-    in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's `ref_doc_id`,
-    else metadata["source"]. The position is the metadata under `keys.position`, else the node's `document_start`, else
-    the next number in `following` for the source. Where a source has several documents, as a file has pages, the
-    `document_start` of each counts from the end of those before it.
+    The indexed text is the text that LlamaIndex would embed: text and metadata in the node's template, without the
+    keys in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's
+    `ref_doc_id`, else metadata["source"]. The position is the metadata under `keys.position`, else the node's
+    `document_start`, else the next position of the source in `following`. If a source has several documents, such as
+    the pages of a file, the `document_start` in a document is counted from the end of the documents before it.
 
     Args:
         nodes: Text nodes in reading order.
-        following: By source, the next position; by (source, document), the position of the document's first character.
-            It is updated by `document_start` and counted positions, not by positions in the metadata. None: a node that
-            states no position gets none.
-        skipped: A node is added here and left out if it cannot be stored, or repeats the id of an earlier node. None: a
-            node that cannot be stored raises, and repeated ids are kept.
+        keys: Metadata keys of source, position and time.
+        following: Source -> next position; (source, document) -> position of the document's first character. It is
+            updated by positions from `document_start` and from `following` itself, not by positions in the metadata.
+            None: a node that states no position gets none.
+        skipped: A node that cannot be stored, or repeats the id of an earlier node, is appended here and left out.
+            None: a node that cannot be stored raises, and repeated ids are kept.
         advice: End of the message for a node that cannot be stored.
 
     Raises:
-        InvalidChunk: If a node cannot be stored; names it.
+        InvalidChunk: If a node cannot be stored; the message names the node.
     """
     chunks, taken = [], set()
     for index, node in enumerate(nodes):
@@ -142,18 +149,23 @@ def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
 
 
 def document_start(node: BaseNode) -> int | None:
-    """Index of the node's first character in its document; None: not known.
+    """Index of the node's first character in its document; None: not known, as for a node with a parent.
 
-    `HierarchicalNodeParser` counts the `start_char_idx` of a node with a parent in the parent's text.
+    For such a node, `HierarchicalNodeParser` counts `start_char_idx` from the beginning of the parent's text.
     """
     return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
 
 
 def _place(following: Counter[Place], source: str | None, document: str | None, start: int | None) -> int:
-    """The position of a node; adds that of its document's first character to `following` if the source has several.
+    """The position of a node.
+
+    If the source is not the document itself, the position of the document's first character is added to `following`.
 
     Args:
-        start: Index of the node's first character in its document; None: not stated.
+        following: As in `to_chunks`.
+        source: The node's source.
+        document: Id of the node's document.
+        start: Index of the node's first character in its document; None: not known.
     """
     if start is None:
         return following[source]
@@ -163,10 +175,14 @@ def _place(following: Counter[Place], source: str | None, document: str | None, 
 
 
 def listed(nodes: Any, name: str = "nodes") -> list[Any]:
-    """The items of an argument `name` as a list.
+    """The items of an argument as a list.
+
+    Args:
+        nodes: The argument.
+        name: Name of the argument, for the message.
 
     Raises:
-        InvalidChunk: If one node, a string or None is given in place of a list.
+        InvalidChunk: If the argument is one node, a string or None in place of a list.
     """
     if not isinstance(nodes, Iterable) or isinstance(nodes, (str, BaseComponent)):
         raise InvalidChunk(f"{name} is {type(nodes).__name__}; expected a list of LlamaIndex nodes or Documents")
@@ -174,7 +190,11 @@ def listed(nodes: Any, name: str = "nodes") -> list[Any]:
 
 
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
-    """Raise InvalidChunk if an item of a list is no LlamaIndex node; the message suggests `holder` for a string."""
+    """Raise InvalidChunk if the item `node` at `index` of a list is no LlamaIndex node.
+
+    Args:
+        holder: Expression that makes a node of a string; the message suggests it.
+    """
     if not isinstance(node, BaseNode):
         raise InvalidChunk(
             f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
@@ -183,19 +203,22 @@ def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> 
 
 
 def is_blank(node: object) -> bool:
-    """Whether a text node has white space alone, such as the node of an empty page. Image nodes are never blank."""
+    """Whether `node` is a text node whose text is only white space, such as that of an empty page.
+
+    Image nodes are never blank.
+    """
     if not isinstance(node, (TextNode, Document)) or isinstance(node, (ImageNode, ImageDocument)):
         return False
     return not node.get_content(MetadataMode.NONE).strip()
 
 
 def node_text(item: NodeWithScore) -> str:
-    """The node's text alone."""
+    """The text of the node, without metadata."""
     return item.node.get_content(MetadataMode.NONE)
 
 
 def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
-    """The nodes that have text. A warning tells the number of the blank ones, and the first IDS_NAMED of their ids."""
+    """The nodes that are not blank. A warning gives the number of blank nodes, and at most IDS_NAMED of their ids."""
     blank = [node.node_id for node in nodes if is_blank(node)]
     if blank:
         log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:IDS_NAMED]))
@@ -203,21 +226,25 @@ def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
 
 
 def without_skipped(nodes: Sequence[BaseNode], skipped: Iterable[SkippedChunk]) -> list[BaseNode]:
-    """The nodes whose chunks `to_chunks` returned, aligned with these."""
+    """The nodes that `to_chunks` did not add to `skipped`, aligned with the chunks that it returned."""
     places = {gone.place for gone in skipped}
     return [node for place, node in enumerate(nodes) if place not in places]
 
 
 def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
-    """Add each chunk whose node has an embedding, with that embedding as its vector. Chunks that are stored unchanged
-    are left out.
+    """Add each chunk whose node has an embedding to the store, with the embedding as its vector.
+
+    Chunks that the store already holds unchanged are not added again. The first new chunk is also embedded by the
+    store's model, to check that this model made the embeddings.
 
     Args:
-        nodes: Aligned with `chunks`.
+        store: A `HybridStore`.
+        nodes: n nodes.
+        chunks: n chunks, aligned with the nodes.
 
     Raises:
-        InvalidVector: If the embedding of the first new chunk has another dimension than the store's model, or a cosine
-            below SAME_MODEL_COSINE to its vector; names the node. Only this embedding is compared.
+        InvalidVector: If the embedding and the model's vector of the first new chunk differ in dimension, or have a
+            cosine below SAME_MODEL_COSINE; the message names the node.
     """
     pairs = [(chunk, node.embedding) for chunk, node in zip(chunks, nodes, strict=True) if node.embedding is not None]
     stored = store.get([chunk.id for chunk, _ in pairs])
@@ -235,9 +262,9 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
 
 
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
-    """A value that is equal for nodes of the same document, in any version of the document.
+    """A value that is equal for all nodes of one document, in all versions of the document.
 
-    If `stated_origin` is None, it is made of text and metadata: then only an equal node counts as the same document.
+    It is `stated_origin` or, if that is None, the chunk's (text, metadata): then only equal nodes are one document.
     """
     stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
     if stated is not None:
@@ -248,8 +275,9 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
 
 
 def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
-    """(key, value) that identifies the document: the metadata under `source_key`, else under `file_path`, else the
-    document's id unless it is random; None: none of these is known.
+    """(key, value) that identifies the document of a node; None: the node states none.
+
+    It is the metadata under `source_key`, else under `file_path`, else the id `document` unless that id is random.
     """
     for key in (source_key, FILE_PATH):
         if key is not None and key in metadata:
@@ -258,7 +286,7 @@ def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str
 
 
 def _is_random(id: str) -> bool:
-    """Whether the id is a UUID of version 4, as LlamaIndex makes for each new document."""
+    """Whether the id is a random UUID (version 4), which LlamaIndex gives to each new document."""
     try:
         return UUID(id).version == 4
     except ValueError:
@@ -266,8 +294,9 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter that passes the nodes of these documents, and the documents themselves if they were stored whole; no
-    node if there are no ids.
+    """A filter for the nodes of the documents with these ids. If `ids` is empty, no node passes.
+
+    A document that was stored whole, without a splitter, passes, too.
     """
     if not ids:
         return {REF_DOC_ID: {"$exists": True, "$not": {"$exists": True}}}
@@ -276,7 +305,7 @@ def of_documents(ids: Sequence[str]) -> dict[str, Any]:
 
 
 def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
-    """The chunks of an index with their vectors (n, dim), page by page.
+    """Yield the chunks of an index and their vectors (n, dim), page by page.
 
     Raises:
         ConfigError: If its vector store is neither a `ChromaVectorStore` nor a `SimpleVectorStore`.
@@ -284,7 +313,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     vector_store = index.vector_store
     collection = chroma_collection(vector_store, "ChromaVectorStore")
     following: Counter[Place] = Counter()
-    if collection is not None:  # its docstore is empty: the nodes are in the collection
+    if collection is not None:  # then the docstore is empty, and the collection holds the nodes
         for records, vectors in pages_with_text(collection):
             nodes = [_node(id, text or "", metadata) for id, text, metadata in records]
             made = zip(to_chunks(nodes, keys, following), nodes, records, strict=True)
@@ -302,20 +331,20 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
 
 
 def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection; it has a position only if the node or the metadata names one.
+    """The chunk of a record of a Chroma collection; it has a position only if the node or the metadata states one.
 
     Raises:
-        InvalidChunk: If the record cannot be a chunk.
+        InvalidChunk: If the record cannot be converted to a chunk.
     """
     node = _node(id, text, dict(metadata))
     return _as_recorded(to_chunks([node], keys)[0], node, metadata, keys)
 
 
 def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
-    """A new node with the hit's score, or with its relevance.
+    """A new node with the hit's score or, for `score="relevance"`, with the hit's relevance.
 
     Raises:
-        SearchUnavailable: If the relevance is wanted and not known.
+        SearchUnavailable: If `score` is "relevance" and the hit's relevance is not known.
     """
     if score == "relevance" and hit.relevance is None:
         raise SearchUnavailable(
@@ -337,6 +366,7 @@ def to_node(chunk: Chunk) -> BaseNode:
 
 
 def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
+    """The node of a record of a Chroma collection; raises InvalidChunk if its JSON cannot be read."""
     if NODE_CONTENT not in metadata:
         return TextNode(id_=id, text=text, metadata=metadata)
     try:
@@ -348,7 +378,8 @@ def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
 
 
 def _restored(metadata: dict[str, Any], text: str) -> BaseNode:
-    """The node from its stored JSON. LlamaIndex's own reader turns an `ImageDocument` into a text node."""
+    """The node made of its stored JSON and its text."""
+    # LlamaIndex's `metadata_dict_to_node` would make a text node of an `ImageDocument`.
     if metadata.get(NODE_TYPE) != ImageDocument.class_name():
         return metadata_dict_to_node(metadata, text=text)
     node = ImageDocument.from_json(metadata[NODE_CONTENT])
@@ -357,8 +388,9 @@ def _restored(metadata: dict[str, Any], text: str) -> BaseNode:
 
 
 def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: PlaceKeys) -> Chunk:
-    """The chunk of a record's node with the metadata that the record holds now. The search text stays the one that was
-    embedded.
+    """The chunk of a record's node, with the metadata that the record holds now.
+
+    The search text does not change, because the record's vector was made from it.
     """
     if NODE_CONTENT not in record:
         return chunk
@@ -371,9 +403,14 @@ def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: 
 
 
 def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """A node's metadata as its record holds it: another program may have changed it since the node was written.
+    """The metadata of a node with the changes that another program has made in the record since the node was written.
 
-    The order stays. None, which Chroma holds as "", and fractions, which a server may round, stay as written.
+    The order of the keys stays. A value stays as written if it is None and Chroma holds "" for it, or if it is a float
+    and the record's value differs only as a server may round it.
+
+    Args:
+        written: Metadata in the node's JSON.
+        record: Metadata of the record.
     """
     found, own = {}, {NODE_ID, START, *NODE_FIELDS}
     for key, value in written.items():
@@ -388,7 +425,8 @@ def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str,
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
     """Metadata that is stored beside the node's own: its JSON without the text, its id, its document's id, its start.
 
-    The JSON of an index node holds the node that it refers to; a retriever or an engine is found by the `index_id`.
+    The JSON of an index node also holds the node that it refers to. If it refers to a retriever or an engine, the JSON
+    holds only the `index_id`.
 
     Raises:
         InvalidChunk: If the node cannot be written as JSON.
@@ -410,7 +448,7 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
 
 
 def _plain(node: BaseNode) -> BaseNode:
-    """A copy that JSON can hold, without the embedding and without what an index node refers to."""
+    """A copy that JSON can hold: without the embedding, and without the object that an index node refers to."""
     changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
     if isinstance(node, IndexNode):
         changes["obj"] = None

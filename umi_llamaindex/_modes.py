@@ -15,13 +15,17 @@ from umi_llamaindex._convert import NODE_ID, of_documents
 from umi_llamaindex.query import NO_TEXT
 
 PREFETCH_FACTOR = 4.0
-"""Default number of MMR's candidates for each node of the result, as in LlamaIndex's simple store."""
+"""Default of `mmr_prefetch_factor`: MMR chooses from this many candidates for each node of the result. LlamaIndex's
+simple store has the same default."""
 EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
-"""Names of `vector_store_kwargs`, as LlamaIndex's own stores have them."""
+"""Names of the arguments beside the query, which LlamaIndex calls `vector_store_kwargs`; its own stores use the same
+names."""
 HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
+"""Modes that search by BM25 and by vectors."""
 TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
+"""Modes that search by BM25 alone."""
 LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sparse_top_k")}
-"""Field of a query that holds its limit, by mode; where it is None, and in other modes, `similarity_top_k` does."""
+"""Mode -> field of the query that holds the limit. For other modes, and if the field is None: `similarity_top_k`."""
 
 
 def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -30,10 +34,12 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
     The query text is "" for a blank query, and NO_TEXT for one that has only a vector.
 
     Args:
-        extras: Further arguments, of EXTRAS. `where` is a filter that must pass, too.
+        query: A query of LlamaIndex.
+        extras: Arguments beside the query, with names from EXTRAS. Nodes must pass the filter `where` and the query's.
 
     Raises:
         ConfigError: If umi does not have the mode or an extra, or if alpha is outside 0..1.
+        InvalidLimit: If the limit is outside 1..100.
         FilterError: If a filter is invalid.
         EmptyQuery: If the query has neither text nor vector nor filter.
     """
@@ -70,12 +76,14 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
 
 
 def _strategy(alpha: float | None) -> str:
+    """The arms for `alpha`, the dense arm's share 0..1: 0 is "text", 1 is "vector", any other and None "hybrid"."""
     if alpha is not None and not 0 <= alpha <= 1:
         raise ConfigError(f"alpha {alpha!r}: expected 0 (the lexical arm alone) to 1 (the dense arm alone)")
     return {0.0: "text", 1.0: "vector"}.get(0.5 if alpha is None else alpha, "hybrid")
 
 
 def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings `mmr` for a query in the mode MMR; the query's `mmr_threshold` is used before that in `extras`."""
     factor = extras.get("mmr_prefetch_factor", PREFETCH_FACTOR)
     stated = extras.get("mmr_prefetch_k")
     pool = int(query.similarity_top_k * factor) if stated is None else stated
@@ -85,7 +93,7 @@ def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _where(query: VectorStoreQuery, where: Any) -> Filter | None:
-    """The conditions of the query on metadata, documents and nodes, and `where`; all must hold."""
+    """A filter for nodes that pass `where` and the query's conditions on metadata, documents and nodes."""
     conditions: list[Any] = [query.filters, where]
     if query.doc_ids is not None:
         conditions.append(of_documents(query.doc_ids))

@@ -30,40 +30,44 @@ from umi_llamaindex.query import UmiQuery
 KEYS = PlaceKeys(None, "position", "timestamp")
 """Default metadata keys of source, position and time."""
 FILTERING_STORES = ("SimpleVectorStore", "ChromaVectorStore", "UmiVectorStore")
-"""Classes of vector stores that are known to filter strings exactly; some others refuse every filter."""
+"""Classes of vector stores that are known to filter strings exactly. An arm hands a filter only to these: some others
+raise for every filter."""
 
 ScoredChunks = list[tuple[Chunk | str, float]]
+"""(chunk, or id of a chunk of umi's store; score > 0), best first."""
 
 
 def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
-    """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; its nodes are scored by their ranks.
+    """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; the arm scores its nodes by their rank.
 
-    Nodes that do not pass the filter and the time range of a search are dropped. A `UmiRetriever` gets both, so that it
-    finds only nodes that pass. The retriever of an index over LlamaIndex's simple store, Chroma or umi's store gets
-    those conditions of the filter that compare a key with strings by "$eq" or "$in". Other retrievers get neither.
+    umi drops nodes of the arm that do not pass the filter and the time range of a search. So that fewer nodes are
+    dropped, the arm hands both to a `UmiRetriever`. To the retriever of an index over LlamaIndex's simple store, Chroma
+    or umi's store, it hands those conditions of the filter that compare a key with strings by "$eq" or "$in". Other
+    retrievers get neither.
 
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
-        name: Name of the arm in signals and in `degraded`; None: the name of its class.
-        weight: >= 0; weight in the fusion, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). It
-            counts double, up to the sum of both, for a node that the store does not hold.
+        name: Name of the arm in signals and in `degraded`; None: the name of the finder's class.
+        weight: >= 0; weight in the fusion, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
+            (0.55). For a node that umi's store does not hold, the weight is doubled, at most to the sum of the lexical
+            and the dense weight.
         keys: Metadata keys of source, position and time, for nodes that umi's store does not hold.
 
     Raises:
-        ConfigError: If `finder` is neither, or if the name or the weight is invalid.
+        ConfigError: If `finder` has another type, or if `name` or `weight` is not as described.
     """
     if isinstance(finder, Arm):
         return finder
     if not isinstance(finder, BaseRetriever):
         raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.search.extra_arms.Arm")
 
-    asked = _Asked(finder, keys)
-    return Arm(type(finder).__name__ if name is None else name, asked.search, weight, asked.asearch)
+    arm = _ArmSearch(finder, keys)
+    return Arm(type(finder).__name__ if name is None else name, arm.search, weight, arm.asearch)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The search functions of an arm; methods, because closures cannot be pickled."""
+class _ArmSearch:
+    """The search functions of an arm. They are methods of a class because closures cannot be pickled."""
 
     finder: BaseRetriever
     keys: PlaceKeys
@@ -80,7 +84,10 @@ class _Asked:
 def _narrowed(
     finder: BaseRetriever, query: str, where: Filter | None, window: TimeRange | None
 ) -> tuple[BaseRetriever, str | QueryBundle]:
-    """A retriever and a query that leave out what does not pass, if its kind is known; its own filters still hold."""
+    """(retriever, query): `finder`, or a copy, with the query text and with the conditions that it can check.
+
+    The finder's own filters still apply. A finder of an unknown class is returned without conditions.
+    """
     if hasattr(finder, "umi"):
         return finder, UmiQuery(query, filters=where, time_range=window)
     conditions = _conditions(where)
@@ -89,7 +96,7 @@ def _narrowed(
     if type(finder._vector_store).__name__ not in FILTERING_STORES:
         return finder, query
     own = MetadataFilters(filters=[]) if finder._filters is None else finder._filters
-    if own.condition is not FilterCondition.AND:  # not every store has nested filters
+    if own.condition is not FilterCondition.AND:  # to add conditions here, the store must support nested filters
         return finder, query
     finder = copy.copy(finder)
     finder._filters = MetadataFilters(filters=[*own.filters, *conditions])
@@ -97,7 +104,7 @@ def _narrowed(
 
 
 def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
-    """The conditions that compare a key with strings by "$eq" or "$in", of those that must all hold."""
+    """The conditions in `where` that must hold in any case and compare a key with strings by "$eq" or "$in"."""
     if isinstance(where, And):
         return [condition for part in where.parts for condition in _conditions(part)]
     if not isinstance(where, Comparison) or where.operator not in ("$eq", "$in"):
@@ -110,7 +117,10 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
 
 
 def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredChunks:
-    """The chunks of the first `k` nodes with text, scored by rank; one that cannot be a chunk is left out."""
+    """The chunks of the first `k` nodes that have text, scored by rank.
+
+    Of nodes with the same id, the first counts. A node that cannot be a chunk is left out, and a warning is logged.
+    """
     nodes = list({item.node.node_id: item.node for item in reversed(items) if node_text(item).strip()}.values())[::-1]
     skipped: list[SkippedChunk] = []
     chunks = to_chunks(nodes[:k], keys, Counter(), skipped)
@@ -120,32 +130,36 @@ def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredCh
 
 
 class SettingsLLM:
-    """An LLM that calls the current `Settings.llm`. After a change, cached replies of the previous one stay in use."""
+    """An LLM that calls `Settings.llm`, which it reads at each call.
+
+    If `Settings.llm` changes, cached replies of the old LLM stay in use.
+    """
 
     def complete(self, prompt: str) -> Any:
         """The completion of the current `Settings.llm`."""
         return Settings.llm.complete(prompt)
 
     async def acomplete(self, prompt: str) -> Any:
-        """`complete` on an event loop."""
+        """`complete` for an event loop."""
         return await Settings.llm.acomplete(prompt)
 
 
 def llm_of(llm: Any) -> Any:
-    """The LLM of an `llm` argument: for `Settings`, one that reads `Settings.llm` at each call."""
+    """The LLM for the argument `llm`: for `Settings` a `SettingsLLM`, else the argument itself."""
     return SettingsLLM() if llm is Settings else llm
 
 
 def embed_model_of(embed_model: Any) -> Any:
-    """The embed model of an `embed_model` argument: for `Settings`, the present `Settings.embed_model`."""
+    """The embed model for the argument `embed_model`: for `Settings` the current one, else the argument itself."""
     return Settings.embed_model if embed_model is Settings else embed_model
 
 
 def reranker_of(model: Any) -> Any:
     """A postprocessor as a function from a query and texts to scores; any other model is returned unchanged.
 
-    The postprocessor gets nodes with equal scores. The scores it returns are used; if they are still equal, its order.
-    Texts whose nodes it drops are left out.
+    The postprocessor gets one node for each text, all with score 0. The scores are those of the nodes that it returns,
+    if all are finite and not all are equal; else scores that fall in the order of these nodes. A text whose node it
+    drops gets -inf and is left out of the search result.
     """
     return partial(_rerank, model) if isinstance(model, BaseNodePostprocessor) else model
 

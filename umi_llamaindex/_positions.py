@@ -1,4 +1,4 @@
-"""The positions of nodes that are added to a store: behind the stored nodes of their sources."""
+"""The positions of nodes that are added to a store: after the stored nodes of their sources."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from umi_common.types import Chunk
 from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Place, document_start, node_source, to_chunks
 
 SOURCES_FILTERED = 1_000
-"""Largest number of sources whose chunks are read by a filter; for more, all chunks are read: a filter is limited to
-100,000 values."""
+"""Largest number of sources whose chunks are read by a filter. For more sources all chunks are read, because a filter
+may have at most 100,000 values."""
 
 
 class SourceEnds:
-    """The position after the last node of each source, for sources to which nodes without a position were added.
+    """Knows the position after the last stored node of a source, where nodes that state no position are added.
 
-    A source is read from the store when the first such node is added, and again after nodes were removed or an `add`
-    has failed. Thread-safe.
+    The stored chunks of a source are read when `placed` first gets such a node of the source. They are read again after
+    nodes were removed, or after a write within `placed` has failed. Thread-safe.
     """
 
     _lock: Lock
@@ -38,13 +38,22 @@ class SourceEnds:
         self._store = store
         self._keys = keys
         self._ends: dict[str, int] = {}
+        """Source -> the position after its last node, for the sources that were read."""
         self._pending: dict[int, list[Chunk]] = {}
-        """Chunks that are being stored by other calls: their positions are taken, too."""
+        """`id` of a list -> the list of chunks, which a call of `placed` is storing. Their positions count as taken."""
         give_lock(self)
 
     @contextmanager
     def placed(self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None) -> Iterator[list[Chunk]]:
-        """Yield `to_chunks` of nodes, which the `with` block stores."""
+        """Yield the chunks of the nodes with their positions; the `with` block must store them.
+
+        Args:
+            nodes: In reading order.
+            skipped: As in `to_chunks`.
+
+        Raises:
+            InvalidChunk: As `to_chunks`.
+        """
         with self._lock:
             made = to_chunks(nodes, self._keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
             self._note(made)
@@ -60,7 +69,7 @@ class SourceEnds:
                     self._ends.clear()
 
     def forget(self) -> None:
-        """Read the sources anew when nodes are added next; for use after nodes were removed."""
+        """Forget what was read, so that the next `placed` reads the sources again; called after nodes were removed."""
         with self._lock:
             self._ends.clear()
 
@@ -68,10 +77,10 @@ class SourceEnds:
         return SourceEnds, (self._store, self._keys)
 
     def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """By source, the position of its first node among these: after its stored nodes; if some of these nodes are
-        stored, the smallest of their positions.
+        """Source -> the position that the first of these nodes gets in the source.
 
-        The store is read only for the sources of nodes that state no position themselves.
+        It is the position after the stored nodes of the source. If some of these nodes are already stored, it is the
+        smallest of their positions. Only sources of nodes that state no position are read and returned.
         """
         key = self._keys.position
         own = {
@@ -90,7 +99,7 @@ class SourceEnds:
         return following
 
     def _read(self, sources: set[str]) -> None:
-        """Set `_ends` of these sources."""
+        """Set `_ends` for these sources from the store and from `_pending`."""
         self._ends |= dict.fromkeys(sources, 0)
         if not sources:
             return
@@ -101,6 +110,7 @@ class SourceEnds:
             self._note(chunks)
 
     def _note(self, chunks: Sequence[Chunk]) -> None:
+        """Raise `_ends` to the positions after these chunks, for the sources that were read."""
         for chunk in chunks:
             if chunk.source in self._ends and chunk.position is not None:
                 self._ends[chunk.source] = max(self._ends[chunk.source], chunk.position + 1)

@@ -1,4 +1,4 @@
-"""Choose the nodes that fit a token budget. All that LlamaIndex writes into its prompt counts: text and metadata."""
+"""Choose the nodes that fit a token budget. Text and metadata count, since LlamaIndex writes both into its prompt."""
 
 from __future__ import annotations
 
@@ -28,23 +28,27 @@ from umi_llamaindex._convert import START, document_start, is_blank, node_source
 from umi_llamaindex.events import NamedInTraces
 
 IDS_KEY = "umi_ids"
-"""Metadata key for the ids of all nodes that were joined into one."""
+"""Metadata key of the ids of all nodes that were joined into this node."""
 ROUNDS = 8
-"""Largest number of attempts to fit texts and metadata by shorter texts; then metadata is hidden from the LLM."""
+"""Largest number of attempts to make texts and metadata fit by shorter texts. After these, metadata is hidden from the
+LLM."""
 
 
 class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, and a long node is cut
     around the passage that answers the query.
 
-    The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the
-    separators. If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier
-    nodes are chosen first, those with a score before those without; scores are used if they fall along the list. An
-    order made by LlamaIndex's `LongContextReorder`, with the best nodes at both ends, is recognised and kept. Images
-    without text are returned after the others; they take no tokens, and their metadata is hidden from the LLM.
+    The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside the texts, and the
+    separators. If the metadata leaves no room for text, the metadata is hidden from the LLM. If a node has text, at
+    least one node is returned.
+
+    Nodes are chosen in the order of the list, nodes without a score last. The scores themselves are used only if they
+    fall along the list. The order that LlamaIndex's `LongContextReorder` makes, with the best nodes at both ends, is
+    recognised and kept. Images without text are returned after the other nodes; they count as 0 tokens, and their
+    metadata is hidden from the LLM.
 
     Raises:
-        BudgetError: If not one character of any node fits.
+        BudgetError: If the budget cannot hold one character of any node.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -52,16 +56,16 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     budget: TokenBudget = TokenBudget()
     """Limits in tokens: in total, per document and per node. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order, neighbours, and which texts are repeats; its format, header and citations are not used."""
+    """Order, neighbours, and which texts count as repeats. Its format, header and citations are not used."""
     counter: Any = Field(default=None, exclude=True)
-    """Counts tokens: a model or encoding name, a tokenizer, or a function; None: umi's default counter."""
+    """Counts tokens: name of a model or encoding, a tokenizer, or a function; None: the default of `counter_for`."""
     store: Any = Field(default=None, exclude=True)
-    """The `Store` that the nodes are from; it returns the neighbours that `policy.neighbours` asks for. None: no
+    """The `Store` that the nodes come from. It is read for the neighbours that `policy.neighbours` requires. None: no
     neighbours are added."""
     where: Any = None
-    """Filter that the neighbours must pass; normally that of the search that found the nodes."""
+    """Filter that the neighbours must pass, normally the filter of the search that found the nodes; None: no filter."""
     time_key: str = "timestamp"
-    """Metadata key of the event time, for the order "chronological"."""
+    """Metadata key of the event time, which the order "chronological" sorts by."""
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
         if budget is not None:
@@ -77,7 +81,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         return [*self._fitting(nodes, query), *map(_with_hidden_metadata, images)]
 
     def _fitting(self, nodes: list[NodeWithScore], query: str) -> list[NodeWithScore]:
-        """The nodes with text that fit the budget; the passages that answer the query are kept where a text is cut."""
+        """The nodes with text that fit the budget. A text is cut around the passages that answer the query."""
         by_id = {item.node.node_id: item for item in reversed(nodes) if node_text(item).strip()}
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:
@@ -104,7 +108,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
             )
             if written <= allowed:
                 return nodes_that_fit
-            room = min(room - 1, context.stats.tokens * allowed // written)  # metadata shrinks about as much as texts
+            room = min(room - 1, context.stats.tokens * allowed // written)  # assumes that metadata shrinks like texts
             if room < 1:
                 break
         budget = replace(self.budget, max_total=allowed, reserves={})
@@ -112,10 +116,11 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         return [_with_hidden_metadata(_node(part, by_id, around)) for part in _in_order(context, index_of)]
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
+        """(hits made of the nodes, neighbouring chunks by the id of the hit)."""
         scores = scores_of(items)
-        if (np.diff(scores) > 0).any():  # not sorted by score, for example by MMR: the order counts
+        if (np.diff(scores) > 0).any():  # not sorted by score, but for example by MMR: ranks replace the scores
             scores = 1.0 / np.arange(1, len(items) + 1)
-        # Positions from relationships do not compare with those of the store's chunks.
+        # Positions that come from relationships cannot be mixed with the positions of the store's chunks.
         positions = positions_of(items).tolist() if self.store is None else [None] * len(items)
         chunks = [self._chunk(item, position) for item, position in zip(items, positions, strict=True)]
         around: Mapping[str, list[Chunk]] = {}
@@ -148,14 +153,17 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
 
 def _in_order(parts: Iterable[ContextPart], index_of: Mapping[str, int] | None) -> list[ContextPart]:
-    """The parts sorted by the smallest index of their nodes; None: in their order."""
+    """The parts, sorted by the smallest index of the nodes in each; if `index_of` is None, in the given order."""
     if index_of is None:
         return list(parts)
     return sorted(parts, key=lambda part: min(index_of.get(id, len(index_of)) for id in part.ids))
 
 
 def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:
-    """The node of a part: its only node if the text is unchanged, else a copy of its first node with the new text."""
+    """The node of a part of the context.
+
+    If the part is one node with its text unchanged, this node; else a copy of the part's first node with the new text.
+    """
     scores = [items[id].score for id in part.ids if id in items]
     score = max((score for score in scores if score is not None), default=part.score)
     first = items[part.ids[0]].node if part.ids[0] in items else to_node(_found(part.ids[0], around))
@@ -178,6 +186,6 @@ def _found(id: str, around: Mapping[str, list[Chunk]]) -> Chunk:
 
 
 def _with_hidden_metadata(item: NodeWithScore) -> NodeWithScore:
-    """The node with its metadata hidden from the LLM."""
+    """A copy of the node with its metadata hidden from the LLM."""
     node: BaseNode = item.node.model_copy(update={"excluded_llm_metadata_keys": list(item.node.metadata)})
     return NodeWithScore(node=node, score=item.score)

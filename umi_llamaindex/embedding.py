@@ -18,7 +18,8 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
     """umi's embedded model, which needs no download and no key, or any other embedder that umi takes.
 
     Args:
-        embedder: As in `HybridStore.open`; None: the model that `model_name` names, by default the embedded one.
+        embedder: As in `HybridStore.open`; None: the model that the field `model_name` names, by default umi's embedded
+            model.
         **fields: Fields of `BaseEmbedding`.
     """
 
@@ -33,15 +34,17 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
 
     @property
     def umi_embedder(self) -> Embedder | None:
-        """The embedder that umi uses if it is given this embed model. None for a subclass, which may make other
-        vectors: umi then calls the embed model itself."""
+        """The embedder that umi calls in place of this embed model.
+
+        None for a subclass, because its vectors may differ from the embedder's: umi then calls the embed model itself.
+        """
         return self._embedder if type(self) is UmiEmbedding else None
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle, which pipelines with several processes use.
 
         Raises:
-            ConfigError: If the embedder cannot be pickled; LlamaIndex would leave it out without an error.
+            ConfigError: If the embedder cannot be pickled; LlamaIndex would omit it without an error.
         """
         state: dict[str, Any] = super().__getstate__()
         if "_embedder" not in state["__pydantic_private__"]:

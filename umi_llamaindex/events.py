@@ -23,8 +23,8 @@ class NamedInTraces:
 class UmiStageEvent(NamedInTraces, BaseEvent):
     """A stage of a search. It holds no text of the query.
 
-    The events of a search are sent when it has ended, in the order of its stages. So an event's own time is not that of
-    its stage; its duration is `milliseconds`.
+    All events of a search are sent after the search has ended, in the order of its stages. So the timestamp of an event
+    is not the time of its stage; the stage's duration is `milliseconds`.
     """
 
     stage: str
@@ -39,12 +39,15 @@ class UmiDegradationEvent(NamedInTraces, BaseEvent):
     """A part of a search failed, and the result was computed without it; see `umi_common.types.Degradation`."""
 
     part: str
+    """Name of the part."""
     reason: str
+    """Why the part failed."""
     consequence: str
+    """How the search continued without the part."""
 
 
 def send_events(dispatcher: Dispatcher, result: SearchResult) -> None:
-    """Send the events of one search; none are created if no handler is registered."""
+    """Send the events of one search. If no handler is registered, no event is created."""
     if not _has_handler(dispatcher):
         return
     for stage in result.trace:

@@ -1,5 +1,4 @@
-"""A user's long-term memory as a LlamaIndex memory block: messages that leave the chat history are stored and
-searched."""
+"""A user's long-term memory as a LlamaIndex memory block: stores and searches messages that leave the chat history."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from umi_llamaindex.query import chat_text
 log = logging.getLogger("umi")
 
 SESSION_KEY = "session_id"
-"""Name of the session's id in calls of LlamaIndex's `Memory` and in the additional_kwargs of messages."""
+"""Name of the session's id, as an argument that LlamaIndex's `Memory` passes and in a message's additional_kwargs."""
 TIME_KEY = "timestamp"
 """Key of a message's time in its additional_kwargs."""
 
@@ -42,11 +41,9 @@ TIME_KEY = "timestamp"
 class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """The memory of one user, in a store that many users may share.
 
-    Every call reads and writes only messages of this user and, unless `across_sessions`, of the session that the call
-    names. A call that names another user raises, and so does one without a session, unless `across_sessions`. The
-    messages passed in are not changed; messages without text are not stored.
-
-    `Memory` never truncates a block with `priority` 0; the others in the order of rising `priority`.
+    A call reads and writes only messages of this user. Without `across_sessions`, it searches only the session that it
+    names, and a call that names no session raises FilterError. So does a call that names another user. The messages
+    that a caller passes are not changed; messages without text are not stored.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -54,31 +51,34 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     umi: DualRetriever
     """The retriever, whose store holds the messages of all users."""
     user: str
-    """The user; not empty."""
+    """Id of the user, not empty."""
     name: str = "memories"
+    """Name of the block in the prompt that `Memory` writes."""
     priority: int = 1
+    """0: `Memory` never truncates the block. Blocks with other priorities are truncated in rising order."""
     across_sessions: bool = False
     """Whether the user's other sessions are searched, too."""
     budget: TokenBudget = TokenBudget(max_total=1_000, per_chunk_max=500)
     """Limits in tokens of the memories in a prompt: in total, per source and per chunk. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy(format="({date}) {text}", citation="", separator="\n", neighbours=1)
-    """How memories are chosen and written: best first, so that truncation removes the worst."""
+    """How memories are chosen and written: by default best first, so that truncation removes the worst."""
     tokenizer_fn: Callable[[str], Sequence[Any]] | None = Field(default=None, exclude=True)
-    """From a text to its tokens; None: LlamaIndex's global tokenizer, which `Memory` uses, too."""
+    """Function from a text to its tokens; None: LlamaIndex's global tokenizer, which `Memory` uses, too."""
     clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
-    """Returns the present: the time of messages without a "timestamp" in their additional_kwargs, and the one that
-    "yesterday" in a question refers to. None: the computer's clock, and for questions that of `umi`."""
+    """Returns the present as an aware datetime. It is the time of messages without a "timestamp" in their
+    additional_kwargs, and the time from which "yesterday" in a question is counted. None: for messages the computer's
+    clock, for questions the clock of `umi`."""
 
     _last_position: int = PrivateAttr(default=0)
-    """Position of the message stored last: the time of storing in microseconds since 1970, and at least 1 above the
-    position before it. At least 2 after a message of another day: then they are not joined, and each has its date."""
+    """Position of the last message: its time of storing in microseconds since 1970, but at least 1 above the position
+    before it, and at least 2 above it if the days of the two messages differ. Messages whose positions differ by 2 are
+    not joined in a context, so that each is written with its own date."""
     _last_day: date | None = PrivateAttr(default=None)
-    """Day of the message stored last."""
+    """Day of the last message; None: no message was stored yet."""
     _unstored: deque[Chunk] = PrivateAttr(default_factory=deque)
-    """Messages that could not be stored when they came; they are tried again after each later call that stores its own
-    messages."""
+    """Messages that could not be stored. After each later call that stores its own messages, they are tried again."""
     _unembedded: bool = PrivateAttr(default=True)
-    """Whether the store may hold messages of this user without vectors, perhaps of an earlier process."""
+    """Whether the store may hold messages of this user without vectors, also those that another process stored."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
@@ -94,7 +94,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         user: str | None = None,
         **block_kwargs: Any,
     ) -> str:
-        """The memories for the last message with text, with a line about failed parts; "" if no memory is found.
+        """The memories that are relevant to the last message with text; "" if none is found.
+
+        If a part of the search failed, a line after the memories names it.
 
         Raises:
             FilterError: If the call names another user, or no session although `across_sessions` is False.
@@ -118,17 +120,22 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     async def aput(
         self, messages: list[ChatMessage], from_short_term_memory: bool = False, session_id: str | None = None
     ) -> None:
-        """Store messages of a session; they are on the disk when it returns.
+        """Store messages of a session. If the store has a directory, they are on the disk when the call returns.
 
         Messages from the short-term memory are ignored if `accept_short_term_memory` is False. If the embedder fails, a
-        `HybridStore` keeps them without vectors; a later call that stores its own messages embeds them.
+        `HybridStore` holds the messages without vectors, and a later call that stores its own messages embeds them.
+
+        Args:
+            messages: Oldest first.
+            from_short_term_memory: Whether the messages leave the short-term memory.
+            session_id: Id of the session; None: the "session_id" in the additional_kwargs of each message.
 
         Raises:
-            FilterError: If the call names no session, a message neither, and `across_sessions` is False. Nothing is
+            FilterError: If neither the call nor a message names a session, and `across_sessions` is False. Nothing is
                 stored.
-            EmbedderError, StoreError: If the messages cannot be stored now. `Memory` does not give them again, so this
-                block keeps them and stores them with later messages. If the block is gone before, a warning tells their
-                number.
+            EmbedderError, StoreError: If the messages cannot be stored now. `Memory` does not pass them again, so this
+                block keeps them, and stores them after a later call that stores its own messages. If the block is
+                garbage-collected before, or the process ends, a warning gives their number.
         """
         if self.accept_short_term_memory or not from_short_term_memory:
             await asyncio.to_thread(self._store_messages, messages, session_id)
@@ -137,9 +144,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         await asyncio.to_thread(self._store_messages, messages, None)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """The memories without their last `tokens_to_truncate` tokens or a few more, cut between sentences or words.
+        """The memories without at least their last `tokens_to_truncate` tokens, cut between sentences or words.
 
-        None: nothing is left.
+        None: no text is left.
         """
         if not content:
             return None
@@ -160,10 +167,10 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             self._store_unstored()
 
     def _stored(self, chunks: list[Chunk]) -> bool:
-        """Whether the chunks could be embedded and stored; False: they are stored without vectors.
+        """Store chunks. True: they were stored with vectors; False: without vectors, because the embedder failed.
 
         Raises:
-            EmbedderError, StoreError: If they could not be stored; `_unstored` holds them then.
+            EmbedderError, StoreError: If the chunks could not be stored; they are then in `_unstored`.
         """
         store = self.umi.store
         try:
@@ -179,7 +186,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         return True
 
     def _store_unstored(self) -> None:
-        """Store what `_unstored` holds, and embed the user's messages that were stored without vectors."""
+        """Store the messages in `_unstored`, and embed the user's messages that were stored without vectors."""
         store, waiting = self.umi.store, list[Chunk]()
         with suppress(IndexError):  # another call may take messages at the same time
             while True:
@@ -188,9 +195,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             store.add(waiting)
             waiting = []
             if self._unembedded:
-                self._unembedded = False  # before the search: another call may store some meanwhile
+                self._unembedded = False  # set before embedding: meanwhile another call may store some
                 embed_unembedded(store, scope(user=self.user).where)
-        except (EmbedderError, StoreError):  # not raised again: `aput` raised or warned when they came
+        except (EmbedderError, StoreError):  # not raised: `aput` has raised or warned before
             self._unembedded = True
             self._unstored.extend(waiting)
 
@@ -209,7 +216,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         )
 
     def _shared_metadata(self, session: Any, user: str | None = None) -> dict[str, str]:
-        """The metadata that all messages of a call share: the user and, if the call names one, the session.
+        """The metadata that all messages of a call share: the user and, if the call names a session, the session.
 
         Raises:
             FilterError: If the call names another user, or no session although `across_sessions` is False.

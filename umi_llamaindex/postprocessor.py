@@ -1,9 +1,9 @@
 """umi's ranking stages as node postprocessors, for the nodes of any retriever.
 
 Each stage works alone or as a step of `UmiPostprocessor`, and none needs a query. If a score is negative, the smallest
-is subtracted from all scores; a score that is missing or not finite then counts as 0. If no node has a score, 1 / rank
-is used. The nodes are not changed: new `NodeWithScore`s are returned, with new scores by `UmiDecay` and
-`UmiNeighbours`, with the given scores by the other stages.
+score is subtracted from all scores; a score that is missing or not finite then counts as 0. If no node has a finite
+score, the scores are 1 / rank, rank from 1. The nodes are not changed: each stage returns new `NodeWithScore`s.
+`UmiDecay` and `UmiNeighbours` write new scores, the other stages keep the given ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from umi_llamaindex.query import UmiQuery
 
 
 class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
-    """A postprocessor that selects, orders or scores nodes."""
+    """Base class: reads the nodes' scores, calls `_ranked`, and returns the selected nodes with their scores."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
@@ -41,17 +41,24 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        """Indices of the nodes to return, in order, and new scores (n,); None: the given scores stay."""
+        """(indices of the nodes to return, in order; new scores (n,) of all nodes, or None: the given scores stay).
+
+        Args:
+            nodes: n nodes.
+            scores: (n,) >= 0.
+            bundle: The query; None: no query was given.
+        """
 
 
 class UmiNeighbours(NeighboursFields, _Stage):
-    """Adds to each score a share of the scores of adjacent nodes, then scales the best to 1.
+    """Adds to each score a share of the scores of adjacent nodes, scales the best to 1, and sorts by the new scores.
 
-    See `ranking.neighbours.neighbour_scores`. Adjacent nodes are found by the nodes' relationships, or in `store`.
+    The formula is in `ranking.neighbours.neighbour_scores`.
     """
 
     store: Any = Field(default=None, exclude=True)
-    """The `Store` that the nodes are from, which tells their neighbours; None: their relationships do."""
+    """The `Store` that the nodes come from, which says which nodes are adjacent. None: the nodes' relationships to the
+    previous and the next node say it."""
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         one_source = np.zeros(len(nodes), dtype=np.int64)
@@ -59,10 +66,10 @@ class UmiNeighbours(NeighboursFields, _Stage):
 
 
 class UmiDecay(DecayFields, _Stage):
-    """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half-life).
+    """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half_life_hours), and sorts by the new scores.
 
-    A node without a time keeps its score; a time in the future has age 0. The `now` of a `UmiQuery` is used before the
-    clock.
+    The age is in hours. A node without a time keeps its score; a time in the future has age 0. If the query is a
+    `UmiQuery` with `now`, ages are measured at that time, else at the time of the clock.
     """
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
@@ -71,18 +78,19 @@ class UmiDecay(DecayFields, _Stage):
 
 
 class UmiNearDuplicates(NearDuplicatesFields, _Stage):
-    """Of nodes with the same text, or nearly the same, keeps the one with the best score; the order stays.
+    """Removes duplicates: of nodes with equal or nearly equal texts, the one with the best score is kept.
 
-    Texts are the same if they differ in case, white space, Unicode form and punctuation only. They are nearly the same
-    if one is the other with plain words added, and their cosine is at least `similarity`. Nodes with nearly the same
-    text are all kept if they are of different documents or have different metadata. Texts that differ in a number, a
-    name, a negation or the order of their words are different. Nodes without text, such as images, are all kept.
+    The order of the nodes does not change. Texts are equal if they differ only in case, white space, Unicode form and
+    punctuation. They are nearly equal if one text is the other with plain words added, and their cosine is at least
+    `similarity`; texts that differ in a number, a name, a negation or the order of their words are not. Nodes with
+    nearly equal texts are all kept if they come from different documents or have different metadata. Nodes without
+    text, such as images, are all kept.
     """
 
     embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+    """Embeds the texts if a node has no embedding. None: umi's embedded model; `Settings`: its current embed model."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: no store."""
+    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         vectors = vectors_of(nodes, self.embed_model, self.store)
@@ -90,20 +98,21 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
 
 
 def _group(item: NodeWithScore) -> str:
-    """Equal for nodes of one document with the same metadata."""
+    """A string that is equal for nodes of one document with equal metadata."""
     return repr((item.node.source_node and item.node.source_node.node_id, sorted(item.node.metadata.items())))
 
 
 class UmiMMR(MmrFields, _Stage):
-    """Orders nodes by maximal marginal relevance: each is relevant and unlike the nodes before it.
+    """Chooses nodes one by one by maximal marginal relevance: relevant, and unlike the nodes chosen before.
 
-    Relevance is the score, scaled to 0..1 over all nodes. The returned scores are the given ones.
+    The nodes are returned in the order in which they are chosen. Relevance is the score, scaled to 0..1 over all nodes;
+    the given scores do not change.
     """
 
     embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+    """Embeds the texts if a node has no embedding. None: umi's embedded model; `Settings`: its current embed model."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: no store."""
+    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         return self.chosen(scores, vectors_of(nodes, self.embed_model, self.store))
@@ -118,7 +127,7 @@ class UmiPostprocessor(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     model_config = ConfigDict(extra="forbid")
 
     steps: list[SerializeAsAny[BaseNodePostprocessor]]
-    """Postprocessors of umi or of others."""
+    """The postprocessors, of umi or of any other package, in the order in which they run."""
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None

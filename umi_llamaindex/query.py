@@ -20,24 +20,24 @@ from umi_common.search.request import Window, end_of, refuse_unknown_options
 from umi_common.types import utf8_text
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
-"""Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""
+"""The text that LlamaIndex's `RetrieverTool` puts around the query of an agent."""
 NO_TEXT = "?"
-"""Text of a query that has only a vector: the core requires a text, and this text has no term."""
+"""Text of a query that has only a vector. The core requires a text, and this text has no terms."""
 
 
 @dataclass
 class UmiQuery(QueryBundle):
     """A `QueryBundle` with options for this one query: `retriever.retrieve(UmiQuery("who?", limit=3))`.
 
-    An option that is None leaves the retriever's own value. Only a `UmiRetriever` reads the options: the retriever of
-    an index ignores them, and LlamaIndex's query transforms, such as HyDE, make a new bundle without them. A filter
-    that must hold belongs to the retriever.
+    For an option that is None, the retriever's own value is used. Only a `UmiRetriever` reads the options: the
+    retriever of an index ignores them, and LlamaIndex's query transforms, such as HyDE, make a new bundle without them.
+    So a filter that must apply in any case, such as that of a user, belongs to the retriever.
     """
 
     limit: int | None = None
     """Largest number of nodes to return, 1..100."""
     filters: Where | MetadataFilters = None
-    """`MetadataFilters`, or a filter as a dict; chunks must pass it and the retriever's filters."""
+    """`MetadataFilters`, or a filter as a dict; chunks must pass this filter and the retriever's filters."""
     time_range: Window = None
     """(start, end) aware datetimes: chunks with an event time in [start, end), and in the retriever's time range."""
     deep_search: bool | None = None
@@ -47,22 +47,23 @@ class UmiQuery(QueryBundle):
     history: Sequence[str | ChatMessage] | None = None
     """Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions."""
     strategy: Strategy | None = None
-    """Both arms ("hybrid"), or one alone ("text", "vector")."""
+    """The arms that search: "hybrid" (BM25 and vectors), "text" (BM25 alone) or "vector" (vectors alone)."""
     min_relevance: float | None = None
-    """0..1: nodes of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
+    """0..1; nodes of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Raises TypeError for an unknown option; its message suggests a similar name."""
+        """Raise TypeError for an unknown option; the message suggests a similar name."""
         refuse_unknown_options(options, [field.name for field in fields(cls)], TypeError)
         return super().__new__(cls)
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """The query's text without the frame of a `RetrieverTool`, cut by `end_of` to the longest query allowed; "" if the
-    query is blank.
+    """The query's text, cut to its end by `end_of`, and without the text that a `RetrieverTool` puts around it.
+
+    "" if the query is blank.
 
     Raises:
-        InputError: If it is no string.
+        InputError: If the bundle's `query_str` is no string.
     """
     text = end_of(bundle.query_str)
     wrapped = TOOL_INPUT.match(text)
@@ -70,7 +71,7 @@ def query_text(bundle: QueryBundle) -> str:
 
 
 def defines_vector(bundle: QueryBundle) -> bool:
-    """Whether the bundle has the query's vector, or texts of its own to make the vector from."""
+    """Whether the bundle has the query's vector, or `custom_embedding_strs` from which the vector is made."""
     return bundle.embedding is not None or bool(bundle.custom_embedding_strs)
 
 
@@ -78,7 +79,7 @@ def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...
     """The texts of a conversation; a message becomes "role: text".
 
     Raises:
-        InputError: If it is not a list, or an item is neither a string nor a ChatMessage.
+        InputError: If `history` is not a list, or an item is neither a string nor a ChatMessage.
     """
     if history is None:
         return ()
@@ -92,5 +93,5 @@ def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...
 
 
 def chat_text(message: ChatMessage) -> str:
-    """The text of a message as UTF-8 can hold it; "" if it has none."""
+    """The text of a message, in characters that UTF-8 can hold; "" if it has none."""
     return utf8_text(" ".join(block.text for block in message.blocks if isinstance(block, TextBlock)).strip())

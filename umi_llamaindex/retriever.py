@@ -70,7 +70,7 @@ REWRITE_PROMPT = "rewrite"
 BLANK_QUERY = "a retriever was given a blank query, for which it finds nothing. Logged once."
 UNUSED_STRINGS = "custom_embedding_strs of a query could not be embedded (%s); its text is searched. Logged once."
 CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
-"""Options of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
+"""Options of `UmiRetriever.from_nodes` that are neither arguments of the class nor stages of `UmiConfig`."""
 
 
 class UmiRetriever(OpensStore, BaseRetriever):
@@ -78,28 +78,34 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
     with their ids and relationships; `search` and `asearch` return a `SearchResult`, with each hit's ranks and scores.
-    Of a query over 10,000 bytes only the end is searched, and the logger `umi` warns of it. For a blank query
-    `retrieve` returns no nodes, so that a query engine does not fail, and `search` raises EmptyQuery. The query's
-    vector is the bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of its
-    text. A query with a vector and a blank text is searched by the dense arm alone. With the prompt "rewrite" the LLM
-    is asked for variations of a query, in deep search.
+    Of a query over 10,000 bytes only the last 10,000 are searched, and the logger `umi` warns of it. For a blank query
+    `retrieve` returns no nodes, so that a query engine does not fail, and `search` raises EmptyQuery.
+
+    The query's vector is the bundle's `embedding`, else the mean of the vectors of its `custom_embedding_strs`, else
+    the vector of its text. A query with a vector and a blank text is searched by the dense arm alone. In deep search,
+    the retriever's prompt "rewrite" asks the LLM for variations of the query.
 
     Args:
         umi: The retriever of the core.
         similarity_top_k: Largest number of nodes of a result, 1..100.
-        filters: `MetadataFilters`, or a filter as a dict, for every query; the filters of a query are added to it.
+        filters: `MetadataFilters`, or a filter as a dict, for every query; the filters of a query must pass, too.
         time_range: (start, end) aware datetimes: only chunks with an event time in [start, end).
         deep_search: Whether the LLM, if there is one, may be asked for variations of the query.
-        now: The present, for phrases such as "last week"; None: the clock's.
-        min_relevance: 0..1: nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
+        now: The present, for phrases such as "last week"; None: the time of the clock.
+        min_relevance: 0..1; nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
         score: The score of a node: "score", whose scale differs from query to query, or "relevance", 0..1, which
             compares between queries, for example for a `SimilarityPostprocessor`.
-        callback_manager: None: the current `Settings.callback_manager` at each query.
+        callback_manager: None: at each query, the current `Settings.callback_manager`.
         object_map, objects, verbose: As in `BaseRetriever`.
+
+    Raises:
+        ConfigError: If an argument is unknown or not as described.
+        InvalidLimit: If `similarity_top_k` is outside 1..100.
+        FilterError, InvalidTimeRange: If `filters` or `time_range` is not valid.
     """
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Raise ConfigError for an unknown argument; the message names the right one."""
+        """Raise ConfigError for an unknown argument; the message suggests the right one."""
         own, factory = cls._own_options(), (*CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields)
         refuse_unknown_options(options, (*own, *factory), ConfigError)
         for name in options:
@@ -139,7 +145,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self._score: NodeScore = score
         self._owns_store = False
         self.skipped: tuple[SkippedChunk, ...] = ()
-        """The nodes that `from_nodes(on_invalid="skip")` left out, and why."""
+        """The nodes that `from_nodes(on_invalid="skip")` left out, with the reasons."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.umi!r}, similarity_top_k={self.similarity_top_k})"
@@ -162,30 +168,38 @@ class UmiRetriever(OpensStore, BaseRetriever):
     ) -> Self:
         """Store nodes, and make a retriever over the store.
 
-        In a directory, the nodes replace stored nodes of the same files or documents, so an edited file is found with
-        its new text; with `filters`, only nodes that pass them are replaced: those of other users stay. To add nodes to
-        a document, use `UmiVectorStore.add`.
+        The nodes replace all nodes of the same files or documents that the directory holds, so an edited file is found
+        by its new text only. With `filters`, only nodes that pass them are replaced: those of other users stay. To add
+        nodes to a document, use `UmiVectorStore.add`.
 
         Args:
             nodes: Text nodes in reading order. Ids are kept. Embeddings are used if `embed_model` is given. Index nodes
                 are resolved to their objects.
-            embed_model: None: umi's embedded model, not `Settings.embed_model`; for that, give `Settings`.
-            llm: An LLM or a function from prompt to reply, for deep search; None: no LLM is asked. `Settings`: the
-                current `Settings.llm` at each call.
-            persist_dir: Directory of the store; nodes that it holds already are not embedded again. None: in memory.
+            embed_model: The model that makes the vectors. None: umi's embedded model, not `Settings.embed_model`. The
+                object `Settings` itself: the current `Settings.embed_model`.
+            llm: An LLM or a function from prompt to reply, for deep search; None: no LLM is asked. The object
+                `Settings` itself: the current `Settings.llm` at each call.
+            persist_dir: Directory of the store; nodes that it holds already are not embedded again. None: the store is
+                in memory.
             similarity_top_k: Largest number of nodes of a result, 1..100; None: the constructor's default, 10.
-            mirror: Also remove from the directory all nodes that are not given; with `filters`, of those that pass.
-            on_invalid: "skip": nodes that cannot be stored, for example blank ones, are left out; `skipped` lists them.
-            source_key: Metadata key of a node's source; None: its source node, else metadata["source"].
-            position_key: Metadata key of its position in the source; nodes without it get the order of `nodes`.
-            time_key: Metadata key of its event time: a datetime, an ISO string (UTC without a zone) or seconds.
-            **options: `read_only=True`, to search a directory that another process writes, without nodes; arguments of
-                this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; and `arms`: further
-                retrievers, each with its own weight in the fusion. If an arm fails, the search continues without it.
+            mirror: Also remove from the directory every node that is not given; with `filters`, only nodes that pass
+                them are removed.
+            on_invalid: "raise", or "skip": nodes that cannot be stored, for example blank ones, are left out, and
+                `skipped` lists them.
+            source_key: Metadata key of a node's source. A node without it, or any node if this is None, has its source
+                node as source, else metadata["source"].
+            position_key: Metadata key of a node's position in its source. A node without it gets its position from
+                `start_char_idx`, else from the order of `nodes`.
+            time_key: Metadata key of a node's event time: a datetime, an ISO string (UTC without a zone) or seconds
+                since 1970.
+            **options: Arguments of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; `arms`:
+                further retrievers, each with its own weight in the fusion (if one fails, the search continues without
+                it); `read_only=True`: search a directory that another process writes, without nodes.
 
         Raises:
-            InvalidChunk, DuplicateId: Names the node. Nothing is stored.
-            InvalidVector: If a node's embedding was made by another model than `embed_model`; names the node.
+            InvalidChunk, DuplicateId: If a node cannot be stored, or two have the same id; the message names the node.
+                Nothing is stored.
+            InvalidVector: If another model than `embed_model` made a node's embedding; the message names the node.
             ConfigError: If an option is unknown or out of range.
         """
         nodes = listed(nodes)
@@ -221,17 +235,18 @@ class UmiRetriever(OpensStore, BaseRetriever):
         show_progress: bool = False,
         **options: Any,
     ) -> Self:
-        """`from_nodes` for documents, which are cut into nodes first.
+        """`from_nodes` for documents, which the transformations first split into nodes.
 
         Args:
-            documents: As from a reader such as `SimpleDirectoryReader`.
+            documents: Documents of a reader, such as `SimpleDirectoryReader`.
             transformations: Splitters and extractors; None: `Settings.transformations`, by default one splitter.
-            show_progress: A progress bar while the transformations run.
+            show_progress: Whether to show a progress bar while the transformations run.
             **options: As in `from_nodes`.
 
         Raises:
-            InvalidChunk: If the documents are no list of LlamaIndex documents, and as `from_nodes`.
-            ConfigError: If the transformations are no list, and as `from_nodes`.
+            InvalidChunk: If `documents` is no list of LlamaIndex documents; also as `from_nodes`.
+            ConfigError: If `transformations` is no list; also as `from_nodes`.
+            DuplicateId: As `from_nodes`.
         """
         documents = listed(documents, "documents")
         for index, document in enumerate(documents):
@@ -263,15 +278,15 @@ class UmiRetriever(OpensStore, BaseRetriever):
         vectors; other texts are not.
 
         Args:
-            index: Its vector store is a `ChromaVectorStore` or a `SimpleVectorStore`.
-            embed_model: The model that made its vectors; None: the index's own.
-            persist_dir: Directory of umi's index of the texts, or of the copy; None: in memory.
+            index: An index over a `ChromaVectorStore` or a `SimpleVectorStore`.
+            embed_model: The model that made the index's vectors; None: the index's own model.
+            persist_dir: Directory of umi's index of the texts or, if the index is copied, of the copy; None: in memory.
             copy: Whether to copy an index over Chroma, too; later writes to the index are then not found.
             llm, similarity_top_k, source_key, position_key, time_key, options: As in `from_nodes`.
 
         Raises:
-            ConfigError: If its vector store is of another kind.
-            ReindexRequired: If its vectors were made by another model.
+            ConfigError: If the index is no `VectorStoreIndex`, or its vector store is of another kind.
+            ReindexRequired: If another model made the index's vectors.
         """
         if not isinstance(index, VectorStoreIndex):
             raise ConfigError(
@@ -306,7 +321,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
         arms: Sequence[BaseRetriever | Arm] | None = None,
         **options: Any,
     ) -> Self:
-        """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""
+        """Make a retriever over an existing store, which the caller closes.
+
+        The arguments are as in `from_nodes`, without those that open or fill a store.
+
+        Raises:
+            ConfigError: If an option is unknown or out of range.
+            InvalidLimit: If `similarity_top_k` is outside 1..100.
+        """
         stages, fields = stages_and_fields(options)
         umi = DualRetriever(
             store,
@@ -321,24 +343,35 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     @classmethod
     def _own_options(cls) -> list[str]:
-        """Names of the constructor's arguments: those of subclasses' constructors first, then those of this class's."""
+        """Names of the constructor's arguments: first those of constructors of subclasses, then those of this class."""
         bases = cls.__mro__[: cls.__mro__.index(UmiRetriever) + 1]
         constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
         return [name for constructor in constructors for name in list(signature(constructor).parameters)[1:]]
 
     def search(self, query: str | QueryBundle) -> SearchResult:
-        """The hits that `retrieve` returns as nodes, with signals, stages, suppressed chunks and failed parts."""
+        """The result from which `retrieve` makes nodes: hits with signals, stages, suppressed chunks, failed parts.
+
+        Raises:
+            EmptyQuery: If the query has neither text nor vector.
+            InputError: If an option of the query is wrong.
+        """
         bundle = _as_bundle(query)
         return self.umi.search(_searched(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
 
     async def asearch(self, query: str | QueryBundle) -> SearchResult:
-        """`search` for an event loop; never blocks it."""
+        """`search` for an event loop, which is never blocked."""
         bundle = _as_bundle(query)
         vector = await self._aquery_vector(bundle)
         return await self.umi.asearch(_searched(bundle), query_vector=vector, **self._options(bundle))
 
     def batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
-        """`retrieve` for each query, aligned; queries with the same options share one embedding call and one recall."""
+        """The nodes of each query, aligned, as `retrieve` returns them.
+
+        Queries with equal options share one call of the embedder and one recall from the store.
+
+        Raises:
+            InputError: If `queries` is no list.
+        """
         bundles = _bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve"):
             return [self.retrieve(bundle) for bundle in bundles]
@@ -369,8 +402,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
         """The hits of a search as text for a prompt, within a token budget.
 
         Args:
-            query: A `UmiQuery` may have its own options; without a `limit` there, the best 50 hits are candidates.
-            **packing: `budget`, `policy`, `counter`, as in `DualRetriever.get_context`.
+            query: A string, a `QueryBundle` or a `UmiQuery`. The best 50 hits are candidates for the context, or the
+                best `limit` hits if a `UmiQuery` has a `limit`.
+            **packing: `budget`, `policy` and `counter`, as in `DualRetriever.get_context`.
         """
         bundle = _as_bundle(query)
         options = {**self._context_options(bundle), **packing}
@@ -401,7 +435,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return self.nodes(result)
 
     def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
-        """The queries without a vector of their own, in groups with equal options: (indices, texts, options)."""
+        """Yield groups of queries with equal options, as (indices of the queries, their texts, options).
+
+        Queries that define a vector, and blank queries, are in no group.
+        """
         options = [self._options(bundle) for bundle in bundles]
         remaining = [row for row, bundle in enumerate(bundles) if query_text(bundle) and not defines_vector(bundle)]
         while remaining:
@@ -410,13 +447,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
             remaining = [row for row in remaining if row not in group]
 
     def _context_options(self, bundle: QueryBundle) -> dict[str, Any]:
+        """Options of `DualRetriever.get_context` for the query."""
         options = self._options(bundle)
         if not isinstance(bundle, UmiQuery) or bundle.limit is None:
-            del options["limit"]  # the default of `DualRetriever.get_context`, not that of `retrieve`
+            del options["limit"]  # so that the default of `get_context` counts, and not `similarity_top_k`
         return options
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
-        """Options of `DualRetriever.search`: the query's, and the retriever's where the query has none."""
+        """Options of `DualRetriever.search`: the query's values and, where these are None, the retriever's own."""
         asked = bundle if isinstance(bundle, UmiQuery) else UmiQuery(bundle.query_str)
         has_text = bool(query_text(bundle))
         strategy: Strategy = "hybrid" if has_text else "vector"
@@ -433,10 +471,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
         }
 
     def _is_blank(self, bundle: QueryBundle) -> bool:
-        """Whether a query has neither text nor vector, as a chat engine's may; a warning is logged for the first one.
+        """Whether a query has neither text nor vector, as a query of a chat engine may. Logs one warning per process.
 
         Raises:
-            FilterError, InputError, InvalidTimeRange: If one of its options is wrong.
+            FilterError, InputError, InvalidTimeRange: If an option of a blank query is wrong.
         """
         if query_text(bundle) or defines_vector(bundle):
             return False
@@ -449,21 +487,25 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return bundle.embedding is None and bool(bundle.custom_embedding_strs) and hasattr(self.umi.store, "embedder")
 
     def _query_vector(self, bundle: QueryBundle) -> Any:
-        """(dim,) the vector that the bundle has or defines; None: the core embeds the query's text."""
+        """(dim,) the bundle's `embedding` or the mean vector of its `custom_embedding_strs`.
+
+        None: the bundle has neither, or the embedder failed; then the core embeds the query's text.
+        """
         if not self._must_embed(bundle):
             return bundle.embedding
         embedder: Embedder = self.umi.store.embedder  # type: ignore[attr-defined]
         try:
             return embedder.embed_queries(bundle.custom_embedding_strs or []).mean(axis=0)
-        except Exception as error:  # noqa: BLE001 - the core then embeds the query's text, and reports a failure of that
+        except Exception as error:  # noqa: BLE001 - the core then embeds the query's text, and reports if that fails
             warn_once("custom_embedding_strs", type(error).__name__, UNUSED_STRINGS, type(error).__name__)
             return None
 
     async def _aquery_vector(self, bundle: QueryBundle) -> Any:
-        """`_query_vector`, in a thread if it calls the embedder."""
+        """`_query_vector` for an event loop: in a thread if the embedder must be called."""
         return await asyncio.to_thread(self._query_vector, bundle) if self._must_embed(bundle) else bundle.embedding
 
     def _check_callback_manager(self) -> None:
+        """Use the current `Settings.callback_manager`, unless the caller has set another; called for each query."""
         if self.callback_manager is self._default_callbacks:
             self.callback_manager = self._default_callbacks = Settings.callback_manager
 
@@ -472,13 +514,16 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         prompt: BasePromptTemplate | None = prompts.get(REWRITE_PROMPT)
-        if prompt is not None:  # with its own placeholders as values, a template of any kind becomes a string
+        if prompt is not None:  # placeholders as their own values give the template as a string
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
 
 
 class _Answered(BaseRetriever):
-    """Retrieves a result that a batch has found, so that callbacks, events and index nodes are as in `retrieve`."""
+    """Retriever that returns a result which a batch has already found.
+
+    Its `retrieve` calls callbacks, sends events and resolves index nodes as that of the `UmiRetriever`.
+    """
 
     def __init__(self, retriever: UmiRetriever, result: SearchResult) -> None:
         super().__init__(retriever.callback_manager, retriever.object_map, verbose=retriever._verbose)
@@ -488,18 +533,18 @@ class _Answered(BaseRetriever):
         return self._retriever._nodes_with_events(self._result)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        await asyncio.sleep(0)  # between the queries of a batch the loop runs other tasks
+        await asyncio.sleep(0)  # lets the event loop run other tasks between the queries of a batch
         return self._retrieve(query_bundle)
 
 
 def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
-    """The queries as bundles; raises InputError for one query in place of a list."""
+    """The queries as bundles; raises InputError if `queries` is no list."""
     refuse_unlisted(queries, "queries")
     return [_as_bundle(query) for query in queries]
 
 
 def _as_bundle(query: str | QueryBundle) -> QueryBundle:
-    """The query as a bundle; raises InputError if it is neither a string nor a bundle."""
+    """The query as a bundle; raises InputError if `query` is neither a string nor a bundle."""
     if isinstance(query, str):
         return QueryBundle(query)
     if not isinstance(query, QueryBundle):

@@ -30,7 +30,7 @@ from umi_llamaindex.retriever import UmiRetriever
 
 
 class UmiTool(AsyncBaseTool):
-    """Made by `create_umi_tool`. The output's `content` is a context with sources, its `raw_output` the nodes."""
+    """The tool of `create_umi_tool`. An output's `content` is a context with sources, its `raw_output` the nodes."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class UmiTool(AsyncBaseTool):
 
     @property
     def metadata(self) -> ToolMetadata:
-        """Name, description and schema."""
+        """Name, description and schema of the arguments."""
         return self._metadata
 
     def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
-        """Search; wrong arguments are returned as an error message for the model."""
+        """Search. For wrong arguments, the output is an error message for the model."""
         asked = _arguments(args, kwargs)
         try:
             query = self._query(asked)
@@ -59,7 +59,7 @@ class UmiTool(AsyncBaseTool):
         return self._output(asked, query, result)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
-        """`call` for an event loop; never blocks it."""
+        """`call` for an event loop, which is never blocked."""
         asked = _arguments(args, kwargs)
         try:
             query = self._query(asked)
@@ -87,7 +87,7 @@ class UmiTool(AsyncBaseTool):
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 
     def _context(self, result: SearchResult, asked: dict[str, Any]) -> tuple[str, tuple[Degradation, ...]]:
-        """The text that the model reads, and what was lost of it; `asked` are the options of the search."""
+        """(the text that the model reads, parts that failed); `asked` are the options of the search."""
         umi = self._retriever.umi
         limits, layout = asked_assembly(umi.config.assembly, *self._packing)
         beside, lost = chunks_beside(umi.store, result.ids, layout, asked["where"], asked["time_range"])
@@ -112,17 +112,24 @@ def create_umi_tool(
 ) -> UmiTool:
     """A tool whose arguments are query, limit, filter, and start and end of a time range.
 
-    Filter and time range apply in addition to the retriever's own. A model whose filter finds nothing is told which
-    metadata keys there are. If a part of the search failed, a line after the context says so; it is not counted in the
-    budget. Index nodes are shown with their own text; LlamaIndex's `RetrieverTool` follows them to their objects.
+    Nodes must pass the model's filter and time range, and those of the retriever. For wrong arguments the model gets an
+    error message. If nothing is found with the model's filter, the content names the metadata keys that exist. If a
+    part of the search failed, a line after the context names it; the budget does not count this line. Index nodes are
+    shown with their own text; LlamaIndex's `RetrieverTool` resolves them to their objects.
 
     Args:
-        retriever: Searches; its `similarity_top_k` is the default limit.
+        retriever: Searches; its `similarity_top_k`, at most `limit_max`, is the default limit.
         name: Name of the tool for the model.
         description: Tells the model when to use the tool.
         limit_max: Largest limit that the model may give, 1..100.
-        budget: Tokens of the content; a number: in all; None: the settings `assembly`.
-        policy: Order, format and neighbours of the content; None: the settings `assembly`.
+        budget: Limits in tokens of the content: in total, per source and per chunk. A number limits the total. None:
+            the budget of the settings `assembly`.
+        policy: Order, format and neighbours of the content; None: that of the settings `assembly`.
+
+    Raises:
+        ConfigError: If `retriever` is no `UmiRetriever` or has a search method of its own, or if `budget` or `policy`
+            has the wrong type.
+        InvalidLimit: If `limit_max` is outside 1..100.
     """
     refuse_other_retriever(retriever, UmiRetriever)
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
@@ -132,10 +139,10 @@ def create_umi_tool(
 
 
 def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-    """By id, the chunks with "FILE" or "FILE, page N" as their source, if a reader wrote these into the metadata.
+    """Id -> the chunk with "FILE" or "FILE, page N" as its source, if a reader wrote file and page into the metadata.
 
-    If several sources have one such name, the path of the file, else the source, follows it, so that their texts stay
-    apart.
+    If several sources have the same name, the path of the file, else the source, is added to the name, so that texts of
+    different sources are not joined.
     """
     names = {chunk.id: _file_name(chunk) for chunk in chunks}
     sources: dict[str | None, set[str | None]] = {}
@@ -152,12 +159,13 @@ def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
 
 
 def _file_name(chunk: Chunk) -> str | None:
+    """The name "FILE" or "FILE, page N" by the metadata of LlamaIndex's readers; None: no file name is known."""
     name, page = (chunk.metadata.get(key) for key in ("file_name", "page_label"))
     return None if name is None else str(name) if page is None else f"{name}, page {page}"
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name; a positional one, or `input`, is the query."""
+    """The arguments of a call by name; a positional argument, or else `input`, is the query."""
     named = dict(kwargs)
     query = args[0] if args else named.pop("input", None)
     return named if query is None else {"query": query, **named}

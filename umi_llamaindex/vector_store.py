@@ -1,4 +1,4 @@
-"""umi as a LlamaIndex vector store. A write updates BM25 and vectors, so that pipelines need no second index."""
+"""umi as a LlamaIndex vector store. A write updates BM25 and vectors, so a pipeline needs no second index."""
 
 from __future__ import annotations
 
@@ -55,49 +55,56 @@ from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
-"""Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
+"""Options of `UmiVectorStore` that are no stages of `UmiConfig`."""
 COPIES_CHECKED = 3
-"""Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
+"""Number of nodes of one `add` whose texts are looked up in the store, to detect nodes that are added again under new
+ids. A few are enough, because a second run adds every text again."""
 COPY_CANDIDATES = 10
-"""Chunks of the store with which each of these texts is compared: the best by BM25."""
+"""Number of stored chunks, the best by BM25, with which each of these texts is compared."""
 MODEL_CHECKED = 3
-"""Nodes whose embeddings are compared with those that the store's model makes."""
+"""Number of stored nodes whose vectors are compared with the vectors that the store's model makes of their texts."""
 OTHER_MODEL_COSINE = 0.3
-"""If the cosines of all these nodes are lower, another model made their embeddings: vectors of two models have cosines
-around 0. Those of one model have larger ones, even if it embedded another part of the node than umi indexes."""
+"""If the cosines of all MODEL_CHECKED nodes are lower, another model made their vectors. Vectors of two models have
+cosines around 0. Vectors of one model have larger cosines, even if it embedded a part of the node other than the text
+that umi indexes."""
 ONE_MODEL = (
-    "give index or pipeline embed_model=store.embed_model, or open the store with their model: "
-    "UmiVectorStore(embed_model)"
+    "give the index or pipeline embed_model=store.embed_model, or open the store with the model of the index or "
+    "pipeline: UmiVectorStore(embed_model)"
 )
-"""What to do if an index embeds with another model than its store."""
+"""Advice in messages for an index that uses another embed model than its store."""
 ENGINES = (BaseQueryEngine, BaseRetriever)
-"""What an index node may refer to that no store can hold."""
+"""Classes of objects that an index node may refer to and that no store can hold."""
 log = logging.getLogger("umi")
 
 
 class UmiVectorStore(Closing, BasePydanticVectorStore):
     """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
-    For `IngestionPipeline` and `VectorStoreIndex`; `retriever()` returns a `UmiRetriever` over it. When a
-    write returns, its nodes are on the disk and are found by BM25 and by vectors.
+    Use it in an `IngestionPipeline` or a `VectorStoreIndex`, or search it with its `retriever()`, a `UmiRetriever`.
+    When a write to a directory returns, its nodes are on the disk, and are found by BM25 and by vectors.
 
-    Modes of a query: DEFAULT and HYBRID use BM25 and vectors (HYBRID with `alpha`: 0 is BM25, 1 is vectors),
-    TEXT_SEARCH and SPARSE use BM25 alone, MMR diversifies with `mmr_threshold`; any other mode raises. Similarities are
-    umi's scores: larger is better; they compare within one result only.
+    Modes of a query: DEFAULT and HYBRID use BM25 and vectors, HYBRID with `alpha` as the weight of the vectors (0: BM25
+    alone, 1: vectors alone). TEXT_SEARCH and SPARSE use BM25 alone. MMR diversifies the result with `mmr_threshold`.
+    Any other mode raises ConfigError. Similarities are umi's scores: larger is better, and similarities of different
+    queries do not compare.
 
     Args:
-        embed_model: The model of the nodes' embeddings; it embeds nodes without one. None: umi's embedded model, which
-            the property `embed_model` returns for pipelines and indexes. LlamaIndex's `Settings`: the embed model set
-            there.
-        persist_dir: Directory of the store; None: in memory.
+        embed_model: The model that made the nodes' embeddings; the store embeds nodes without an embedding with it.
+            None: umi's embedded model, which the property `embed_model` returns for pipelines and indexes. The object
+            `Settings` of LlamaIndex: the current `Settings.embed_model`.
+        persist_dir: Directory of the store; None: the store is in memory.
         store: An existing store, in place of embed_model and persist_dir; the caller closes it.
         llm: As in `UmiRetriever.from_nodes`, for `retriever()`; `query` asks no LLM.
         reranker: As in `DualRetriever`.
         read_only: Search an existing directory that another process writes.
-        on_invalid: "skip": nodes that cannot be stored, blank ones too, are left out, and `skipped` lists them. One of
-            them then does not stop a pipeline, which has removed the old nodes of all changed documents before.
+        on_invalid: "raise", or "skip": nodes that cannot be stored, for example blank ones, are left out, and `skipped`
+            lists them. With "skip", such a node does not stop a pipeline, which has already removed the old nodes of
+            all changed documents.
         source_key, position_key, time_key: As in `UmiRetriever.from_nodes`.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
+
+    Raises:
+        ConfigError: If an option is unknown or out of range, or `store` is given with `embed_model` or `persist_dir`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -114,7 +121,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     _model_checked: bool = PrivateAttr(default=False)
     _ends: SourceEnds = PrivateAttr()
     _objects: dict[str, Any] = PrivateAttr(default_factory=dict)
-    """By `index_id` the ENGINES of the index nodes that were added."""
+    """`index_id` of an index node that was added -> the engine or retriever that it refers to."""
 
     def __init__(
         self,
@@ -146,21 +153,21 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return f"{type(self).__name__}({self._store!r})"
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        return copy.copy(self)  # the store is shared, as by a copy of a retriever
+        return copy.copy(self)  # a copy searches the same store, as a copy of a retriever does
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle: the other process reads the directory.
+        """The state for pickle. The process that loads it opens the directory of the store.
 
         Raises:
-            ConfigError: If the store cannot be pickled; LlamaIndex would leave it out without an error.
+            ConfigError: If the store cannot be pickled; LlamaIndex would omit it without an error.
         """
         state: dict[str, Any] = super().__getstate__()
         if not {"_store", "_umi"} <= state["__pydantic_private__"].keys():
             raise ConfigError(
-                "a store in memory cannot be pickled, nor one whose embed_model cannot; open it with persist_dir and a "
-                "model that can be pickled, or open it anew in the other process"
+                "a store in memory cannot be pickled, nor a store with an embed_model that cannot be pickled; open the "
+                "store with persist_dir and a model that can be pickled, or open it anew in the other process"
             )
-        state["__pydantic_private__"].setdefault("_objects", {})  # left out if an engine cannot be pickled
+        state["__pydantic_private__"].setdefault("_objects", {})  # missing if an engine cannot be pickled
         return state
 
     @classmethod
@@ -170,7 +177,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
     @property
     def client(self) -> HybridStore:
-        """The store."""
+        """The `HybridStore` in which this vector store keeps its nodes."""
         return self._store
 
     @property
@@ -184,24 +191,24 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return UmiEmbedding(self._store.embedder)
 
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
-        """A `UmiRetriever` over this store; `options` are those of its constructor. Index nodes are resolved to
-        the engines and retrievers with which this object has added them.
+        """A `UmiRetriever` over this store; `options` are arguments of its constructor.
 
-        The first call embeds three stored texts, within the time limit of a query. If another model made the store's
-        vectors, the logger `umi` warns.
+        Index nodes that were added by this object are resolved to the engines and retrievers that they refer to. The
+        first call embeds three stored texts, in at most the time that a query may take for its embedding. If another
+        model made the store's vectors, the logger `umi` warns.
         """
         self._warn_of_another_model()
         options.setdefault("object_map", dict(self._objects))
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def close(self) -> None:
-        """End the threads, and close the store if this object has opened it."""
+        """End the threads of the retriever, and close the store if this object has opened it."""
         self._umi.close()
         if self._owns_store:
             self._store.close()
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
-        """Does nothing: every write to a directory is kept at once. A warning says that a store in memory is not."""
+        """Do nothing: each write to a directory is on the disk at once. For a store in memory, log a warning."""
         if self._store.path is None and len(self._store):
             log.warning(
                 "persist() does not keep the %d nodes of a UmiVectorStore in memory; UmiVectorStore(persist_dir=...) "
@@ -210,15 +217,19 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             )
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Insert nodes, or replace those with the same id; returns the ids of all given nodes. An error writes nothing.
+        """Insert nodes, or replace stored nodes with the same id. Returns the ids of all `nodes`.
 
-        Nodes without text, as readers and splitters make of empty pages, are left out, and the logger `umi` names them:
-        a pipeline has removed the old nodes of changed documents when it calls this. If the store already holds the
-        same texts under other ids, the logger warns once; the nodes are added.
+        An error writes nothing.
+
+        Blank nodes, which readers and splitters make of empty pages, are left out, and the logger `umi` names them.
+        They raise no error, because a pipeline has already removed the old nodes of changed documents when it calls
+        `add`. If the store already holds the same texts under other ids, the logger warns once, and the nodes are
+        added.
 
         Raises:
-            InvalidChunk, DuplicateId: If a node cannot be stored, unless `on_invalid` is "skip"; names it.
-            InvalidVector: If the embeddings have another dimension than the store's.
+            InvalidChunk, DuplicateId: If a node cannot be stored, or two have the same id, unless `on_invalid` is
+                "skip"; the message names the node.
+            InvalidVector: If an embedding has another dimension than the store's vectors.
         """
         nodes = listed(nodes)
         skipped: list[SkippedChunk] = []
@@ -243,9 +254,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def _warn_of_another_model(self) -> None:
-        """Log one warning if the store's model makes other vectors than the store holds.
+        """Log one warning if another model than the store's made the vectors that the store holds.
 
-        They are not refused when they are added: an index that embeds its queries with their model finds them.
+        `add` accepts such vectors, because an index that embeds its queries with that other model finds the nodes.
         """
         chunks = [] if self._model_checked else self._store.scan(limit=MODEL_CHECKED)
         if not chunks:
@@ -254,7 +265,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         texts, seconds = [chunk.indexed_text for chunk in chunks], self._umi.config.recall.embedder_timeout_seconds
         try:
             made = unit_rows(ThreadLimiter(1).call(lambda: model.embed_documents(texts), seconds))
-        except Exception:  # noqa: BLE001 - a search embeds its query with this model, and reports that it fails
+        except Exception:  # noqa: BLE001 - a search calls this model, too, and reports its failure
             return
         stored = self._store.vectors([chunk.id for chunk in chunks])
         if stored.shape == made.shape and (stored * made).sum(axis=1).max() < OTHER_MODEL_COSINE:
@@ -263,7 +274,10 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             )
 
     def _holds_copies(self, chunks: Sequence[Chunk]) -> bool:
-        """Whether some of a sample of the texts are stored under other ids: a splitter makes new ids at each run."""
+        """Whether the store holds the text of one of COPIES_CHECKED chunks under another id.
+
+        It does so if nodes are added again, because a splitter makes new ids in each run.
+        """
         if not len(self._store):
             return False
         ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
@@ -281,7 +295,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
         Raises:
             InputError: If the id is no string: None would remove all nodes without a document.
-            ConfigError: If there is another argument; it may be meant to narrow what is removed.
+            ConfigError: If another argument is given. The caller may mean it as a condition, without which more nodes
+                would be removed.
         """
         refuse_unknown_options(delete_kwargs, ("ref_doc_id",), ConfigError)
         if not isinstance(ref_doc_id, str):
@@ -292,11 +307,12 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        """Remove nodes by id, by filter, or those of the ids that pass the filter.
+        """Remove nodes by id or by filter. With both, only nodes that have one of the ids and pass the filter.
 
         Raises:
-            InputError: If neither is given.
-            ConfigError: If there is another argument; it may be meant to narrow what is removed.
+            InputError: If neither ids nor a filter is given.
+            ConfigError: If another argument is given. The caller may mean it as a condition, without which more nodes
+                would be removed.
         """
         refuse_unknown_options(delete_kwargs, ("node_ids", "filters"), ConfigError)
         where = parse_filter(filters)
@@ -312,7 +328,10 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """Document id -> ids of its nodes, and metadata of the first. `VectorStoreIndex.ref_doc_info` raises."""
+        """Document id -> ids of the document's nodes, and metadata of the first node.
+
+        Use it in place of `VectorStoreIndex.ref_doc_info`, which raises an error.
+        """
         found: dict[str, RefDocInfo] = {}
         for chunk in chain.from_iterable(pages(self._store)):
             document = chunk.metadata.get(REF_DOC_ID)
@@ -323,17 +342,20 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return found
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """Nodes that pass the filter: those of the given ids, in that order; without ids, of all, by rising id."""
+        """The nodes with these ids, in the order of the ids; without ids, all nodes, by rising id.
+
+        Nodes that do not pass the filter, and unknown ids, are left out.
+        """
         where = parse_filter(filters)
         if node_ids is None:
             return [to_node(chunk) for chunk in chain.from_iterable(pages(self._store, where=where))]
         return [to_node(c) for c in self._store.get(node_ids) if c is not None and matches(where, c.metadata)]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """The best nodes, best first. A query that is too long is cut to its end.
+        """The best nodes, best first. Of a query over 10,000 bytes only the last 10,000 are searched.
 
-        For a blank query (`VectorIndexAutoRetriever` sends some), the first nodes by id that pass the filter, with
-        similarity 0; without a filter, none.
+        A blank query, which `VectorIndexAutoRetriever` may send, returns the first nodes by id that pass the filter,
+        with similarity 0; without a filter, it returns no node.
 
         Raises:
             ConfigError: If umi does not have the mode.
@@ -346,7 +368,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return self._answer(query, options, hits)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """`query` for an event loop; never blocks it."""
+        """`query` for an event loop, which is never blocked."""
         if overrides(self, UmiVectorStore, "query") and not overrides(self, UmiVectorStore, "aquery"):
             return await asyncio.to_thread(self.query, query, **kwargs)
         text, options, changes = search_of(query, kwargs)
@@ -355,7 +377,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return await asyncio.to_thread(self._answer, query, options, hits)
 
     def _answer(self, query: VectorStoreQuery, options: dict[str, Any], hits: Sequence[Hit]) -> VectorStoreQueryResult:
-        """The nodes of the hits. If a blank query has a filter and no hit: the first nodes by id that pass it."""
+        """The nodes of the hits; for a blank query with a filter, the first nodes by id that pass the filter."""
         found = [(hit.chunk, hit.score) for hit in hits]
         if not hits and not (query.query_str or "").strip() and options["where"] is not None:
             found = [(chunk, 0.0) for chunk in self._store.scan(where=options["where"], limit=options["limit"])]
@@ -366,7 +388,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         )
 
     def _with(self, changes: dict[str, Any]) -> DualRetriever:
-        return self._umi.with_config(**changes) if changes else self._umi  # both share the threads
+        return self._umi.with_config(**changes) if changes else self._umi  # the copy shares the threads
 
     async_add = in_thread("add")
     """`add` in a thread."""
@@ -381,7 +403,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
-    """The nodes' embeddings, missing ones made by the embedder; None: no node has one, and the store makes all.
+    """The nodes' embeddings; the embedder makes missing ones. None: no node has an embedding, and the store makes all.
 
     Raises:
         InvalidVector: If a node's embedding has another dimension than the embedder's.
@@ -405,7 +427,7 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
 
 @contextmanager
 def _with_advice() -> Iterator[None]:
-    """Raise InvalidVector with the advice for an index that embeds with another model."""
+    """Within the `with` block, add the advice ONE_MODEL to the message of an InvalidVector."""
     try:
         yield
     except InvalidVector as error:
