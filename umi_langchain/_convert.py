@@ -284,7 +284,7 @@ def checked_chroma(vectorstore: Any) -> Any:
     if collection is None:
         raise ConfigError(
             f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; for a retriever "
-            "over one, give retriever.vectorstore; for a UmiVectorStore, call its retriever(); for any other store, "
+            "over one, give retriever.vectorstore; a UmiVectorStore has .retriever(); for any other store, "
             "give its documents to from_documents"
         )
     return collection

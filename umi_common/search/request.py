@@ -47,7 +47,7 @@ NAMES_ELSEWHERE = {
     "storage_context": OWN_DIRECTORY,
     "config": 'give the stages of a UmiConfig: fusion={"method": "rrf"}',
     "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
-    "search_kwargs": "give k=... and filter=... as options instead",
+    "search_kwargs": "k and filter are options of their own",
     "weights": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
     "retriever_weights": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
     "num_queries": 'write rewrite={"variations_max": ...}',
