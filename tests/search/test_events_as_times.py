@@ -74,6 +74,16 @@ def test_texts_without_a_time_are_ranked_as_if_no_event_were_named():
     assert all("event" not in hit.stages for hit in hits)
 
 
+def test_texts_that_were_all_written_on_one_day_are_ranked_as_if_no_event_were_named():
+    with HybridStore.open() as store:
+        texts = [*(text for _, text in DECISIONS), *SMALL]
+        store.add(Chunk(text, text, event_time=NOW - timedelta(hours=1)) for text in texts)
+        umi, query = DualRetriever(store), "What did we decide after Rome's sun and churches?"
+        off = umi.with_config(when={"enabled": False})
+        assert event_in(query, NOW) is not None
+        assert umi.search(query, now=NOW).ids == off.search(query, now=NOW).ids
+
+
 def test_a_store_that_fails_while_the_event_is_sought_answers_without_it_and_says_so(memory):
     class Failing:
         def recall(self, probes, **options):

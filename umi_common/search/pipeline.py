@@ -32,6 +32,8 @@ from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 READ_OF_EACH_ARM = 50
 """The texts of the candidates up to this rank in an arm are read for dates. The number is five times the default limit
 of a search. Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
+HITS_FOR_EVENT = 10
+"""Number of hits for an event whose times are compared. If all lie in the period beside it, it selects nothing."""
 
 
 def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -73,7 +75,8 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
 
     Two searches find them. The first is for the event: the time of its best chunk is taken as the time of the event.
     The second is for the rest of the query, in the period before or after the event. One search for the whole query
-    would rank texts about the event first. {} if the query names no event, or if a search fails or finds nothing.
+    would rank texts about the event first. {} if the query names no event, if a search fails or finds nothing, or if
+    all hits for the event lie in that period: then their times do not tell events apart, as the time of an import.
     """
     reads = components.config.when.enabled and request.time_range is None and request.strategy == "hybrid"
     event = event_in(request.asked, request.now) if reads else None
@@ -83,10 +86,11 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
     ask = partial(SearchRequest.checked, now=request.now, where=request.where)
     with trace.stage("event") as facts:
         try:
-            about = yield from _search(alone, ask(query=event.phrase, limit=1))
+            about = yield from _search(alone, ask(query=event.phrase, limit=HITS_FOR_EVENT))
             moment = about.hits[0].chunk.event_time if about.hits and about.answerable is not False else None
             period = None if moment is None else event.period_beside(moment.astimezone(request.now.tzinfo))
-            if period is None:
+            times = [hit.chunk.event_time for hit in about.hits]
+            if period is None or all(time is None or time in period for time in times):
                 return {}
             found = yield from _search(alone, ask(query=event.rest, limit=request.limit, time_range=period))
         except Exception as error:  # noqa: BLE001 - the query itself may still be answered
@@ -94,7 +98,7 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
             trace.degrade("event", type(error).__name__, "did not raise the chunks of the time that the query names")
             return {}
         facts.update(start=_iso(period.start), end=_iso(period.end), found=len(found.hits))
-    return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id not in about.ids}
+    return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id != about.ids[0]}
 
 
 def _rank_and_fetch(
