@@ -385,7 +385,8 @@ def reorder_by_lookup(
     rows = np.sort(ranked.order[:read])
     with trace.stage(STAGE) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        words = [_words_if_any(text, sought) for text in texts]
+        wanted = [*(phrase.split() for phrase in sought.phrases), sought.keywords, sought.content.split()]
+        words = [_words_if_any(text, [each for each in wanted if each]) for text in texts]
         phrases = [[_phrase_in(own, phrase) for phrase in sought.phrases] for own in words]
         offsets = np.array([[_code_in(text, code) for code in sought.codes] for text in texts])
         codes = _with_words_beside(offsets, texts, sought, terms_of)
@@ -420,11 +421,14 @@ def _shared_names(texts: Sequence[str], full_names: Sequence[str]) -> Floats:
     lower = [text.lower() for text in texts] if any(map(str.islower, full_names)) else []
     held = np.zeros((len(texts), len(full_names)))
     for at, name in enumerate(full_names):
-        pattern, words = _name_pattern(name), [_name_pattern(word) for word in name.split()]
-        first = PART_OF_A_CODE.findall(name)[0]  # most texts lack this word, and a test for it is faster than a pattern
-        read = lower if name.islower() else texts
-        holding = [first in text and pattern.search(text) is not None for text in read]
+        parts, read = PART_OF_A_CODE.findall(name), lower if name.islower() else texts
+        possible = [all(part in text for part in parts) for text in read]
+        if not any(possible):  # most names: the patterns need not be compiled
+            continue
+        pattern = _name_pattern(name)
+        holding = [maybe and pattern.search(text) is not None for text, maybe in zip(read, possible, strict=True)]
         others = [text for text, holds in zip(read, holding, strict=True) if not holds]
+        words = map(_name_pattern, name.split())
         if 0 < sum(holding) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words):
             held[:, at] = holding
     return held
@@ -468,16 +472,13 @@ def _all_beside(text: str, words: Sequence[str], terms_of: TermsOf | None) -> bo
     return terms_of is not None and frozenset(terms_of(" ".join(words))) <= frozenset(terms_of(text))
 
 
-def _words_if_any(text: str, lookup: Lookup) -> str:
-    """`_words` of the text's beginning; "" if `lookup` has no phrases and no keywords, or if a quick test shows that
-    the text holds none of the phrases and not all keywords."""
+def _words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
+    """`_words` of the text's beginning; "" if a quick test shows that the text holds all words of none of `wanted`."""
     text = text[:PHRASE_CHARACTERS_MAX]
-    wanted = [*(phrase.split() for phrase in lookup.phrases), lookup.keywords, lookup.content.split()]
     if text.isascii():  # most texts are ASCII, and this test is faster than `_words`
         lower = text.lower()
-        if not any(each and all(word in lower for word in each) for each in wanted):
-            return ""
-    return _words(text) if any(wanted) else ""
+        wanted = [each for each in wanted if all(word in lower for word in each)]
+    return _words(text) if wanted else ""
 
 
 def _without_function_words(words: str) -> str:
@@ -493,7 +494,17 @@ def _phrase_in(words: str, phrase: str) -> float:
 
 def _all_in(words: str, keywords: Sequence[str]) -> float:
     """1 if a text holds each keyword, followed by at most `ENDING` more letters, else 0."""
-    return float(all(re.search(rf" {keyword}\w{{0,{ENDING}}} ", words) for keyword in keywords))
+    return float(all(_begins_a_word(words, keyword) for keyword in keywords))
+
+
+def _begins_a_word(words: str, keyword: str) -> bool:
+    at = words.find(f" {keyword}")
+    while at >= 0:
+        end = words.index(" ", at + 1)
+        if end <= at + 1 + len(keyword) + ENDING:
+            return True
+        at = words.find(f" {keyword}", end)
+    return False
 
 
 def _code_in(text: str, code: Code) -> float:
