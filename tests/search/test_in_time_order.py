@@ -103,6 +103,27 @@ def test_a_change_does_not_pass_the_last_event_or_a_thing_that_the_question_call
         assert umi.search("Where is my new exam in statistics?", now=NOW).ids[0] == said[0]
 
 
+def test_where_every_note_ends_with_words_of_change_the_note_on_the_asked_topic_comes_first():
+    """An assistant's notes on a user: "from now on" says nothing about which topic has changed last."""
+    topics = {
+        "sport": "does bouldering on Wednesdays",
+        "coffee order": "takes an oat flat white",
+        "shoe size": "needs running shoes in EU 41",
+        "home city": "lives in Leeds",
+        "text editor": "writes code in Zed",
+        "pet": "has a tortoise called Gerald",
+    }
+    with HybridStore.open() as store:
+        for person in ("Idris Prokop", "Nneka Baptiste", "Callum Vasquez"):
+            for month, (topic, fact) in enumerate(topics.items(), 1):
+                moment = datetime(2025, month, 3, tzinfo=timezone.utc)
+                text = f"{person} / {topic} / {person.split()[0]} {fact} from now on. Noted in a talk about trains."
+                store.add([Chunk(f"{person}, {topic}", text, event_time=moment)])
+        umi = DualRetriever(store)
+        for topic in topics:
+            assert umi.search(f"What is Idris Prokop's current {topic}?", now=NOW).ids[0] == f"Idris Prokop, {topic}"
+
+
 @pytest.mark.parametrize("query", ["phone number of {}", "the last name of {}", "first aid of {}"])
 def test_a_query_that_asks_for_none_of_them_is_ranked_as_without_the_stage(numbers, query):
     query = query.format(PEOPLE[0])

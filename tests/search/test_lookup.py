@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from datetime import datetime, timezone
@@ -627,6 +628,21 @@ def test_a_full_name_is_adjacent_words_with_capital_letters(query, names):
 
 def test_of_a_pasted_text_no_names_are_looked_up():
     assert looked_up("we met Tara Hale " * 15).full_names == []
+
+
+def test_of_persons_of_one_name_the_one_that_the_query_describes_comes_first_with_or_without_an_initial():
+    jobs = ("painter", "botanist", "fencer", "architect", "composer")
+    names = ("Maria Brandt", "Thomas Becker", "Maria Becker", "Thomas Brandt", "Clara Brandt", "Clara Becker")
+    towns = ("Riga", "Porto", "Leeds", "Turin", "Lyon", "Graz", "Cork")
+    stubs = {}
+    for at, (name, job) in enumerate(itertools.product(names, jobs)):
+        first, last = name.split()
+        written = name if job in jobs[:2] else f"{first} {'ASK'[at % 3]}. {last}"
+        stubs[name, job] = f"{written} was a {job}. Born in {towns[at % 7]}, died in {towns[at % 5]}. This is a stub."
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in stubs.values()])
+        for (name, job), text in stubs.items():
+            assert umi.search(f"the {name} who was a {job}", now=NOW).ids[0] == text, (name, job)
 
 
 def staff_and_notes():

@@ -46,6 +46,9 @@ CHANGE_SCORE = 0.4
 CHANGE_WEIGHT = 3.0
 """Factor on `weight` for such a candidate: with the default weight, the latest one reaches a text of 2.5 times its
 score."""
+CHANGES_MAX = 3
+"""Largest number of candidates that state a change for which this rule holds. Where more do, as notes that all end with
+"from now on", most of them changed something else than what the query asks for."""
 CORRECTED = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(
@@ -143,8 +146,9 @@ def reorder_by_time(
         scores = _with_corrected(pool, rows, scores, corrects)
         changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
         changes[changes] = [_states_change(text) for text, may in zip(read, changes, strict=True) if may]
-        nearly_equal |= changes
-        weights[changes] *= CHANGE_WEIGHT
+        if changes.sum() <= CHANGES_MAX:
+            nearly_equal |= changes
+            weights[changes] *= CHANGE_WEIGHT
     dated = ~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS
     compared = nearly_equal & dated
     distinct = sorted(set((-ages[compared]).tolist()))

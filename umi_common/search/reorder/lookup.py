@@ -105,6 +105,9 @@ CONTENT_MIN = 3
 """Smallest number of words, function words aside, of a query whose words are sought side by side."""
 HEADS_MAX = 3
 """Largest number of words of a query that may be the head of an entry."""
+SIGNS = r"[\W_]{0,8}"
+SIGNS_AND_INITIAL = rf"{SIGNS}(?:[^\W\d_][\W_]{{1,8}})?"
+"""Patterns of what may stand between two parts of a name. A text with "Maria S. Hollander" holds "Maria Hollander"."""
 HOLDERS_MAX = 3
 """Largest number of candidates that hold a full name that is looked up. A name that more of them hold is their common
 subject and distinguishes none of them."""
@@ -306,10 +309,14 @@ def _program_names(query: str) -> list[re.Pattern[str]]:
     return list(dict.fromkeys([*options, *(_name_pattern(name.lower()) for name in names)]))[:PARTS_MAX]
 
 
-def _name_pattern(name: str) -> re.Pattern[str]:
+def _name_pattern(name: str, between: str = SIGNS) -> re.Pattern[str]:
     """A pattern of a name, also with other signs or white space between its parts: "cache.ttl" finds "cache:\n  ttl".
-    Case is ignored only for a name in lower case."""
-    pattern = r"[\W_]{0,8}".join(map(re.escape, PART_OF_A_CODE.findall(name)))
+    Case is ignored only for a name in lower case.
+
+    Args:
+        between: Pattern of what may stand between two parts.
+    """
+    pattern = between.join(map(re.escape, PART_OF_A_CODE.findall(name)))
     return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE if name.islower() else 0)
 
 
@@ -425,7 +432,7 @@ def _shared_names(texts: Sequence[str], full_names: Sequence[str]) -> Floats:
         possible = [all(part in text for part in parts) for text in read]
         if not any(possible):  # most names: the patterns need not be compiled
             continue
-        pattern = _name_pattern(name)
+        pattern = _name_pattern(name, SIGNS_AND_INITIAL)
         holding = [maybe and pattern.search(text) is not None for text, maybe in zip(read, possible, strict=True)]
         others = [text for text, holds in zip(read, holding, strict=True) if not holds]
         words = map(_name_pattern, name.split())
