@@ -417,15 +417,15 @@ class Core:
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.
         """
-        cache = self.indexes.snapshot.row_data.chunks
-        found = cache.get(seqs)
+        row_data = self.indexes.snapshot.row_data
+        found = row_data.chunks.get(seqs)
         missing = [seq for seq in seqs if seq not in found]
         if missing:
             with COMPUTE_SLOTS.held():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
             if lost := self.lost([seq for seq in missing if seq not in read]):
                 raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
-            cache.put(read)
+            row_data.cache(read)
             found.update(read)
         return found
 

@@ -183,7 +183,7 @@ def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Seq
         chunks = snapshot.row_data.chunks.get(missing)
         unread = [seq for seq in missing if seq not in chunks]
         fresh = {seq: decode(entry) for seq, entry in core.ledger.entries(unread).items()} if unread else {}
-        snapshot.row_data.chunks.put(fresh)  # the best candidates are fetched as hits next
+        snapshot.row_data.cache(fresh)  # the best candidates are fetched as hits next
         chunks |= fresh
         read = {seq: tuple(snapshot.lexical.analyzer.terms(chunk.indexed_text)) for seq, chunk in chunks.items()}
         snapshot.row_data.terms.put(read)
