@@ -365,6 +365,7 @@ class DualRetriever(Closing):
         on_stage: OnStage | None = None,
         **options: Any,
     ) -> Body[AssembledContext]:
+        refuse_unknown_options(options, ContextOptions.__annotations__, TypeError)
         (request,) = self._checked([query], {**options, "limit": limit})
         return context_body(self._current_components(), request, budget, policy, counter, on_stage)
 

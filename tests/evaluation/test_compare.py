@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +217,14 @@ def test_a_changed_dataset_name_or_depth_is_run_again(run, tmp_path):
     run({"other name": flaky}, resume=path)
     run({"mine": flaky}, resume=path, depth=50)
     assert flaky.asked == 8
+
+
+def test_a_dataset_whose_metadata_changed_is_run_again(run, tmp_path):
+    path, flaky, dataset = tmp_path / "runs.jsonl", Flaky(break_at=0), toy()
+    run({"mine": flaky}, dataset, resume=path)
+    chunks = [replace(chunk, metadata={"user": "ann"}) for chunk in dataset.chunks]
+    run({"mine": flaky}, replace(dataset, chunks=tuple(chunks)), resume=path)
+    assert flaky.asked == 4
 
 
 @pytest.mark.parametrize("content", ["# my notes", "my notes\n", '{"key": "k", "foo": 1}\n', "[]\n"])

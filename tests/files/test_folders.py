@@ -67,6 +67,15 @@ def test_a_touched_file_is_read_and_left_alone(store, folder, embedder):
     assert len(embedder.texts) == 2
 
 
+def test_a_touched_file_is_read_once_also_in_a_run_that_removes_another(store, folder, monkeypatch):
+    index(store, [folder])
+    os.utime(folder / "a.md", ns=(1, 1))
+    (folder / "deep" / "b.txt").unlink()
+    assert index(store, [folder]).removed == 1
+    monkeypatch.setattr("umi_common.files.session.parts_of", None)  # would fail if a file were read
+    assert index(store, [folder]).unchanged == 1
+
+
 def test_a_changed_file_is_replaced_and_its_equal_chunks_are_not_embedded_again(store, folder, embedder):
     long = "Same words. " * 83
     (folder / "a.md").write_text(f"{long}\n\nOld end. {long}\n\nAnother. {long}")

@@ -100,7 +100,7 @@ class ChromaStore(CollectionStore):
         read: ReadRecord | None = None,
         sync_seconds: float = 2.0,
     ) -> None:
-        if not sync_seconds > 0:
+        if not isinstance(sync_seconds, (int, float)) or not sync_seconds > 0:
             raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
         settings = UmiConfig() if config is None else config
         super().__init__(as_embedder(embedder, settings), settings)
