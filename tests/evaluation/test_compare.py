@@ -279,6 +279,14 @@ def test_a_wrong_argument_is_an_error_that_says_what_was_expected(run, systems, 
         run(systems, **options)
 
 
+def test_a_system_that_cannot_be_built_or_returns_one_string_is_named(run):
+    with pytest.raises(SystemFailed, match="'mine' failed when it was built for toy/one: TypeError") as caught:
+        run({"mine": UmiConfig})
+    assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(SystemFailed, match="the search returned 'abc'; expected a list of ids"):
+        run({"mine": lambda dataset: lambda query, k: "abc"})
+
+
 def test_a_document_without_an_id_is_named_as_the_systems_fault(run):
     anonymous = lambda dataset: FromLangChain(documents=[Document("ships planes")])  # noqa: E731
     with pytest.raises(SystemFailed, match="without metadata id"):
