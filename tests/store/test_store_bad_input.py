@@ -299,3 +299,9 @@ def test_a_chroma_store_says_what_its_seconds_must_be(seconds):
     collection = chromadb.EphemeralClient().get_or_create_collection("seconds")
     with pytest.raises(InputError, match="expected a number above 0"):
         ChromaStore(collection, HashEmbedder(64), sync_seconds=seconds)
+
+
+def test_a_chroma_store_refuses_settings_that_are_a_dict():
+    collection = chromadb.EphemeralClient().get_or_create_collection("settings")
+    with pytest.raises(ConfigError, match="config is dict; expected UmiConfig"):
+        ChromaStore(collection, HashEmbedder(64), config={"fusion": {}})
