@@ -78,8 +78,8 @@ def open_collection(
     """The collection, created if there is none; missing payload indexes are created, too.
 
     Raises:
-        ConfigError: If `config` is no `UmiConfig`, `tenants` or `ordered` no list of strings, or a tenant's key has other
-            characters than letters, digits, _ and -.
+        ConfigError: If `config` is no `UmiConfig`, if `tenants` or `ordered` is no list of strings, or if a tenant's
+            key has other characters than letters, digits, _ and -.
         NotAStore: If umi did not make the collection.
         ReindexRequired: If the collection was made with another embedder, dimension or analyzer.
         StoreUnavailable: If the server fails.
