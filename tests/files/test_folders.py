@@ -40,6 +40,12 @@ def store(tmp_path, embedder):
         yield opened
 
 
+@pytest.mark.parametrize("wrong", ["./store", None, HybridStore])
+def test_a_directory_in_place_of_a_store_is_refused(folder, wrong):
+    with pytest.raises(ConfigError, match=r"store is \w+; expected a store: HybridStore\.open\(path\) opens one"):
+        index(wrong, folder)
+
+
 def test_one_folder_needs_no_list(folder):
     with HybridStore.open(embedder=HashEmbedder(8)) as store:
         assert index(store, str(folder)).files == index(store, folder).files == 2

@@ -234,6 +234,14 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
     return unit_vectors(matrix)
 
 
+def check_store(store: object, advice: str) -> None:
+    """Raise ConfigError unless `store` has the methods of a `protocols.Store`; `advice` ends the message."""
+    if not hasattr(store, "recall") or isinstance(store, type):
+        raise ConfigError(
+            f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; {advice}"
+        )
+
+
 def checked_directory(path: object) -> Path:
     """The absolute path of a directory, with "~" replaced. Absolute, because the working directory may change later.
 
