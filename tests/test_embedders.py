@@ -11,10 +11,12 @@ from unicodedata import normalize
 import numpy as np
 import pytest
 
+from umi_common.config import UmiConfig
 from umi_common.embedders import WordLlamaEmbedder, as_embedder, default_embedder, identity_of, unit_rows
 from umi_common.embedders import default as embedders
 from umi_common.errors import ConfigError, EmbedderError
 from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
 
 TEXTS = ["a cat sat on the mat", "kittens rest on a rug", "the central bank raised its rates"]
 
@@ -169,3 +171,22 @@ def test_a_model_object_of_sentence_transformers_or_fastembed_is_an_embedder(mod
     embedder = as_embedder(model)
     assert (embedder.name, embedder.dim, identity_of(embedder)) == (name, 64, identity)
     assert (embedder.embed_queries(["boat"]) == -embedder.embed_documents(["boat"])).all()
+
+
+def test_a_function_may_yield_the_vectors():
+    def letters(texts):
+        yield from ([float(text.count(letter)) for letter in "abc"] for text in texts)
+
+    with HybridStore.open(embedder=letters) as store:
+        assert store.add([{"id": "x", "text": "a b b"}, {"id": "y", "text": "c"}]).added == 2
+        assert store.vectors(["y"]).tolist() == [[0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize(("error", "advice"), [(TypeError, "mend the embedder"), (OSError, "Repeat the call")])
+def test_a_call_is_to_be_repeated_only_if_that_can_help(error, advice):
+    def failing(texts):
+        raise error("broken")
+
+    config = UmiConfig(embedder={"retry_seconds": 0})
+    with HybridStore.open(embedder=failing, config=config) as store, pytest.raises(EmbedderError, match=advice):
+        store.add([{"id": "x", "text": "a b"}])

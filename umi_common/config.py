@@ -426,7 +426,8 @@ class UmiConfig(Frozen):
             ConfigError: If `new` is no `UmiConfig`.
             ReindexRequired: If `new` sets another analyzer; the message names the call that makes the index again.
         """
-        check_settings(new)
+        if not isinstance(new, UmiConfig):
+            raise _no_config(new)
         if "analyzer" not in new.model_fields_set:
             return new.replaced(analyzer=self.analyzer)
         if new.analyzer != self.analyzer:
@@ -440,7 +441,11 @@ class UmiConfig(Frozen):
 def check_settings(config: object) -> None:
     """Raise ConfigError if `config` is neither None nor a `UmiConfig`."""
     if config is not None and not isinstance(config, UmiConfig):
-        raise ConfigError(f"config is {type(config).__name__}; expected UmiConfig(...): UmiConfig(fusion={{...}})")
+        raise _no_config(config)
+
+
+def _no_config(given: object) -> ConfigError:
+    return ConfigError(f"config is {type(given).__name__}; expected UmiConfig(...): UmiConfig(fusion={{...}})")
 
 
 def first_fault(settings: type[BaseModel], error: ValidationError) -> str:

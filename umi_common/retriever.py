@@ -42,6 +42,7 @@ from umi_common.search.request import (
     refuse_unlisted,
 )
 from umi_common.search.trace import log
+from umi_common.stores.batch_checks import check_store
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import SearchResult, TimeRange, utc_now
 
@@ -89,11 +90,7 @@ class DualRetriever(Closing):
         config: UmiConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if not hasattr(store, "recall") or isinstance(store, type):
-            raise ConfigError(
-                f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; a "
-                "UmiVectorStore has .retriever(), a UmiRetriever holds its store as .umi.store"
-            )
+        check_store(store, "a UmiVectorStore has .retriever(), a UmiRetriever holds its store as .umi.store")
         if clock is not None and not callable(clock):
             raise ConfigError(f"clock is {type(clock).__name__}; expected a function without arguments: lambda: now")
         self.store = store
@@ -365,6 +362,7 @@ class DualRetriever(Closing):
         on_stage: OnStage | None = None,
         **options: Any,
     ) -> Body[AssembledContext]:
+        refuse_unknown_options(options, ContextOptions.__annotations__, TypeError)
         (request,) = self._checked([query], {**options, "limit": limit})
         return context_body(self._current_components(), request, budget, policy, counter, on_stage)
 

@@ -252,12 +252,14 @@ def add_documents(
     with places.placed(chunks, replaces=replaces) as chunks:
         store.add(chunks, show_progress=show_progress)
     warn_of_hidden(chunks, within)
-    left_out = {gone.id for gone in (skipped or ())[before:] if gone.id is not None} - set(found)
+    gone = (skipped or [])[before:]
+    left_out = {each.id for each in gone if each.id is not None} - set(found)
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
     if stale:
         log.warning(
-            "%d documents were left out, because they cannot be stored; older documents with their ids stay "
-            "in the store and are found, until delete(ids) removes them: %s",
+            "%d documents were left out, because they cannot be stored; of %d of them older documents with their ids "
+            "stay in the store and are found, until delete(ids) removes them: %s",
+            len(gone),
             len(stale),
             ", ".join(stale[:IDS_NAMED]),
         )

@@ -138,8 +138,8 @@ class SourcePlaces:
     positions. `placed` gives these sections positions one after another, also if the calls run at the same time.
 
     The stored chunks of a source are read when `placed` first gets a chunk of the source. They are read again if the
-    number of chunks in the store has changed outside of `placed`, or if a write within `placed` has failed.
-    Thread-safe.
+    store was written outside of `placed` (in a store without `last_write`: if its number of chunks has changed), or if
+    a write within `placed` has failed. Thread-safe.
     """
 
     _lock: Lock
@@ -148,7 +148,8 @@ class SourcePlaces:
         self._store = store
         self._keys = keys
         self._sources: dict[str, _Source] = {}
-        self._count = 0
+        self._last_write: object = None
+        """The result of `_written()` when `_sources` was true of the store."""
         self._pending: dict[int, list[Chunk]] = {}
         """`id` of a list -> the list of chunks, which a call of `placed` is storing. Their positions count as taken."""
         give_lock(self)
@@ -182,7 +183,7 @@ class SourcePlaces:
             with self._lock:
                 del self._pending[id(found)]
                 if stored:
-                    self._count = len(self._store)
+                    self._last_write = self._written()
                 else:
                     self._sources.clear()
 
@@ -191,15 +192,19 @@ class SourcePlaces:
         for chunk in chunks:
             if chunk.source is not None and chunk.position is not None and self._has_counted_position(chunk.metadata):
                 counted.setdefault(chunk.source, []).append(chunk)
-        if (count := len(self._store)) != self._count:
+        if (last_write := self._written()) != self._last_write:
             self._sources.clear()
-            self._count = count
+            self._last_write = last_write
         self._read({source: group[0] for source, group in counted.items() if source not in self._sources})
         moved: dict[str, int] = {}
         for source, group in counted.items():
             if self._sources[source].held:
                 moved |= self._sources[source].placed(group, replaces)
         return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
+
+    def _written(self) -> object:
+        """A value that changes when the store is written."""
+        return getattr(self._store, "last_write", None) or len(self._store)
 
     def _note(self, chunks: Iterable[Chunk]) -> None:
         """Record the chunks whose sources are in `_sources`."""

@@ -19,7 +19,8 @@ class UmiTranslator(Visitor):
     """Translates a structured query to a query text and a filter of umi.
 
     For `SelfQueryRetriever.from_llm(..., vectorstore=UmiVectorStore(...), structured_query_translator=...)`. The
-    comparator "contain" looks for an item in a list. A date is compared as its ISO string, as metadata holds dates.
+    comparator "contain" looks for an item in a list. A date is compared as its ISO string, as metadata holds dates. No
+    document passes "in" with an empty list, and each passes "nin".
 
     Args:
         filter: Documents must pass this filter as well as the filter that the LLM writes. A filter in `search_kwargs`
@@ -46,8 +47,12 @@ class UmiTranslator(Visitor):
     def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
         """The filter of one comparison."""
         self._validate_func(comparison.comparator)
+        value = _plain(comparison.value)
+        if value == [] and comparison.comparator in (Comparator.IN, Comparator.NIN):  # a filter refuses an empty list
+            any_document = {"$or": [{comparison.attribute: {"$exists": exists}} for exists in (True, False)]}
+            return any_document if comparison.comparator is Comparator.NIN else {"$not": any_document}
         operator = SPELLINGS.get(comparison.comparator, f"${comparison.comparator.value}")
-        return {comparison.attribute: {operator: _plain(comparison.value)}}
+        return {comparison.attribute: {operator: value}}
 
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
         """(text to search for, options of the search).

@@ -28,8 +28,8 @@ may have at most 100,000 values."""
 class SourceEnds:
     """Knows the position after the last stored node of a source, where nodes that state no position are added.
 
-    The stored chunks of a source are read when `placed` first gets such a node of the source. They are read again after
-    nodes were removed, or after a write within `placed` has failed. Thread-safe.
+    The stored chunks of a source are read when `placed` first gets such a node of the source. They are read again if
+    the store was written outside of `placed`, or if a write within `placed` has failed. Thread-safe.
     """
 
     _lock: Lock
@@ -41,6 +41,8 @@ class SourceEnds:
         """Source -> the position after its last node, for the sources that were read."""
         self._pending: dict[int, list[Chunk]] = {}
         """`id` of a list -> the list of chunks, which a call of `placed` is storing. Their positions count as taken."""
+        self._last_write = ""
+        """The store's `last_write` when `_ends` was true of it."""
         give_lock(self)
 
     @contextmanager
@@ -55,6 +57,9 @@ class SourceEnds:
             InvalidChunk: As `to_chunks`.
         """
         with self._lock:
+            if (last_write := self._store.last_write) != self._last_write:
+                self._ends.clear()
+                self._last_write = last_write
             made = to_chunks(nodes, self._keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
             self._note(made)
             self._pending[id(made)] = made
@@ -65,13 +70,10 @@ class SourceEnds:
         finally:
             with self._lock:
                 del self._pending[id(made)]
-                if not stored:
+                if stored:
+                    self._last_write = self._store.last_write
+                else:
                     self._ends.clear()
-
-    def forget(self) -> None:
-        """Forget what was read, so that the next `placed` reads the sources again; called after nodes were removed."""
-        with self._lock:
-            self._ends.clear()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SourceEnds, (self._store, self._keys)

@@ -15,6 +15,7 @@ import numpy as np
 from llama_index.core.bridge.pydantic import ConfigDict, Field, SerializeAsAny
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
+from pydantic import InstanceOf
 
 from umi_common.frameworks.options import CheckedFields
 from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
@@ -126,7 +127,7 @@ class UmiPostprocessor(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     model_config = ConfigDict(extra="forbid")
 
-    steps: list[SerializeAsAny[BaseNodePostprocessor]]
+    steps: list[SerializeAsAny[InstanceOf[BaseNodePostprocessor]]]
     """The postprocessors, of umi or of any other package, in the order in which they run."""
 
     def _postprocess_nodes(

@@ -36,6 +36,7 @@ from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.guards import ThreadLimiter
+from umi_common.runtime.losses import warn_once
 from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -74,6 +75,11 @@ ONE_MODEL = (
 """Advice in messages for an index that uses another embed model than its store."""
 ENGINES = (BaseQueryEngine, BaseRetriever)
 """Classes of objects that an index node may refer to and that no store can hold."""
+ENGINES_LOST = (
+    "in another process, index nodes refer to none of the engines and retrievers that they refer to here; give them "
+    "there to retriever(object_map={index_id: engine})"
+)
+"""Part of warnings."""
 log = logging.getLogger("umi")
 
 
@@ -167,13 +173,23 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
                 "a store in memory cannot be pickled, nor a store with an embed_model that cannot be pickled; open the "
                 "store with persist_dir and a model that can be pickled, or open it anew in the other process"
             )
-        state["__pydantic_private__"].setdefault("_objects", {})  # missing if an engine cannot be pickled
+        if "_objects" not in state["__pydantic_private__"]:
+            log.warning("an engine cannot be pickled; %s", ENGINES_LOST)
+            state["__pydantic_private__"]["_objects"] = {}
         return state
 
     @classmethod
     def class_name(cls) -> str:
         """Name of the class in LlamaIndex's traces."""
         return "UmiVectorStore"
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """Raise ConfigError: JSON, as `to_dict` and `to_json` write it, holds no nodes and no directory."""
+        raise ConfigError(
+            "a UmiVectorStore cannot be read from JSON, which does not hold its nodes; open its directory again: "
+            "UmiVectorStore(persist_dir=...)"
+        )
 
     @property
     def client(self) -> HybridStore:
@@ -240,7 +256,10 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
             self._store.add(chunks, vectors=vectors)
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
-        self._objects |= {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
+        engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
+        if engines and self._store.path is not None:
+            warn_once("index nodes", "engines", "the directory holds no engines; %s. Logged once.", ENGINES_LOST)
+        self._objects |= engines
         if self._skipped is not None:
             self._skipped += skipped
         if copied:
@@ -302,7 +321,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
         self._store.delete(where=of_documents([ref_doc_id]))
-        self._ends.forget()
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -319,12 +337,10 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if node_ids is None and where is None:
             raise InputError("delete_nodes() needs node_ids or filters; clear() removes all nodes")
         self._store.delete(node_ids, where=where)
-        self._ends.forget()
 
     def clear(self) -> None:
         """Remove all nodes."""
         self._store.delete(self._store.ids())
-        self._ends.forget()
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:

@@ -99,7 +99,7 @@ def test_one_part_is_always_there_even_if_only_a_word_of_it_fits():
 
 
 def test_a_budget_below_the_frame_is_an_error_that_says_so():
-    with pytest.raises(BudgetError, match=r"4 tokens .* frame and one character"):
+    with pytest.raises(BudgetError, match=r"4 tokens .* one character of any hit"):
         assemble(hits("alpha beta"), budget=TokenBudget(max_total=4), counter=Words())
 
 
@@ -313,6 +313,13 @@ def test_rows_from_amid_a_table_are_shown_below_its_head_unless_that_takes_half_
     assert "4711" in context.text and context.text.startswith(HEAD) == below_head
     assert context.text[span.at :] == TABLE[span.start : span.end] and span.at == len(HEAD) * below_head
     assert span.in_source == (1_000 + span.start - len(HEAD), 1_000 + span.end - len(HEAD))
+
+
+def test_rows_from_amid_a_markdown_table_in_one_chunk_are_shown_below_its_first_lines():
+    (part,) = bare([hit("a", TABLE, 0.9, source="house", start_index=1_000)], 80, passage_of=around_the_code).parts
+    (span,) = part.spans
+    assert part.text == HEAD + TABLE[span.start : span.end] and "4711" in part.text
+    assert (span.at, span.in_source) == (len(HEAD), (1_000 + span.start, 1_000 + span.end))
 
 
 def test_a_text_shown_from_its_middle_is_not_joined_to_the_one_before_it():

@@ -49,6 +49,8 @@ def test_reserves_that_leave_nothing_are_an_error():
         {"kinds": "code"},
         {"kinds": 3},
         {"offset_keys": None},
+        {"offset_keys": [["start_index"]]},
+        {"kinds": ["code", None]},
         {"pack": "luck"},
         {"header": "x", "format": "xml"},
         {"separator": 3},

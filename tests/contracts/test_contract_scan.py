@@ -63,6 +63,11 @@ def test_an_empty_store_has_one_empty_page(store):
     assert store.scan(after="x", limit=1, where=parse_filter({"a": 1})) == []
 
 
+def test_a_limit_beyond_every_store_gives_all_chunks(store):
+    store.add([Chunk(id, "boat") for id in "abc"])
+    assert [chunk.id for chunk in store.scan(limit=10**20)] == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_page_holds_at_least_one_chunk(store, limit):
     with pytest.raises(InputError, match="limit"):

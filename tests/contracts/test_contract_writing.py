@@ -298,6 +298,15 @@ def test_neighbours_stand_in_the_order_of_position_then_id(store):
         }
 
 
+def test_a_reach_beyond_every_source_gives_the_whole_source(store):
+    store.add([Chunk(f"c{at}", "boat", source="s", position=at) for at in range(5)] + [Chunk("alone", "boat")])
+    found = store.neighbours(["c3", "alone"], reach=10**20)
+    assert {id: [chunk.id for chunk in near] for id, near in found.items()} == {
+        "c3": ["c0", "c1", "c2", "c3", "c4"],
+        "alone": ["alone"],
+    }
+
+
 def test_neighbours_are_found_beside_any_number_of_chunks_at_one_position(store):
     """As where a text was cut again and its new pieces kept the old position."""
     positions = [-1, -1, *[2] * 9, 5, 5, 5, 6, 8]

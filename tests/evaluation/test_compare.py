@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,14 @@ def test_a_changed_dataset_name_or_depth_is_run_again(run, tmp_path):
     assert flaky.asked == 8
 
 
+def test_a_dataset_whose_metadata_changed_is_run_again(run, tmp_path):
+    path, flaky, dataset = tmp_path / "runs.jsonl", Flaky(break_at=0), toy()
+    run({"mine": flaky}, dataset, resume=path)
+    chunks = [replace(chunk, metadata={"user": "ann"}) for chunk in dataset.chunks]
+    run({"mine": flaky}, replace(dataset, chunks=tuple(chunks)), resume=path)
+    assert flaky.asked == 4
+
+
 @pytest.mark.parametrize("content", ["# my notes", "my notes\n", '{"key": "k", "foo": 1}\n', "[]\n"])
 def test_a_file_that_holds_no_runs_is_refused_and_not_changed(run, tmp_path, content):
     path: Path = tmp_path / "notes.md"
@@ -269,6 +277,14 @@ def test_a_system_that_raises_is_named_with_dataset_and_query(run):
 def test_a_wrong_argument_is_an_error_that_says_what_was_expected(run, systems, options, complaint):
     with pytest.raises(ConfigError, match=complaint):
         run(systems, **options)
+
+
+def test_a_system_that_cannot_be_built_or_returns_one_string_is_named(run):
+    with pytest.raises(SystemFailed, match="'mine' failed when it was built for toy/one: TypeError") as caught:
+        run({"mine": UmiConfig})
+    assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(SystemFailed, match="the search returned 'abc'; expected a list of ids"):
+        run({"mine": lambda dataset: lambda query, k: "abc"})
 
 
 def test_a_document_without_an_id_is_named_as_the_systems_fault(run):

@@ -143,6 +143,8 @@ def test_an_id_twice_is_refused_in_code_as_well():
         ([Query("q1", "cat")], {"q1": {"a": 0.5}}, r"judged by \{'a': 0.5\}"),
         ([Query("q1", "cat")], {"q1": {"a": float("nan")}}, r"judged by \{'a': nan\}"),
         ([Query("q1", "cat")], {"q1": {"a": 1, "zz": 1}}, "document 'zz' is judged but not among the chunks"),
+        ([Query("q1", "cat")], {"q1": {"zz": 1, 7: 1}}, "document 7 is judged but not among the chunks"),
+        ([Query("q1", "cat")], [("q1", "a", 1)], "qrels is list; expected {query id: {document id: grade}}"),
     ],
 )
 def test_a_dataset_that_cannot_be_measured_is_refused_before_the_systems_run(queries, qrels, said):
@@ -368,3 +370,10 @@ def test_locomo_has_five_conversations_of_dated_turns():
     assert sum(len(dataset.judged) for dataset in datasets) == 997
     assert all(chunk.event_time and chunk.source for dataset in datasets for chunk in dataset.chunks)
     assert all(query.now for dataset in datasets for query in dataset.queries)
+
+
+def test_documents_made_by_hand_are_chunks_and_may_come_from_a_generator():
+    with pytest.raises(DatasetError, match=r"document \{'id': 'a'.*; expected a Chunk"):
+        Dataset("set", "group", [{"id": "a", "text": "grey cat"}], (), {})
+    made = Dataset("set", "group", (Chunk(id, "grey cat") for id in "ab"), iter([Query("q", "cat")]), {"q": {"b": 1}})
+    assert [chunk.id for chunk in made.chunks] == ["a", "b"] and made.judged == made.queries

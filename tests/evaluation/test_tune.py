@@ -40,7 +40,7 @@ def test_each_set_is_split_by_itself():
     assert groups(alone) == [dataset.group for dataset in beside if dataset.name == "toy"]
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -1])
+@pytest.mark.parametrize("share", [0.0, 1.0, -1, "0.3", None])
 def test_both_sides_of_a_split_need_a_share(share):
     with pytest.raises(ConfigError, match="between 0 and 1"):
         split_by_group(GROUPS, test_share=share)
@@ -86,10 +86,10 @@ def test_a_wrong_space_is_refused_before_anything_is_searched(space, method, com
 
 
 @pytest.mark.parametrize("method", ["grid", "random"])
-@pytest.mark.parametrize("limit", [{"trials": -1}, {"trials": 0}, {"patience": 0}, {"patience": -1}])
+@pytest.mark.parametrize("limit", [{"trials": -1}, {"trials": 0}, {"trials": 1.5}, {"patience": 0}, {"patience": "3"}])
 def test_a_search_without_a_trial_is_refused(method, limit):
     ((name, number),) = limit.items()
-    with pytest.raises(ConfigError, match=f"{name} is {number}; expected a whole number above 0"):
+    with pytest.raises(ConfigError, match=f"{name} is {number!r}; expected a whole number above 0"):
         tune(GROUPS, {"lexical.k1": [1.0]}, method=method, show_progress=False, **limit)
 
 
@@ -100,9 +100,11 @@ def test_questions_without_known_answers_are_refused_as_compare_refuses_them():
             measure()
 
 
-def test_the_low_end_of_a_between_is_below_its_high_end():
-    with pytest.raises(ConfigError, match="below the high"):
+def test_a_between_is_two_numbers_the_low_one_first():
+    with pytest.raises(ConfigError, match="the low one first"):
         Between(2.0, 1.0)
+    with pytest.raises(ConfigError, match=r"Between\('a', 1\): expected two numbers"):
+        Between("a", 1)
 
 
 def test_changed_settings_keep_the_rest():

@@ -16,7 +16,7 @@ from umi_common.evaluation import Between, UmiSystem, arm, compare, tune
 from umi_common.evaluation.compare import run_key
 from umi_common.evaluation.stores import Stores
 from umi_common.evaluation.systems import open_system
-from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder, ScriptedLLM
+from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder, ScriptedLLM, SimLLM
 
 ALWAYS = UmiConfig().replaced(routing={"mode": "always"})
 
@@ -137,6 +137,14 @@ def test_configurations_of_one_analyzer_share_a_store(letters):
         assert stores.open(dataset, plain) is not stores.open(dataset, german)
 
 
+def ask_one_model(prompt):
+    return "[]"
+
+
+def ask_another_model(prompt):
+    return "[]"
+
+
 def test_a_changed_configuration_is_another_run(letters):
     stores, dataset = Stores(letters), toy()
     words = frozenset({"the", "of", "and", "a"})
@@ -146,6 +154,10 @@ def test_a_changed_configuration_is_another_run(letters):
         UmiConfig().replaced(analyzer={"stop_words": words}),
         arm("lexical"),
         UmiSystem(UmiConfig(), ScriptedLLM([])),
+        UmiSystem(UmiConfig(), SimLLM(1)),
+        UmiSystem(UmiConfig(), SimLLM(2)),  # another model of the same class
+        UmiSystem(UmiConfig(), ask_one_model),
+        UmiSystem(UmiConfig(), ask_another_model),
     ]
     keys = [run_key("umi", config, dataset, stores, depth=10, top=10) for config in configs]
     assert len(set(keys)) == len(configs)

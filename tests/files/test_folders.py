@@ -40,6 +40,12 @@ def store(tmp_path, embedder):
         yield opened
 
 
+@pytest.mark.parametrize("wrong", ["./store", None, HybridStore])
+def test_a_directory_in_place_of_a_store_is_refused(folder, wrong):
+    with pytest.raises(ConfigError, match=r"store is \w+; expected a store: HybridStore\.open\(path\) opens one"):
+        index(wrong, folder)
+
+
 def test_one_folder_needs_no_list(folder):
     with HybridStore.open(embedder=HashEmbedder(8)) as store:
         assert index(store, str(folder)).files == index(store, folder).files == 2
@@ -65,6 +71,15 @@ def test_a_touched_file_is_read_and_left_alone(store, folder, embedder):
     os.utime(folder / "a.md", ns=(1, 1))
     assert index(store, [folder]).unchanged == 2
     assert len(embedder.texts) == 2
+
+
+def test_a_touched_file_is_read_once_also_in_a_run_that_removes_another(store, folder, monkeypatch):
+    index(store, [folder])
+    os.utime(folder / "a.md", ns=(1, 1))
+    (folder / "deep" / "b.txt").unlink()
+    assert index(store, [folder]).removed == 1
+    monkeypatch.setattr("umi_common.files.session.parts_of", None)  # would fail if a file were read
+    assert index(store, [folder]).unchanged == 1
 
 
 def test_a_changed_file_is_replaced_and_its_equal_chunks_are_not_embedded_again(store, folder, embedder):

@@ -105,6 +105,7 @@ MISTAKES: list[tuple[Any, str]] = [
     ({"a": {"$not_contains": ["x"]}}, r"'a', '\$not_contains': \['x'\] is list"),
     ({"a": {"$not": {"$nin": 3}}}, r"'a', '\$nin': expected a list of values, got 3"),
     ({"a": {"$in": "xyz"}}, r"'a', '\$in': expected a list of values, got 'xyz'; use \$eq for a single value"),
+    ({"a": {"$in": range(3)}}, r"'a', '\$in': expected a list of values, got range\(0, 3\); list\(...\) makes one"),
     ({"a": {"$in": [["x"]]}}, r"'a', '\$in': \['x'\] is list"),
     ({"a": {"$in": range(3)}}, r"expected a list"),
     ({"a": {"$gt": True}}, r"'a', '\$gt': True has no order"),

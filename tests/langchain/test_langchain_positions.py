@@ -157,3 +157,12 @@ def test_sections_of_a_directory_that_is_opened_again_follow_those_in_it(tmp_pat
             store.add_documents(with_headings(name))
             text = reading_order(store.store)
     assert text == "A one. A two. B one. B two."
+
+
+def test_sections_that_two_vector_stores_add_to_one_store_follow_one_another():
+    with UmiVectorStore() as first, UmiVectorStore(store=first.store) as second:
+        first.add_documents([*with_headings("A"), Document("away", id="x")])
+        second.delete(["x"])
+        second.add_documents(with_headings("B")[:1])  # the store holds as many documents as before
+        first.add_documents(with_headings("C"))
+        assert reading_order(first.store) == "A one. A two. B one. C one. C two."

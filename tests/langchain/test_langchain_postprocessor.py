@@ -133,3 +133,9 @@ def test_a_setting_out_of_range_is_refused():
     ):
         with pytest.raises(ConfigError):
             make()
+
+
+@pytest.mark.parametrize("stage", [UmiDecay, UmiNeighbours, UmiNearDuplicates, UmiMMR, LlamaIndexMMR])
+def test_a_setting_without_its_name_is_refused_and_the_names_are_told(stage):
+    with pytest.raises(ConfigError, match=rf"{stage.__name__}\(30\): expected fields by name: .*=\.\.\."):
+        stage(30)

@@ -78,6 +78,9 @@ def retriever(store, reply, translator=None, **options):
         ('nin("year", [1995, 2010])', {"zone"}),
         ('gte("seen", {"date": "2024-06-01", "type": "date"})', {"toys", "zone"}),
         ('eq("genre", "opera")', set()),
+        ('in_("year", [])', set()),
+        ('nin("year", [])', {"dreams", "toys", "zone"}),
+        ('or_(in_("year", []), eq("genre", "animated"))', {"toys"}),
     ],
 )
 async def test_what_the_llm_asks_for_is_what_is_found(store, asked, found):

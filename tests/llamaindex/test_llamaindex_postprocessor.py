@@ -301,3 +301,12 @@ def test_a_time_without_a_zone_is_refused_where_its_meaning_would_be_a_guess():
 def test_a_clock_without_a_time_zone_is_refused_with_what_to_add():
     with pytest.raises(ConfigError, match=r"^now 2026-11-01T00:00:00 has no time zone"):
         UmiDecay(half_life_hours=24, clock=lambda: datetime(2026, 11, 1)).postprocess_nodes([item("a", 1.0)])
+
+
+def test_steps_that_are_no_postprocessors_are_refused_by_name():
+    made = UmiPostprocessor(steps=[UmiDecay(half_life_hours=24)])
+    for wrong in (made.to_dict()["steps"], [UmiDecay]):
+        with pytest.raises(ConfigError, match=r"steps\.0: Input should be an instance of BaseNodePostprocessor"):
+            UmiPostprocessor(steps=wrong)
+    with pytest.raises(ConfigError, match="instance of BaseNodePostprocessor"):
+        UmiPostprocessor.from_json(made.to_json())

@@ -603,3 +603,27 @@ def test_pages_of_a_file_that_are_added_one_by_one_follow_one_another():
         for page in (1, 2):
             store.add(page_nodes(page))
         assert places(store) == {"1/0": 0, "1/400": 400, "2/0": 401, "2/400": 801}
+
+
+def test_messages_that_two_vector_stores_add_to_one_chat_by_turns_follow_one_another(store):
+    with UmiVectorStore(store=store.client) as other:
+        for turn in range(4):
+            (store, other)[turn % 2].add([node(f"{turn}{n}", f"message {n}", source="chat") for n in range(2)])
+    assert [chunk.position for chunk in store.client.scan()] == list(range(8))
+
+
+def test_a_vector_store_is_not_read_from_json_and_the_message_says_how_to_open_it(store):
+    with pytest.raises(ConfigError, match=r"cannot be read from JSON.*UmiVectorStore\(persist_dir="):
+        UmiVectorStore.from_json(store.to_json())
+
+
+def test_an_engine_that_the_directory_cannot_hold_is_told(tmp_path, caplog):
+    with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+        store.add([node("a", "tea")])
+        assert "engines" not in caplog.text
+        engine = Engine()
+        store.add([IndexNode(text="the table of animals", index_id="table", obj=engine)])
+        assert "give them there to retriever(object_map={index_id: engine})" in caplog.text
+    with UmiVectorStore(persist_dir=str(tmp_path), read_only=True) as again:
+        (best, *_) = again.retriever(object_map={"table": engine}).retrieve("animals")
+        assert best.node.get_content() == "Zebras: 30, lions: 2."

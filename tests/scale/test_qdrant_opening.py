@@ -43,6 +43,25 @@ def test_an_asynchronous_client_is_refused():
         qdrant(AsyncQdrantClient(":memory:"))
 
 
+def test_an_address_in_place_of_a_client_and_a_missing_name_are_refused():
+    for client in ("http://localhost:6333", None):
+        with pytest.raises(ConfigError, match="expected a QdrantClient"):
+            QdrantStore(client, "c", HashEmbedder())
+    for name in ("", None):
+        with pytest.raises(ConfigError, match="expected the name of a collection"):
+            QdrantStore(local(), name, HashEmbedder())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tenants": "user"}, {"tenants": [1]}, {"ordered": "year"}, {"config": {"fusion": {}}}]
+)
+def test_an_option_of_another_type_is_refused_and_no_collection_is_made(wrong):
+    client = local()
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))} is .*; expected"):
+        QdrantStore(client, "c", HashEmbedder(), **wrong)
+    assert not client.collection_exists("c")
+
+
 @pytest.mark.parametrize("version, fine", [("1.9.2", False), ("1.10.0", True), ("2.0.1-dev", True)])
 def test_a_server_too_old_for_sparse_idf_is_refused(version, fine):
     client = Counting(local())

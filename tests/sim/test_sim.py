@@ -93,6 +93,23 @@ def test_a_cassette_records_once_and_replays_without_the_llm(tmp_path: Path):
         asyncio.run(replay.acomplete("c"))
 
 
+def test_a_cassette_that_a_kill_cut_off_replays_its_whole_lines_and_records_the_rest_again(tmp_path: Path):
+    path = tmp_path / "replies.jsonl"
+    for prompt in "ab":
+        CassetteLLM(path, ScriptedLLM([f"reply to {prompt}"])).complete(prompt)
+    path.write_text(path.read_text()[:-7])
+    assert (len(CassetteLLM(path)), CassetteLLM(path).complete("a")) == (1, "reply to a")
+    assert CassetteLLM(path, ScriptedLLM(["anew"])).complete("b") == "anew"
+    assert (CassetteLLM(path).complete("a"), CassetteLLM(path).complete("b")) == ("reply to a", "anew")
+
+
+def test_a_cassette_whose_last_line_has_no_newline_keeps_this_line(tmp_path: Path):
+    path = tmp_path / "replies.jsonl"
+    path.write_text('{"prompt": "a", "reply": "by hand"}')
+    CassetteLLM(path, ScriptedLLM(["recorded"])).complete("b")
+    assert (CassetteLLM(path).complete("a"), CassetteLLM(path).complete("b")) == ("by hand", "recorded")
+
+
 # Faults
 
 

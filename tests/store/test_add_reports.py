@@ -94,7 +94,15 @@ def test_vectors_of_skipped_items_are_left_out_with_them(store):
     np.testing.assert_allclose(store.vectors(["c0", "c3"]), vectors[[0, 3]], atol=1e-6)
 
 
-@pytest.mark.parametrize("vectors", [np.eye(3, 16), np.eye(2, 15), [["a"], ["b"]], np.ones(2)])
+@pytest.mark.parametrize("missing", [None, [], [1.0, 2.0], ["no number"] * 16, float("nan")])
+def test_a_vector_that_the_model_failed_to_make_leaves_out_its_item_alone(store, missing):
+    good = np.eye(1, 16)[0].tolist()
+    report = store.add([Chunk("a", "one"), Chunk("b", "two")], vectors=[missing, good], on_invalid="skip")
+    assert (report.added, [skipped.id for skipped in report.skipped], store.ids()) == (1, ["a"], ["b"])
+    assert "the vector of chunk 'a' is missing" in report.skipped[0].reason
+
+
+@pytest.mark.parametrize("vectors", [np.eye(3, 16), np.eye(2, 15), [["a"], ["b"]], np.ones(2), [None, [1.0]], 7])
 def test_vectors_of_another_shape_are_refused_in_either_mode(store, vectors):
     store.add([Chunk("a", "one")])
     for mode in ("raise", "skip"):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from umi_common.embedders.cache import LruCache
+from umi_common.embedders.cache import FileCache, LruCache
 from umi_common.types import Chunk
 
 CHUNKS = {seq: Chunk(f"c{seq}", "a boat") for seq in range(1, 5)}
@@ -18,3 +18,13 @@ def test_the_least_recently_used_value_is_dropped_first():
     cache.get([1])
     cache.put({4: CHUNKS[4]})
     assert [*cache.get([1, 2, 3, 4])] == [1, 3, 4]
+
+
+def test_a_value_that_is_written_again_to_a_file_drops_no_other(tmp_path):
+    """As where two processes embed the same texts at the same time."""
+    cache = FileCache(tmp_path / "cache.db", "model", 4, pack=str.encode, unpack=bytes.decode)
+    for text in "abcaaad":
+        cache.put({text: f"value of {text}"})
+    assert sorted(cache.get("abcd")) == ["a", "b", "c", "d"]
+    cache.put({"e": "value of e"})
+    assert sorted(cache.get("abcde")) == ["b", "c", "d", "e"]

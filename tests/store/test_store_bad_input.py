@@ -284,3 +284,24 @@ def test_a_reader_writes_nothing(tmp_path):
             with pytest.raises(StoreReadOnly):
                 write()
         assert "t0" in search(reader, "red boat").ids
+
+
+@pytest.mark.parametrize("config", [None, {"fusion": {}}])
+def test_settings_that_are_no_settings_are_refused(store, config):
+    before = store.config
+    with pytest.raises(ConfigError, match=f"config is {type(config).__name__}; expected UmiConfig"):
+        store.reconfigure(config)
+    assert store.config is before
+
+
+@pytest.mark.parametrize("seconds", [None, "2", 0])
+def test_a_chroma_store_says_what_its_seconds_must_be(seconds):
+    collection = chromadb.EphemeralClient().get_or_create_collection("seconds")
+    with pytest.raises(InputError, match="expected a number above 0"):
+        ChromaStore(collection, HashEmbedder(64), sync_seconds=seconds)
+
+
+def test_a_chroma_store_refuses_settings_that_are_a_dict():
+    collection = chromadb.EphemeralClient().get_or_create_collection("settings")
+    with pytest.raises(ConfigError, match="config is dict; expected UmiConfig"):
+        ChromaStore(collection, HashEmbedder(64), config={"fusion": {}})

@@ -81,3 +81,9 @@ def test_a_query_that_is_no_text_is_refused(store):
 def test_a_k_below_one_is_refused(store):
     with pytest.raises(InvalidLimit, match="k is 0"):
         store.search_lexical("red boat", k=0)
+
+
+@pytest.mark.parametrize("timeout", [None, "1"])
+def test_a_timeout_that_is_no_number_is_refused(store, timeout):
+    with pytest.raises(InputError, match=f"timeout is {timeout!r}; expected a number of seconds"):
+        store.search_lexical("red boat", timeout=timeout)

@@ -185,8 +185,9 @@ def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
         f"{cap} per {what}" for what, cap in (("source", budget.per_source_max), ("chunk", budget.per_chunk_max)) if cap
     ]
     raise BudgetError(
-        f"{', '.join([f'{budget.available} tokens', *caps])} cannot hold a part's frame and one character of any hit, "
-        f"counted by {packing.counter.name}; raise the budget, or set citation='' and a shorter format"
+        f"{', '.join([f'{budget.available} tokens', *caps])} cannot hold one character of any hit and what the "
+        f"format writes beside it, counted by {packing.counter.name}; raise the budget, or set citation='' and a "
+        "shorter format"
     )
 
 

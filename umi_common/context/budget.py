@@ -124,10 +124,12 @@ class AssemblyPolicy:
             names = getattr(self, name)
             if isinstance(names, str):
                 raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of strings: ({names!r},)")
-            if isinstance(names, Iterable):
-                object.__setattr__(self, name, tuple(names))
-            elif names is not None or name == "offset_keys":
+            if names is None and name == "kinds":
+                continue
+            listed = tuple(names) if isinstance(names, Iterable) else (None,)
+            if not all(isinstance(each, str) for each in listed):
                 raise ConfigError(f"AssemblyPolicy.{name} is {names!r:.80}; expected a tuple of strings")
+            object.__setattr__(self, name, listed)
 
 
 def without_layout(policy: AssemblyPolicy) -> AssemblyPolicy:

@@ -154,7 +154,7 @@ class Packing:
         if passage is None:
             return piece.cut(0, cut_to_fit(text, tokens, size))
         start, end = window_to_fit(text, tokens, size, passage)
-        head = text[: piece.chunk_head]
+        head = text[: piece.table_head]
         left = tokens - size(head)
         if not 0 < len(head) <= min(start, passage[0]) or left < tokens / 2:
             return piece.cut(start, end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ LINE_KEY = "begins_line"
 """Metadata key; its value is True if exactly one newline, and no blank line, is before the chunk in its source."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
+MARKDOWN_HEAD = re.compile(r"\|[^\n]*\n\|(?=[^\n]*-)[ \t\r:|-]+\n")
+"""The head of a Markdown table: the names of the columns and, in the next line, dashes."""
 ANSWER_MAX = 100
 """Characters. A text of at most this length, such as "No.", may have a meaning only after the text before it."""
 
@@ -27,7 +30,7 @@ ANSWER_MAX = 100
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A chunk that competes for the budget, and the part of its text that is shown: the characters from `start` up to
-    `end`; before them, if `with_head`, the table's head that the text repeats."""
+    `end`; before them, if `with_head`, the table's head with which the text begins."""
 
     chunk: Chunk
     hit: Hit
@@ -44,7 +47,7 @@ class Piece:
     end: int = -1
     """Index after the last character shown; -1: the chunk is shown up to its end."""
     with_head: bool = False
-    """Whether the repeated table head, which ends at or before `start`, is shown."""
+    """Whether the table's head, which ends at or before `start`, is shown."""
     copy_of: str | None = None
     """The id of the chosen piece with the same text. That piece is shown; of this piece only the source is cited."""
     question: str = ""
@@ -64,13 +67,13 @@ class Piece:
     @property
     def text(self) -> str:
         """The characters of the chunk that are shown."""
-        head = self.chunk.text[: self.chunk_head] if self.with_head else ""
+        head = self.chunk.text[: self.table_head] if self.with_head else ""
         return head + self.chunk.text[self.start : None if self.end < 0 else self.end]
 
     @property
     def head(self) -> int:
         """Characters at the start of the text that repeat a table's head."""
-        return self.chunk_head if self.with_head else max(0, min(self.chunk_head - self.start, len(self.text)))
+        return self.table_head if self.with_head else max(0, min(self.chunk_head - self.start, len(self.text)))
 
     @property
     def offset(self) -> int | None:
@@ -106,8 +109,15 @@ class Piece:
         head = self.chunk.metadata.get(HEAD_KEY)
         return head if type(head) is int and head > 0 else 0
 
+    @property
+    def table_head(self) -> int:
+        """Characters at the start of the chunk's text that are a table's head: a repeated one, or the first lines of a
+        Markdown table."""
+        own = MARKDOWN_HEAD.match(self.chunk.text)
+        return self.chunk_head or (own.end() if own else 0)
+
     def cut(self, start: int, end: int, *, with_head: bool = False) -> Piece:
-        """The piece with the characters [start, end) of its chunk, after the repeated table head if `with_head`."""
+        """The piece with the characters [start, end) of its chunk, after the table's head if `with_head`."""
         return replace(self, start=start, end=-1 if end >= len(self.chunk.text) else end, with_head=with_head)
 
 

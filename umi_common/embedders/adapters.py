@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from inspect import iscoroutinefunction
 from typing import Any
@@ -115,7 +115,7 @@ class CallableEmbedder:
 
 def _as_matrix(vectors: Any, name: str) -> Vectors:
     try:
-        matrix = np.asarray(vectors, dtype=np.float32)
+        matrix = np.asarray(list(vectors) if isinstance(vectors, Iterator) else vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(f"embedder {name!r} returned no list of vectors of equal length: {error}") from error
     if matrix.ndim != 2:

@@ -149,7 +149,12 @@ class FileCache(Generic[Value]):
             rows.append((key, stored, zlib.crc32(stored, zlib.crc32(key))))
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.executemany("INSERT OR REPLACE INTO vectors (key, vector, checksum) VALUES (?, ?, ?)", rows)
+            # A key that is written again keeps its number: a gap in the numbers would drop values below `size`.
+            connection.executemany(
+                "INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)"
+                " ON CONFLICT (key) DO UPDATE SET vector = excluded.vector, checksum = excluded.checksum",
+                rows,
+            )
             connection.execute(
                 "DELETE FROM vectors WHERE number <= (SELECT MAX(number) FROM vectors) - ?", (self._size,)
             )

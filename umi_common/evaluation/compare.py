@@ -19,6 +19,7 @@ from umi_common.evaluation.metrics import diversity, duplication
 from umi_common.evaluation.stores import EmbedderChoice, Stores, settings_text
 from umi_common.evaluation.systems import Answer, System, UmiSystem, open_system
 from umi_common.progress import progress_bar
+from umi_common.query.rewriting.models import model_name
 from umi_common.search.request import LIMIT_MAX
 
 LINE_START = '{"key": "'
@@ -146,9 +147,9 @@ def run_system(
 class RunFile:
     """A JSON-lines file of finished runs, so that an interrupted comparison continues; path None: in memory.
 
-    A run is reused if all that `run_key` hashes is equal: the system's name and umi configuration, the dataset's
-    content, the depth and the embedder's name. The code of a function is not part of it: rename a system whose code has
-    changed.
+    A run is reused if all that `run_key` hashes is equal: the system's name and umi configuration, the names of its
+    rewriter and reranker, the dataset's content, the depth and the embedder's name. The code of a function is not part
+    of it: rename a system whose code has changed.
 
     Raises:
         DatasetError: If the file holds anything but runs; the file is not changed then.
@@ -190,10 +191,9 @@ def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, dept
     and the embedder's name."""
     content = hashlib.sha256()
     for chunk in dataset.chunks:
-        content.update(repr((chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time)).encode())
-        content.update((chunk.search_text or "").encode())
+        content.update(repr(chunk).encode())
     for query in dataset.queries:
-        content.update(repr((query.id, query.text, query.now, query.history, dataset.relevant(query.id))).encode())
+        content.update(repr((query, dataset.relevant(query.id))).encode())
     facts = [name, _settings(system), dataset.name, dataset.group, depth, top, stores.embedder(dataset).name]
     return hashlib.sha256(json.dumps([*facts, content.hexdigest()]).encode()).hexdigest()
 
@@ -210,7 +210,7 @@ def _settings(system: System) -> Any:
     if isinstance(system, UmiConfig):
         return _settings(UmiSystem(system))
     if isinstance(system, UmiSystem):
-        extras = [type(part).__qualname__ for part in (system.rewriter, system.reranker)]
+        extras = [model_name(part) for part in (system.rewriter, system.reranker)]
         return [settings_text(system.config), system.strategy, *extras]
     return "a function"
 

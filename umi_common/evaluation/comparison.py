@@ -250,7 +250,8 @@ class SystemComparison:
         """The runs of a system on one set; set None: on all sets. Raises ConfigError if there are none."""
         found = [run for run in self.runs if run.system == system and set in (None, run.set)]
         if not found:
-            raise ConfigError(f"no result of {system!r} on {set!r}; systems: {self.systems}, sets: {self.sets}")
+            on = "any set" if set is None else repr(set)
+            raise ConfigError(f"no result of {system!r} on {on}; systems: {self.systems}, sets: {self.sets}")
         return found
 
     def _scores_of(self, run: Run, metric: str) -> Mapping[str, float]:

@@ -41,8 +41,8 @@ class Dataset:
     """The documents of one store, the queries to this store, and which documents answer which query.
 
     Raises:
-        DatasetError: If an id occurs twice, a query is blank, a grade is no whole number, or a judged document is not
-            among the chunks (as many as `blank` names may be missing).
+        DatasetError: If a part is of another type, an id occurs twice, a query is blank, a grade is no whole number, or
+            a judged document is not among the chunks (as many as `blank` names may be missing).
     """
 
     name: str
@@ -59,17 +59,27 @@ class Dataset:
 
     def __post_init__(self) -> None:
         where = f"dataset {self.name}/{self.group}"
+        object.__setattr__(self, "chunks", tuple(self.chunks))
+        object.__setattr__(self, "queries", tuple(self.queries))
+        for chunk in self.chunks:
+            if not isinstance(chunk, Chunk):
+                raise DatasetError(f"{where}: document {chunk!r:.80}; expected a Chunk")
         for query in self.queries:
             texts = (query.id, query.text) if isinstance(query, Query) else ()
             if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
                 raise DatasetError(f"{where}: query {query!r:.80}; expected a Query with an id and a text, not blank")
         _refuse_duplicates((chunk.id for chunk in self.chunks), f"{where}: document")
         _refuse_duplicates((query.id for query in self.queries), f"{where}: query")
+        if not isinstance(self.qrels, Mapping):
+            raise DatasetError(
+                f"{where}: qrels is {type(self.qrels).__name__}; expected {{query id: {{document id: grade}}}}"
+            )
         qrels = {query: checked_grades(grades, f"{where}: query {query!r}") for query, grades in self.qrels.items()}
         unknown = set().union(*qrels.values()).difference(chunk.id for chunk in self.chunks)
         if len(unknown) > len(self.blank):
+            first = min(unknown, key=str)
             raise DatasetError(
-                f"{where}: document {min(unknown)!r} is judged but not among the chunks; add it, or drop its grade"
+                f"{where}: document {first!r} is judged but not among the chunks; add it, or drop its grade"
             )
         object.__setattr__(self, "qrels", ReadOnlyDict(qrels))
 

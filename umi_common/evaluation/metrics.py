@@ -96,7 +96,7 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     Raises:
         ConfigError: If `name` is no metric, or lacks a cut-off that the metric needs.
     """
-    base, _, cut = name.partition("@")
+    base, _, cut = str(name).partition("@")
     if base not in MEASURES or (cut and not (cut.isdigit() and int(cut) > 0)) or (not cut and base in CUTS_REQUIRED):
         raise ConfigError(
             f"{name!r} is not a metric; expected one of {', '.join(MEASURES)} followed by @k, e.g. ndcg@10"

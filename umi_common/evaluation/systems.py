@@ -14,12 +14,12 @@ Frameworks are recognised by their methods; none is imported.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, SystemFailed
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.stores import Stores
 from umi_common.types import SearchResult
@@ -82,6 +82,7 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
     Raises:
         ConfigError: If `system`, or the result of its function, is none of the kinds in this module's docstring.
+        SystemFailed: If the function raises.
     """
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
@@ -96,7 +97,14 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
             f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a dataset"
         )
     arguments = (dataset, stores.embedder(dataset)) if _takes_embedder(system) else (dataset,)
-    return as_search(name, system(*arguments))
+    try:
+        built = system(*arguments)
+    except Exception as error:
+        raise SystemFailed(
+            f"system {name!r} failed when it was built for {dataset.name}/{dataset.group}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return as_search(name, built)
 
 
 def as_search(name: str, built: Any) -> Search:
@@ -143,7 +151,13 @@ def _search_of(retriever: Any, strategy: str) -> Search:
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:
-    """The first k distinct ids, since some frameworks return a document several times."""
+    """The first k distinct ids, since some frameworks return a document several times.
+
+    Raises:
+        ConfigError: If `ids` is one string, or no iterable.
+    """
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise ConfigError(f"the search returned {ids!r:.80}; expected a list of ids, best first")
     return tuple(dict.fromkeys(str(id) for id in ids))[:k]
 
 

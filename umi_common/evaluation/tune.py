@@ -15,7 +15,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, Literal
 
-from umi_common.config import UmiConfig
+from umi_common.config import UmiConfig, check_settings
 from umi_common.errors import ConfigError
 from umi_common.evaluation.datasets import Dataset, by_set, judged_datasets
 from umi_common.evaluation.metrics import parse_metric, score_rankings
@@ -37,8 +37,9 @@ class Between:
     high: float
 
     def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise ConfigError(f"Between({self.low}, {self.high}): the low end must be below the high end")
+        numbers = all(isinstance(end, (int, float)) for end in (self.low, self.high))
+        if not numbers or not self.low < self.high:
+            raise ConfigError(f"Between({self.low!r}, {self.high!r}): expected two numbers, the low one first")
 
 
 Space = Mapping[str, Sequence[Any] | Between]
@@ -131,11 +132,12 @@ def tune(
         ConfigError: If an argument is wrong, or no query has a relevant document. Raised before the first search.
     """
     datasets = judged_datasets(datasets)
+    check_settings(base)
     base = UmiConfig() if base is None else base
     parse_metric(metric)
     for name, number in (("trials", trials), ("patience", patience)):
-        if number is not None and number < 1:
-            raise ConfigError(f"{name} is {number}; expected a whole number above 0, or None")
+        if number is not None and (not isinstance(number, int) or number < 1):
+            raise ConfigError(f"{name} is {number!r:.40}; expected a whole number above 0, or None")
     candidates = [(settings, with_settings(base, settings)) for settings in _candidates(space, method, trials, seed)]
     train, held_out = split_by_group(datasets, test_share=test_share, seed=seed)
     with Stores(embedder) as stores:
@@ -269,8 +271,8 @@ def split_by_group(
     Raises:
         ConfigError: If the share is out of range or a set has only one group with only one query.
     """
-    if not 0.0 < test_share < 1.0:
-        raise ConfigError(f"test_share {test_share}; expected a share between 0 and 1")
+    if not isinstance(test_share, (int, float)) or not 0.0 < test_share < 1.0:
+        raise ConfigError(f"test_share {test_share!r:.40}; expected a share between 0 and 1")
     train, test = list[Dataset](), list[Dataset]()
     for name, parts in by_set(datasets).items():
         rng = random.Random(f"{seed}/{name}")  # so that a set's split does not depend on the other sets

@@ -17,6 +17,7 @@ from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots
 from umi_common.files.work import ingest_parts
 from umi_common.protocols import Embedder
+from umi_common.stores.batch_checks import check_store
 from umi_common.stores.embedded.hybrid import HybridStore
 
 CHECKPOINT = "umi.db-ingest"
@@ -78,13 +79,14 @@ def index(
         InputError: If an entry of `paths` is not a string or a path, or is empty.
         FileUnreadable: If a path does not exist, unless `remove_missing`. Problems with files inside a folder are in
             the report.
-        ConfigError: If the checkpoint belongs to another store, `embedder` is not the store's, or a limit is out of
-            range.
+        ConfigError: If `store` is no store, the checkpoint belongs to another store, `embedder` is not the store's, or
+            a limit is out of range.
         ReindexRequired: If the checkpoint was made with another embedder.
         StoreLocked: If another run uses the checkpoint.
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: If the store or the checkpoint fails.
     """
+    check_store(store, "LangChain's UmiVectorStore holds its store as .store, LlamaIndex's as .client")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     model = _model(store, embedder)
     directory = getattr(store, "path", None)

@@ -143,6 +143,7 @@ class IngestSession:
         else:
             yield ([outcome.part] for outcome, _ in self._waiting)
         self._sweep()
+        self._save_settled()
         self._record_write()
         self._report_unread()
         self.report.problems.sort(key=lambda problem: problem.source)

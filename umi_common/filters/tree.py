@@ -230,7 +230,8 @@ _FOR_ONE_VALUE: Mapping[str, str] = {"$in": "$eq", "$nin": "$ne", "in": "==", "n
 def _checked_value(where: str, operator: Operator, value: object, written: str) -> MetadataValue:
     if operator == "$in":
         if not isinstance(value, (list, tuple, set, frozenset)):
-            fix = f"use {_FOR_ONE_VALUE.get(written, '$eq')} for a single value"
+            several = hasattr(value, "__iter__") and not isinstance(value, (str, bytes, Mapping))
+            fix = "list(...) makes one" if several else f"use {_FOR_ONE_VALUE.get(written, '$eq')} for a single value"
             raise FilterError(f"{where}: expected a list of values, got {shown(value)}; {fix}")
         if not value:
             matched = "everything" if written.endswith("nin") else "nothing"

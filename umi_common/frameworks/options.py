@@ -18,7 +18,11 @@ OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve"
 class CheckedFields:
     """First base of a pydantic class: a wrong field raises ConfigError with the message of `config.first_fault`."""
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *unnamed: Any, **fields: Any) -> None:
+        if unnamed:
+            names: Any = type(self).model_fields  # type: ignore[attr-defined]
+            expected = ", ".join(f"{name}=..." for name in names if name != "callback_manager")
+            raise ConfigError(f"{type(self).__name__}({unnamed[0]!r:.40}): expected fields by name: {expected}")
         if hasattr(fields.get("umi"), "recall"):
             raise ConfigError(f"umi is {type(fields['umi']).__name__}; expected a DualRetriever: DualRetriever(store)")
         try:

@@ -65,8 +65,8 @@ class ThreadLimiter(Executor):
         try:
             return future.result(timeout=seconds)
         except FutureTimeout:
-            if future.done():  # the function itself raised a TimeoutError
-                raise
+            if future.done():  # the function itself raised a TimeoutError, or it ended just after the time limit
+                return future.result()
             raise DeadlineExceeded from None
 
     def limited(

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -83,8 +84,8 @@ class CassetteLLM:
     """A rewriter that records an LLM's replies in a file and replays them.
 
     Args:
-        path: A file with a JSON object {"prompt", "reply"} in each line, created with the first reply. None: replies
-            stay in memory.
+        path: A file with a JSON object {"prompt", "reply"} in each line, created with the first reply. A last line that
+            is cut off is dropped: a process was ended while it wrote the line. None: replies stay in memory.
         llm: The LLM to call for a prompt without a recorded reply; None: `CassetteMiss` is raised.
 
     Thread-safe.
@@ -95,7 +96,7 @@ class CassetteLLM:
         self._llm = llm
         self._lock = threading.Lock()
         self.name = f"cassette/{getattr(llm, 'name', 'replay')}"
-        self._replies = {} if self._path is None else _read_cassette(self._path)
+        self._replies = {} if self._path is None else _read_cassette(self._path, writable=llm is not None)
 
     def __len__(self) -> int:
         return len(self._replies)
@@ -190,8 +191,16 @@ def _longest_key(prompt: str, keys: Iterable[str]) -> str:
     return max(contained, key=lambda key: (len(key), key))
 
 
-def _read_cassette(path: Path) -> dict[str, str]:
+def _read_cassette(path: Path, *, writable: bool) -> dict[str, str]:
+    """Reply by prompt. If `writable`, the file then ends with a whole line, so that replies can be appended."""
     if not path.exists():
         return {}
-    records = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    *lines, last = path.read_text(encoding="utf-8").split("\n")
+    if last:
+        with suppress(ValueError):  # a line that is cut off is dropped
+            json.loads(last)
+            lines.append(last)
+        if writable:
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    records = (json.loads(line) for line in lines if line.strip())
     return {record["prompt"]: record["reply"] for record in records}

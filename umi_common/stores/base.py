@@ -29,6 +29,10 @@ from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
 
+REACH_MAX = 2**31
+"""Largest reach of `neighbours`; a larger one counts as this. No source has more chunks, and databases limit the number
+of results to a number of 32 or 64 bits."""
+
 
 class _Scan(NamedTuple):
     """The ids that a scan has listed for its first page, kept for the next pages."""
@@ -140,7 +144,8 @@ class BaseStore(Closing, ABC):
             InvalidLimit: If `reach` is not a whole number of at least 0.
         """
         tree = parse_filter(where)
-        around = self._around(checked_ids(ids), checked_count("reach", reach, least=0), tree)
+        reach = min(checked_count("reach", reach, least=0), REACH_MAX)
+        around = self._around(checked_ids(ids), reach, tree)
         return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
 
     @abstractmethod

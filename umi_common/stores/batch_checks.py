@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -108,7 +109,10 @@ def _without_invalid(batch: list[Any], vectors: Any, dim: int | None) -> ValidBa
             if chunk.id in valid:
                 raise DuplicateId(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
             if rows is not None and not finite[index]:
-                raise InvalidVector(f"the vector of chunk {chunk.id!r:.80} holds NaN, infinity or is beyond float32")
+                raise InvalidVector(
+                    f"the vector of chunk {chunk.id!r:.80} is missing, has another length than the others, or holds "
+                    "NaN, infinity or a number beyond float32"
+                )
         except (InvalidChunk, DuplicateId, InvalidVector) as error:
             skipped.append(SkippedChunk(index, _text(item, "id"), _text(item, "source"), str(error)))
         else:
@@ -153,17 +157,38 @@ def _text(item: object, name: str) -> str | None:
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and whether each given row is finite; if it is not, its unit row has no meaning.
+    """(n, dim) unit rows, and whether each given row has this length and is finite; else its unit row has no meaning.
 
     Raises:
-        InvalidVector: If the shape is wrong or the values are no numbers.
+        InvalidVector: If the shape is wrong or no row holds numbers.
     """
     try:
-        finite = np.isfinite(np.asarray(vectors, dtype=np.float32))
-    except (TypeError, ValueError, OverflowError):  # no numbers, or rows of different lengths: the next line raises
-        return checked_vectors(vectors, batch, dim), []
-    rows = checked_vectors(vectors if finite.all() else np.where(finite, vectors, 0.0), batch, dim)
+        matrix = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError):  # a row is None, has another length or holds no numbers
+        matrix = _rows_of_one_length(vectors, batch, dim)
+    finite = np.isfinite(matrix)
+    rows = checked_vectors(matrix if finite.all() else np.where(finite, matrix, 0.0), batch, dim)
     return rows, [bool(row.all()) for row in finite]
+
+
+def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vectors:
+    """(n, dim) rows; NaN in place of a row that is no list of `dim` numbers. If `dim` is None, most rows decide it.
+
+    Raises:
+        InvalidVector: If no row is a list of `dim` numbers.
+    """
+    rows: list[Any] = []
+    for vector in vectors if isinstance(vectors, Iterable) else ():
+        try:
+            rows.append(np.asarray(vector, dtype=np.float32))
+        except (TypeError, ValueError, OverflowError):
+            rows.append(None)
+    lengths = Counter(len(row) for row in rows if row is not None and row.ndim == 1)
+    width = max(lengths, key=lengths.__getitem__, default=0) if dim is None else dim
+    if width not in lengths:
+        return checked_vectors(vectors, batch, dim)  # raises
+    missing = np.full(width, np.nan, dtype=np.float32)
+    return np.stack([row if row is not None and row.shape == (width,) else missing for row in rows])
 
 
 def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
@@ -209,6 +234,14 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
     return unit_vectors(matrix)
 
 
+def check_store(store: object, advice: str) -> None:
+    """Raise ConfigError unless `store` has the methods of a `protocols.Store`; `advice` ends the message."""
+    if not hasattr(store, "recall") or isinstance(store, type):
+        raise ConfigError(
+            f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; {advice}"
+        )
+
+
 def checked_directory(path: object) -> Path:
     """The absolute path of a directory, with "~" replaced. Absolute, because the working directory may change later.
 
@@ -238,7 +271,7 @@ def checked_page(after: str | None, limit: int) -> tuple[str, int]:
         after.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise InputError(f"after is {after!r:.80}; expected the last id of the page before, or None") from error
-    return after, limit
+    return after, min(limit, sys.maxsize)  # SQLite's largest number
 
 
 def checked_count(name: str, value: int, *, least: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.adapters import declared_dim
+from umi_common.embedders.attempts import PERMANENT
 from umi_common.embedders.cache import FileCache, VectorCache
 from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
 from umi_common.errors import EmbedderError, ReindexRequired, UmiError
@@ -123,7 +124,9 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
     if isinstance(error, UmiError):
         return error
     advice = "Repeat the call"
-    if isinstance(cache, FileCache):
+    if isinstance(error, PERMANENT):
+        advice = "A repeated call would fail, too: mend the embedder, whose own error is the cause of this one"
+    elif isinstance(cache, FileCache):
         advice = "Repeat the call: texts whose vectors the cache holds are not embedded again"
     elif cache is not None:
         advice = (

@@ -64,15 +64,15 @@ def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Rewriter:
     for sync_name, async_name in (("complete", "acomplete"), ("invoke", "ainvoke")):
         complete, acomplete = _method(llm, sync_name), _method(llm, async_name)
         if complete is not None or acomplete is not None:
-            return Model(_name_of(llm), complete, acomplete)
+            return Model(model_name(llm), complete, acomplete)
     if inspect.isclass(llm) or not callable(llm):
         raise ConfigError(
             f"rewriter is {llm!r:.80}; expected an object with complete(prompt) or invoke(prompt), "
             "or a function from prompt to reply"
         )
     if inspect.iscoroutinefunction(llm) or inspect.iscoroutinefunction(getattr(llm, "__call__", None)):  # noqa: B004
-        return Model(_name_of(llm), None, llm)
-    return Model(_name_of(llm), llm, None)
+        return Model(model_name(llm), None, llm)
+    return Model(model_name(llm), llm, None)
 
 
 def text_of(reply: Any) -> str:
@@ -112,8 +112,12 @@ def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
     return functools.partial(method, config=NOT_STREAMED) if takes_config else method
 
 
-def _name_of(llm: Any) -> str:
-    """The module and name of a function, or of an object's class; then the name of the model, if the object has one."""
+def model_name(llm: Any) -> str:
+    """The module and name of a function, or of an object's class; then the name of the model, if the object has one.
+
+    Args:
+        llm: An LLM, a reranker, or None.
+    """
     named = llm if inspect.isroutine(llm) else type(llm)
     module, name = getattr(named, "__module__", ""), getattr(named, "__qualname__", type(llm).__qualname__)
     models = (getattr(llm, attribute, None) for attribute in ("name", "model_name", "model", "model_id"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.config import UmiConfig
+from umi_common.config import UmiConfig, check_settings
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, InputError, SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, Where, matches, parse_filter
@@ -100,8 +100,9 @@ class ChromaStore(CollectionStore):
         read: ReadRecord | None = None,
         sync_seconds: float = 2.0,
     ) -> None:
-        if not sync_seconds > 0:
+        if not isinstance(sync_seconds, (int, float)) or not sync_seconds > 0:
             raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
+        check_settings(config)
         settings = UmiConfig() if config is None else config
         super().__init__(as_embedder(embedder, settings), settings)
         self._directory = None if directory is None else checked_directory(directory)

@@ -317,7 +317,7 @@ class Core:
         """See `HybridStore.delete`."""
         self.ready_to_write()
         tree = parse_filter(where)
-        wanted = ids_to_delete(ids, tree, "delete(store.ids()) removes all")
+        wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
         with self.writing:
             self.ready_to_write()
             snapshot = self.indexes.snapshot

@@ -15,7 +15,7 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import ConfigError, StoreClosed
+from umi_common.errors import ConfigError, InputError, StoreClosed
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
@@ -267,10 +267,12 @@ class HybridStore(BaseStore):
                 counts as 0.15.
 
         Raises:
-            InputError: If `query` is not a string.
+            InputError: If `query` is not a string, or `timeout` no number.
             InvalidLimit: If `k` is not a whole number of at least 1.
             IndexUnavailable: If the lexical index has failed, or holds no chunk.
         """
+        if not isinstance(timeout, (int, float)):
+            raise InputError(f"timeout is {timeout!r:.40}; expected a number of seconds")
         return search_lexical(self._core, query, k=k, where=parse_filter(where), timeout=timeout)
 
     def __len__(self) -> int:

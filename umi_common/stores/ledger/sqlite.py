@@ -57,7 +57,9 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
     if "closed" in message:
         return StoreClosed("the store was closed while this call ran; open it again")
     if writing and any(phrase in message for phrase in FULL):
-        return StoreFull(f"{where}: the disk refused the write ({error}); free space and repeat the call")
+        return StoreFull(
+            f"{where}: the disk refused the write ({error}); free space, or check the disk, and repeat the call"
+        )
     if unwritable(error):
         return StoreReadOnly(f"{where} cannot be written ({error}); open it with read_only=True")
     if "locked" in message or "busy" in message:

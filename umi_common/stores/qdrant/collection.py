@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.config import AnalyzerConfig, UmiConfig, check_settings
 from umi_common.errors import ConfigError, NotAStore, ReindexRequired, StoreUnavailable
 from umi_common.protocols import Embedder
 from umi_common.stores.ledger.made_with import analyzer_text
@@ -78,11 +78,16 @@ def open_collection(
     """The collection, created if there is none; missing payload indexes are created, too.
 
     Raises:
-        ConfigError: If a tenant's key has other characters than letters, digits, _ and -.
+        ConfigError: If `config` is no `UmiConfig`, if `tenants` or `ordered` is no list of strings, or if a tenant's
+            key has other characters than letters, digits, _ and -.
         NotAStore: If umi did not make the collection.
         ReindexRequired: If the collection was made with another embedder, dimension or analyzer.
         StoreUnavailable: If the server fails.
     """
+    check_settings(config)
+    for name, keys in (("tenants", tenants), ("ordered", ordered)):
+        if isinstance(keys, str) or not all(isinstance(key, str) for key in keys):
+            raise ConfigError(f"{name} is {keys!r:.80}; expected a list of metadata keys")
     for key in tenants:
         if not _PLAIN.fullmatch(key):
             raise ConfigError(f"tenant key {key!r}: expected letters, digits, _ and -; Qdrant reads it as a path")

@@ -37,7 +37,7 @@ class Connection:
         ordering: Write ordering: "weak", "medium" or "strong"; None: the server's default.
 
     Raises:
-        ConfigError: If the client is asynchronous.
+        ConfigError: If the client is asynchronous or no client, or `collection` is no name.
         MissingExtra: If qdrant-client is not installed.
         StoreUnavailable: If the server does not answer, or is older than `OLDEST`.
     """
@@ -47,6 +47,10 @@ class Connection:
             raise ConfigError(
                 "client is asynchronous; pass a QdrantClient: asearch() calls it in a thread and never blocks the loop"
             )
+        if not callable(getattr(client, "info", None)):
+            raise ConfigError(f"client is {client!r:.80}; expected a QdrantClient: QdrantClient(url=...)")
+        if not isinstance(collection, str) or not collection:
+            raise ConfigError(f"collection is {collection!r:.80}; expected the name of a collection")
         models()  # raises MissingExtra
         self.collection = collection
         options = getattr(client, "init_options", None) or {}

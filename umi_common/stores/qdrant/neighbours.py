@@ -44,14 +44,17 @@ class Beside:
         """The known ids at most `reach` chunks before or after any of these ids, these ids included."""
         near: dict[str, None] = {}
         for id in ids:
-            before, after = [id], [id]
-            for _ in range(reach):
-                if before[-1] in self.previous:
-                    before.append(self.previous[before[-1]])
-                if after[-1] in self.following:
-                    after.append(self.following[after[-1]])
+            before, after = _walked(self.previous, id, reach), _walked(self.following, id, reach)
             near |= dict.fromkeys([*reversed(before), *after[1:]])
         return [id for id in near if id in self.points]
+
+
+def _walked(steps: Mapping[str, str], id: str, count: int) -> list[str]:
+    """`id`, then the ids that at most `count` steps from it lead to; fewer where the steps end."""
+    ids = [id]
+    while len(ids) <= count and ids[-1] in steps:
+        ids.append(steps[ids[-1]])
+    return ids
 
 
 def beside(
