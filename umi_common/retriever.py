@@ -158,9 +158,8 @@ class DualRetriever(Closing):
         """Use the settings of a TOML file, and read it again whenever it changes; returns the settings.
 
         No thread watches the file: each search first checks whether the file has changed, unless the last check was
-            less
-        than `seconds` ago. If the new file is wrong, or needs another index, the logger `umi` logs a WARNING and the
-        previous settings stay.
+        less than `seconds` ago. If the new file is wrong, or needs another index, the logger `umi` logs a WARNING and
+        the previous settings stay.
         Environment variables override the file, as in `UmiConfig.load`. Copies by `with_config` do not watch.
 
         Raises:
@@ -302,11 +301,14 @@ class DualRetriever(Closing):
         return routing.needs_deep_search(query)
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:
-        """The query and the LLM's variations of it; the query alone if there is no LLM or the LLM fails."""
-        rewriting = self._components.rewriting
-        if rewriting is None:
-            return [query]
-        return [query, *rewriting.variations(query, history=history).variations]
+        """The query and the LLM's variations of it; the query alone if there is no LLM or the LLM fails.
+
+        Raises:
+            EmptyQuery, QueryTooLong, InputError: If an argument is wrong.
+        """
+        (request,) = self._checked([query], {"history": history})
+        rewriting = self._current_components().rewriting
+        return [request.query, *(rewriting.variations(request.query, request.history).variations if rewriting else ())]
 
     def metrics(self) -> SearchMetrics:
         """How many searches this retriever and its copies made, how long they took, and which parts failed."""
@@ -328,6 +330,8 @@ class DualRetriever(Closing):
     def close(self) -> None:
         """End the threads. A later search starts new ones."""
         self._workers.close()
+        if self._rewriter is not None:
+            self._rewriter.close()
 
     def _components_for(self, config: UmiConfig, previous: Rewriting | None) -> Components:
         rewriting = None

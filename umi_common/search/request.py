@@ -291,7 +291,7 @@ def _checked_vector(vector: object) -> Vectors | None:
         return None
     try:
         row = np.ascontiguousarray(vector, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidVector(f"query_vector is no list of numbers: {error}") from error
     if row.ndim != 1 or not row.size:
         raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,)")

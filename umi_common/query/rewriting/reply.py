@@ -251,7 +251,7 @@ def _without_thinking(reply: str) -> str:
 
 
 def _first_json_list(text: str) -> list[str] | None:
-    """The strings of the first JSON value that holds one list; else those of several objects, one of each; else None."""
+    """The strings of the first JSON value that holds one list; else one string of each of several objects; or None."""
     decoder = json.JSONDecoder(strict=False)  # models put line breaks into strings
     position = 0
     of_objects: list[str] = []
@@ -272,8 +272,10 @@ def _first_json_list(text: str) -> list[str] | None:
 
 
 def _json_strings(value: object) -> list[str] | None:
-    """The strings of a list, of the one list in an object, or of an object whose keys are numbered ("query1"). An object
-    in the list counts as its first string that holds a letter."""
+    """The strings of a list, of the one list in an object, or of an object whose keys are numbered ("query1").
+
+    An object in the list counts as its first string that holds a letter.
+    """
     if isinstance(value, dict):
         lists = [item for item in value.values() if isinstance(item, list)]
         numbered = len(value) > 1 and len({_DIGITS.sub("", key) for key in value}) == 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,7 +80,7 @@ class Rewriting:
     ) -> None:
         self.config = RewriteConfig() if config is None else config
         self._llm = as_rewriter(rewriter)
-        self._model = str(getattr(self._llm, "name", type(self._llm).__name__))
+        self._model = self._llm.name
         self._clock = clock
         same = previous if previous is not None and _reuse_key(previous.config) == _reuse_key(self.config) else None
         cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
@@ -90,7 +90,7 @@ class Rewriting:
         breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
         self.breaker = breaker if same is None else same.breaker
 
-    def variations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
+    def variations(self, query: str, history: Sequence[str] = ()) -> Rewrites:
         """The LLM's variations of a query, after at most `timeout_seconds`.
 
         Args:
@@ -102,18 +102,17 @@ class Rewriting:
         """
         return drive(self._body(query, history), self._threads)
 
-    async def avariations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
+    async def avariations(self, query: str, history: Sequence[str] = ()) -> Rewrites:
         """`variations` without blocking the event loop. Cancelling it cancels the LLM call."""
         return await adrive(self._body(query, history), self._threads)
 
     def _call(self, prompt: str, seconds: float) -> Call:
         """The LLM's reply to the prompt within `seconds`."""
-        acomplete: Callable[[str], Awaitable[str]] | None = getattr(self._llm, "acomplete", None)
-        without_blocking = None if acomplete is None else partial(acomplete, prompt)
+        without_blocking = None if self._llm.acomplete is None else partial(self._llm.acomplete, prompt)
         return self._limiter.limited(partial(self._llm.complete, prompt), seconds, without_blocking)
 
-    def _body(self, query: str, history: Sequence[str] | None) -> Body[Rewrites]:
-        prompt = build_prompt(self.config.template, query, () if history is None else history)
+    def _body(self, query: str, history: Sequence[str]) -> Body[Rewrites]:
+        prompt = build_prompt(self.config.template, query, history)
         kept = self._cache.get(self._model, prompt)
         if kept is not None:
             return Rewrites(self._capped(kept), facts={"model": self._model, "cached": True})
