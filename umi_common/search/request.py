@@ -23,7 +23,7 @@ from umi_common.errors import (
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
-from umi_common.query.followups import ROLE, follow_up
+from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
@@ -166,7 +166,7 @@ class SearchRequest:
         exclusion = exclusion_in(whole) if strategy == "hybrid" else None
         searched = whole if exclusion is None else exclusion.kept or whole
         questions = questions_of(searched)
-        with_history = follow_up(searched, [ROLE.sub("", message) for message in messages])
+        with_history = follow_up(searched, messages)
         variations = questions if questions or with_history is None else (with_history,)
         variations = variations if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
