@@ -27,10 +27,11 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -253,12 +254,20 @@ def drive(body: Body[T], workers: Workers) -> T:
             if futures:
                 time.sleep(HEAD_START)
             here = [outcome_of(call.run) for call in calls[:1]]
-            outcomes = [*here, *(outcome_of(future.result) for future in futures)]
-            calls = body.send(outcomes)
+            answers = [partial(_answer, *pair) for pair in zip(calls[1:], futures, strict=True)]
+            calls = body.send([*here, *map(outcome_of, answers)])
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
         body.close()
+
+
+def _answer(call: Call, future: Future[Any]) -> Any:
+    """The result of a call that was submitted as `future`. If `Workers.close` has cancelled it, it is made here."""
+    try:
+        return future.result()
+    except CancelledError:
+        return call.run() if future.cancelled() else future.result()
 
 
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
