@@ -68,6 +68,10 @@ _NO_CONTENT = _NO_SUBJECT | ASKED_BY
 _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
+_BEFORE_SIGNS = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
+"""The characters between a frame and its subject, but for signs at the subject's first word: "about | --force"."""
+_AFTER_SIGNS = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
+"""The characters between a subject and its closing, but for signs at the subject's last word: "C++ | please"."""
 _TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
 _TOLD_BEFORE = re.compile(
     rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
@@ -121,10 +125,12 @@ def _without_asking(query: str) -> str:
     start, end = _end_of_frame(words, gaps), _start_of_closing(words, gaps)
     if (start == 0 and end == len(words)) or _NO_SUBJECT.issuperset(words[start:end]):
         return query
-    after = gaps[-1]
+    before, after = gaps[start], gaps[end]
+    if start:
+        before = _BEFORE_SIGNS.sub("", before)
     if end < len(words):  # the question mark of a closing stays
-        after = "?" if any("?" in gap for gap in gaps[end:]) else ""
-    return "".join(pieces[2 * start : 2 * end]).lstrip(" ,.!?:;\n\t-") + after
+        after = _AFTER_SIGNS.sub("", after) + ("?" if any("?" in gap for gap in gaps[end:]) else "")
+    return before + "".join(pieces[2 * start + 1 : 2 * end]) + after
 
 
 def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
