@@ -56,6 +56,8 @@ ASKED = [
     ("Kannst du mir helfen?", "Kannst du mir helfen?"),
     ("Kannst du mir sagen?", "Kannst du mir sagen?"),
     ("I need help with my password reset please", "I need help with my password reset"),
+    ("Do you recall the name of the vet?", "the name of the vet?"),
+    ("could you please open the account of Meyer", "open the account of Meyer"),
     ("tell me about --force", "--force"),
     ("can you explain -x please", "-x"),
     ("--force, please", "--force"),
