@@ -22,6 +22,7 @@ SEVERAL = [
     ("def f(x):\n    return x + y\n\nWhy does this raise a NameError?", ("Why does this raise a NameError?",)),
     ("The pump hums. It is new. How do I bleed the radiator", ("How do I bleed the radiator",)),
     ("How long is a lease? It says nothing. Could someone have a look today?", ("How long is a lease?",)),
+    ("Could you have a look? It hums at night. How do I bleed the radiator", ("How do I bleed the radiator",)),
     (
         "Use these documents. If you do not know, say so.\nQuestion: who painted the ceiling?\nAnswer:",
         ("who painted the ceiling?",),
