@@ -140,7 +140,7 @@ class DualRetriever(Closing):
         log.debug(
             "settings: %s", ", ".join(name for name, stage in new if stage != getattr(self.config, name)) or "same"
         )
-        self._components = self._components_for(new, self._components.rewriting)
+        self._components = self._components_for(new, self._components)
         return new
 
     def with_config(self, **changes: Any) -> Self:
@@ -333,15 +333,23 @@ class DualRetriever(Closing):
         if self._rewriter is not None:
             self._rewriter.close()
 
-    def _components_for(self, config: UmiConfig, previous: Rewriting | None) -> Components:
-        rewriting = None
+    def _components_for(self, config: UmiConfig, previous: Components | None) -> Components:
+        """The components for these settings. The LLM's cache and breaker, and the limits on threads for calls of the
+        LLM and of the reranker, are those of `previous` unless their own settings differ."""
+        rewriting: Rewriting | None = None
+        reranking: Reranking | None = None
         if self._rewriter is not None:
-            directory = getattr(self.store, "path", None) if config.rewrite.keep_replies else None
-            writable = not getattr(self.store, "read_only", False)
             rewriting = Rewriting(
-                self._rewriter, config.rewrite, directory=directory, writable=writable, previous=previous
+                self._rewriter,
+                config.rewrite,
+                directory=getattr(self.store, "path", None) if config.rewrite.keep_replies else None,
+                writable=not getattr(self.store, "read_only", False),
+                previous=None if previous is None else previous.rewriting,
             )
-        reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
+        if self._reranker is not None:
+            reranking = Reranking(self._reranker, config.rerank)
+            if previous is not None and previous.config.rerank == config.rerank:
+                reranking = previous.reranker
         return Components(self.store, config, rewriting, reranking, self._arms, self._counter)
 
     def _current_components(self) -> Components:

@@ -84,6 +84,19 @@ def test_messages_of_a_generator_are_the_history_like_those_of_a_list():
     assert SearchRequest.checked(**FINE | {"history": (turn for turn in ["a", "b"])}).history == ("a", "b")
 
 
+class TrainedTensor:
+    """As a torch tensor that requires a gradient."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+@pytest.mark.parametrize("vector", [TrainedTensor(), [10**400], ["0.5", "x"]], ids=["tensor", "huge", "words"])
+def test_a_vector_that_is_no_list_of_numbers_is_refused_and_says_why(vector):
+    with pytest.raises(InvalidVector, match=r"no list of numbers: (Can't call|int too large|could not convert)"):
+        SearchRequest.checked(**FINE | {"query_vector": vector})
+
+
 def test_a_vector_of_a_model_that_gives_nan_is_not_said_to_have_a_wrong_shape():
     with pytest.raises(InvalidVector, match="holds NaN or infinity; check the model"):
         SearchRequest.checked(**FINE | {"query_vector": [0.5, float("nan")]})

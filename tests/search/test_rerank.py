@@ -137,6 +137,18 @@ async def test_a_reranker_that_hangs_costs_its_deadline_and_no_more(store):
         released.set()
 
 
+def test_a_reranker_that_hangs_holds_at_most_sixteen_threads_however_often_other_settings_change(store):
+    gate = threading.Event()
+    with DualRetriever(store, reranker=lambda query, texts: gate.wait(60)) as umi:
+        umi.reconfigure(rerank={"timeout_seconds": 0.01})
+        for weight in range(20):
+            result = umi.with_config(fusion={"lookup_weight": weight / 20}).search(QUERY)
+            assert [loss.part for loss in result.degraded] == ["reranker"]
+        waiting = [thread for thread in threading.enumerate() if thread.name == "umi-timed"]
+        gate.set()
+    assert len(waiting) <= 16
+
+
 def test_what_cannot_score_is_refused_saying_what_is_expected(store):
     with pytest.raises(ConfigError, match="rerank"):
         DualRetriever(store, reranker=42)

@@ -291,7 +291,7 @@ def _checked_vector(vector: object) -> Vectors | None:
         return None
     try:
         row = np.ascontiguousarray(vector, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # torch raises a RuntimeError for a tensor that requires a gradient
         raise InvalidVector(f"query_vector is no list of numbers: {error}") from error
     if row.ndim != 1 or not row.size:
         raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,)")
