@@ -23,9 +23,9 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.filters import Where
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
-from umi_common.query import routing
 from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.rewrite import Rewriting
+from umi_common.query.routing import route
 from umi_common.ranking.fusion import merge_rrf
 from umi_common.runtime.calls import Body, adrive, drive, run_together
 from umi_common.runtime.closing import Closing
@@ -298,7 +298,7 @@ class DualRetriever(Closing):
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the query has a trigger word such as "who" or "last"; mode "heuristic" then asks the LLM."""
-        return routing.needs_deep_search(query)
+        return route(query).deep
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:
         """The query and the LLM's variations of it; the query alone if there is no LLM or the LLM fails.

@@ -64,10 +64,6 @@ class Rewriting:
     Thread-safe.
     """
 
-    breaker: Breaker
-    _cache: RewriteCache
-    _limiter: ThreadLimiter
-
     def __init__(
         self,
         rewriter: Rewriter | Callable[[str], Any] | Any,
@@ -82,13 +78,12 @@ class Rewriting:
         self._llm = as_rewriter(rewriter)
         self._model = self._llm.name
         self._clock = clock
-        same = previous if previous is not None and _reuse_key(previous.config) == _reuse_key(self.config) else None
-        cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
-        self._cache = cache
-        self._limiter = ThreadLimiter() if same is None else same._limiter
         self._threads = Workers()
-        breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
-        self.breaker = breaker if same is None else same.breaker
+        self._cache = RewriteCache(self.config.cache_size, directory, writable=writable)
+        self._limiter = ThreadLimiter()
+        self.breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
+        if previous is not None and _reuse_key(previous.config) == _reuse_key(self.config):
+            self._cache, self._limiter, self.breaker = previous._cache, previous._limiter, previous.breaker
 
     def variations(self, query: str, history: Sequence[str] = ()) -> Rewrites:
         """The LLM's variations of a query, after at most `timeout_seconds`.
