@@ -57,8 +57,9 @@ AWAITED_MAX = 8
 """Largest number of calls that one search, or one `asearch_many`, awaits at a time. Further calls are queued, because a
 service may refuse too many at once."""
 LIMITED_CALLS_MAX = 16
-"""Largest number of calls with a time limit that have not returned, for each reranker, rewriter and extra arm. A call
-past its time limit keeps its thread until it returns, so a service that hangs holds 16 threads."""
+"""Largest number of calls with a time limit that have not returned, for each reranker, rewriter and extra arm. A
+further call waits, within its time limit, until one returns. A call past its time limit keeps its thread until it
+returns. So a service that hangs holds 16 threads, and further calls then fail at once."""
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
 """Largest number of threads of the process that compute at a time. With more, each search takes longer, and no more
 searches end per second."""
