@@ -69,6 +69,7 @@ def test_a_wrong_argument_is_refused_as_a_value_error_of_its_kind(change, error)
 def test_the_limits_themselves_are_fine():
     assert SearchRequest.checked(**{**FINE, "query": "é" * 5_000, "limit": 100}).limit == 100
     assert SearchRequest.checked(**{**FINE, "limit": np.int64(1)}).limit == 1
+    assert SearchRequest.checked(**{**FINE, "min_relevance": np.float32(0.5)}).min_relevance == 0.5
 
 
 def test_a_pair_of_moments_is_a_time_range():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from numbers import Real
 from typing import get_args
 
 import numpy as np
@@ -249,7 +250,7 @@ def checked_relevance(relevance: object) -> float | None:
     """`relevance` as a float in 0..1, or None; raises ConfigError."""
     if relevance is None:
         return None
-    if isinstance(relevance, bool) or not isinstance(relevance, (int, float)) or not 0 <= relevance <= 1:
+    if isinstance(relevance, bool) or not isinstance(relevance, Real) or not 0 <= float(relevance) <= 1:
         raise ConfigError(f"min_relevance {relevance!r:.80}: expected a number from 0 to 1, or None")
     return float(relevance)
 
