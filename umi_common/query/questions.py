@@ -54,7 +54,8 @@ _SENTENCE = re.compile(
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
-_NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
+_NUMBERING = re.compile(r"^(?:[\W_]*\s)?(?:\(?\d{1,2}[.)]\s+)?(?:[\W_]*\s)?[*_>(\[\u00bf\u00a1]*")
+"""The bullet, number and marks before a sentence, but for signs at its first word: "--force", a quotation mark."""
 _MARKED = re.compile(r"\?[\"')*\s]*$")
 EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
 EVERYTHING |= {"alle", "alles", "tous", "tout", "toutes", "todo", "todos", "todas", "tudo", "tutti", "tutte", "tutto"}
