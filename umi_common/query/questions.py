@@ -135,11 +135,7 @@ def is_question(query: str) -> bool:
 def is_pasted(query: str) -> bool:
     """Whether a query is mostly pasted text, such as a log or a page."""
     words = query.split()
-    return len(words) > WRITTEN_WORDS_MAX and sum(map(_has_digit, words)) > WRITTEN_NUMBERS_MAX
-
-
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdigit, word))
+    return len(words) > WRITTEN_WORDS_MAX and sum(any(map(str.isdigit, word)) for word in words) > WRITTEN_NUMBERS_MAX
 
 
 def _with_subject(sentences: Iterable[str]) -> list[str]:

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from umi_common.config import RewriteConfig
-from umi_common.errors import InputError
 
 REPLY_CHARS_MAX = 65_536
 """Largest number of characters of a reply that is parsed; three variations need a few hundred."""
@@ -85,12 +84,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
         At most `config.variations_max` variations in the reply's order, each 1..`variation_bytes_max` UTF-8 bytes on
         one line. None is equal to the query or to another one if case, punctuation, spaces and word endings are
         ignored. Often there are none.
-
-    Raises:
-        InputError: If `text` or `query` is no string.
     """
-    if not isinstance(text, str) or not isinstance(query, str):
-        raise InputError(f"reply is {type(text).__name__}, query {type(query).__name__}; expected str and str")
     config = RewriteConfig() if config is None else config
     if len(text) > REPLY_CHARS_MAX:
         return Reply((), f"reply of more than {REPLY_CHARS_MAX:,} characters")

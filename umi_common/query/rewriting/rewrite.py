@@ -23,7 +23,7 @@ from umi_common.errors import InputError
 from umi_common.protocols import Rewriter
 from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.reply import read_reply
-from umi_common.runtime.calls import Body, Call, CallFailure, adrive, drive
+from umi_common.runtime.calls import Body, CallFailure, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.losses import PAUSED, log_bug
 from umi_common.runtime.workers import Workers
@@ -101,11 +101,6 @@ class Rewriting:
         """`variations` without blocking the event loop. Cancelling it cancels the LLM call."""
         return await adrive(self._body(query, history), self._threads)
 
-    def _call(self, prompt: str, seconds: float) -> Call:
-        """The LLM's reply to the prompt within `seconds`."""
-        without_blocking = None if self._llm.acomplete is None else partial(self._llm.acomplete, prompt)
-        return self._limiter.limited(partial(self._llm.complete, prompt), seconds, without_blocking)
-
     def _body(self, query: str, history: Sequence[str]) -> Body[Rewrites]:
         prompt = build_prompt(self.config.template, query, history)
         kept = self._cache.get(self._model, prompt)
@@ -130,10 +125,12 @@ class Rewriting:
 
     def _attempts(self, query: str, prompt: str, started: float) -> Body[Rewrites]:
         fault, attempt = "", 0
+        complete, acomplete = partial(self._llm.complete, prompt), self._llm.acomplete
+        without_blocking = None if acomplete is None else partial(acomplete, prompt)
         deadline = started + self.config.timeout_seconds
         while attempt <= self.config.retries and self._clock() < deadline:
             attempt += 1
-            (outcome,) = yield (self._call(prompt, deadline - self._clock()),)
+            (outcome,) = yield (self._limiter.limited(complete, deadline - self._clock(), without_blocking),)
             if isinstance(outcome, CallFailure):
                 log_bug("rewriter", outcome.error)
                 fault = _failure(outcome.error)
@@ -228,8 +225,15 @@ class RewriteCache:
         self._memory: LruCache[str, Variations] = LruCache(size)
         self._file: FileCache[Variations] | None = None
         if directory is not None:
-            path = Path(directory).absolute() / REPLIES
-            self._file = FileCache(path, "", size, _packed, _unpacked, writable=writable, private=True)
+            self._file = FileCache(
+                Path(directory).absolute() / REPLIES,
+                "",
+                size,
+                pack=lambda variations: json.dumps(variations).encode(),
+                unpack=lambda stored: tuple(json.loads(stored)),
+                writable=writable,
+                private=True,
+            )
 
     def get(self, model: str, prompt: str) -> Variations | None:
         """The cached variations of this prompt, or None; the entry counts as used."""
@@ -245,11 +249,3 @@ class RewriteCache:
         for cache in (self._memory, self._file):
             if cache is not None:
                 cache.put({f"{model}\0{prompt}": variations})
-
-
-def _packed(variations: Variations) -> bytes:
-    return json.dumps(variations).encode()
-
-
-def _unpacked(stored: bytes) -> Variations:
-    return tuple(json.loads(stored))
