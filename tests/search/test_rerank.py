@@ -154,13 +154,17 @@ async def test_forty_searches_at_the_same_time_are_all_reranked(store):
 
 
 def test_a_reranker_that_hangs_holds_at_most_sixteen_threads_however_often_other_settings_change(store):
-    gate = threading.Event()
-    with DualRetriever(store, reranker=lambda query, texts: gate.wait(60)) as umi:
+    gate, waiting = threading.Event(), set()
+
+    def hangs(query, texts):
+        waiting.add(threading.current_thread())
+        gate.wait(60)
+
+    with DualRetriever(store, reranker=hangs) as umi:
         umi.reconfigure(rerank={"timeout_seconds": 0.01})
         for weight in range(20):
             result = umi.with_config(fusion={"lookup_weight": weight / 20}).search(QUERY)
             assert [loss.part for loss in result.degraded] == ["reranker"]
-        waiting = [thread for thread in threading.enumerate() if thread.name == "umi-timed"]
         gate.set()
     assert len(waiting) <= 16
 
