@@ -23,9 +23,9 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.filters import Where
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
-from umi_common.query import routing
 from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.rewrite import Rewriting
+from umi_common.query.routing import route
 from umi_common.ranking.fusion import merge_rrf
 from umi_common.runtime.calls import Body, adrive, drive, run_together
 from umi_common.runtime.closing import Closing
@@ -137,7 +137,7 @@ class DualRetriever(Closing):
         log.debug(
             "settings: %s", ", ".join(name for name, stage in new if stage != getattr(self.config, name)) or "same"
         )
-        self._components = self._components_for(new, self._components.rewriting)
+        self._components = self._components_for(new, self._components)
         return new
 
     def with_config(self, **changes: Any) -> Self:
@@ -155,9 +155,8 @@ class DualRetriever(Closing):
         """Use the settings of a TOML file, and read it again whenever it changes; returns the settings.
 
         No thread watches the file: each search first checks whether the file has changed, unless the last check was
-            less
-        than `seconds` ago. If the new file is wrong, or needs another index, the logger `umi` logs a WARNING and the
-        previous settings stay.
+        less than `seconds` ago. If the new file is wrong, or needs another index, the logger `umi` logs a WARNING and
+        the previous settings stay.
         Environment variables override the file, as in `UmiConfig.load`. Copies by `with_config` do not watch.
 
         Raises:
@@ -296,14 +295,17 @@ class DualRetriever(Closing):
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the query has a trigger word such as "who" or "last"; mode "heuristic" then asks the LLM."""
-        return routing.needs_deep_search(query)
+        return route(query).deep
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:
-        """The query and the LLM's variations of it; the query alone if there is no LLM or the LLM fails."""
-        rewriting = self._components.rewriting
-        if rewriting is None:
-            return [query]
-        return [query, *rewriting.variations(query, history=history).variations]
+        """The query and the LLM's variations of it; the query alone if there is no LLM or the LLM fails.
+
+        Raises:
+            EmptyQuery, QueryTooLong, InputError: If an argument is wrong.
+        """
+        (request,) = self._checked([query], {"history": history})
+        rewriting = self._current_components().rewriting
+        return [request.query, *(rewriting.variations(request.query, request.history).variations if rewriting else ())]
 
     def metrics(self) -> SearchMetrics:
         """How many searches this retriever and its copies made, how long they took, and which parts failed."""
@@ -325,16 +327,26 @@ class DualRetriever(Closing):
     def close(self) -> None:
         """End the threads. A later search starts new ones."""
         self._workers.close()
-
-    def _components_for(self, config: UmiConfig, previous: Rewriting | None) -> Components:
-        rewriting = None
         if self._rewriter is not None:
-            directory = getattr(self.store, "path", None) if config.rewrite.keep_replies else None
-            writable = not getattr(self.store, "read_only", False)
+            self._rewriter.close()
+
+    def _components_for(self, config: UmiConfig, previous: Components | None) -> Components:
+        """The components for these settings. The LLM's cache and breaker, and the limits on threads for calls of the
+        LLM and of the reranker, are those of `previous` unless their own settings differ."""
+        rewriting: Rewriting | None = None
+        reranking: Reranking | None = None
+        if self._rewriter is not None:
             rewriting = Rewriting(
-                self._rewriter, config.rewrite, directory=directory, writable=writable, previous=previous
+                self._rewriter,
+                config.rewrite,
+                directory=getattr(self.store, "path", None) if config.rewrite.keep_replies else None,
+                writable=not getattr(self.store, "read_only", False),
+                previous=None if previous is None else previous.rewriting,
             )
-        reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
+        if self._reranker is not None:
+            reranking = Reranking(self._reranker, config.rerank)
+            if previous is not None and previous.config.rerank == config.rerank:
+                reranking = previous.reranker
         return Components(self.store, config, rewriting, reranking, self._arms, self._counter)
 
     def _current_components(self) -> Components:

@@ -56,6 +56,18 @@ ASKED = [
     ("Kannst du mir helfen?", "Kannst du mir helfen?"),
     ("Kannst du mir sagen?", "Kannst du mir sagen?"),
     ("I need help with my password reset please", "I need help with my password reset"),
+    ("Do you recall the name of the vet?", "the name of the vet?"),
+    ("could you please open the account of Meyer", "open the account of Meyer"),
+    ("tell me about --force", "--force"),
+    ("can you explain -x please", "-x"),
+    ("--force, please", "--force"),
+    ("Please find .env", ".env"),
+    ("tell me: what does -v do? thanks", "what does -v do?"),
+    ("Hi - where is the key?", "where is the key?"),
+    ("Hello...my dog barks", "my dog barks"),
+    ("can you explain C++, please?", "C++?"),
+    ('"gas meter", please', '"gas meter"'),
+    ("the pool (indoors), thanks!", "the pool (indoors)"),
 ]
 KEPT = [
     "what did you give me for my birthday",

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
-from umi_common.errors import InputError
 from umi_common.query.rewriting.reply import REPLY_CHARS_MAX, Reply, read_reply
 from umi_common.sim import FAULTS, FaultyLLM
 
@@ -49,6 +48,10 @@ UNDERSTOOD = [
     '[{"query": "Acme"}, {"query": "works at Acme"}, {"query": "Acme Corp employee"}]',
     '{"queries": [{"query": "Acme", "reason": "name"}, {"query": "works at Acme"}, {"query": "Acme Corp employee"}]}',
     '["Acme", 7, null, "works at Acme", {"a": 1, "b": 2}, true, "Acme Corp employee"]',
+    '{"query1": "Acme", "query2": "works at Acme", "query3": "Acme Corp employee"}',
+    '{\n  "1": "Acme",\n  "2": "works at Acme",\n  "3": {"query": "Acme Corp employee"}\n}',
+    '{"query": "Acme"}\n{"query": "works at Acme"}\n{"query": "Acme Corp employee"}',
+    '[{"id": "1", "query": "Acme"}, {"id": "2", "query": "works at Acme"}, {"query": "Acme Corp employee"}]',
     "[“Acme”, “works at Acme”, “Acme Corp employee”]",
     "['Acme', 'works at Acme', 'Acme Corp employee']",
     '["Acme", "works at Acme", "Acme Corp employee",]',
@@ -119,6 +122,7 @@ def test_no_fault_gives_a_variation(fault: str):
         ('["I am sorry, but I cannot help with that"]', "no usable string in the reply"),
         ("[]", "no usable string in the reply"),
         ("{}", "no list of strings in the reply"),
+        ('{\n  "query": "Acme",\n  "reason": "a shorter query"\n}', "no list of strings in the reply"),
         ("null", "no list of strings in the reply"),
         ("42", "no list of strings in the reply"),
         ("NaN", "no list of strings in the reply"),
@@ -175,11 +179,6 @@ def test_what_is_kept_is_one_printable_line():
 
 def test_damaged_strings_are_dropped_and_others_kept():
     assert parse_reply('["\\ud800", "nul\\u0000", "fine", "pair \\ud83d\\ude00"]', query=QUERY) == ("fine", "pair 😀")
-
-
-def test_a_reply_that_is_no_text_is_a_typed_error():
-    with pytest.raises(InputError, match="NoneType"):
-        parse_reply(None, query=QUERY)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

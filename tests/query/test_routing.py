@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from umi_common.config import RoutingConfig
 from umi_common.pool import Pool
-from umi_common.query.routing import needs_deep_search, pronoun_precedes_nouns, query_words, route, weigh_evidence
+from umi_common.query.routing import pronoun_precedes_nouns, query_words, route, weigh_evidence
 
 # ADR-015, "Deep Search Heuristics": "Static word sets for O(1) lookup"
 ADR_015 = {
@@ -41,7 +41,7 @@ def test_a_trigger_of_the_adrs_fires_and_is_named(kind: str, trigger: str):
 
 @pytest.mark.parametrize(("kind", "trigger"), PAIRS)
 def test_a_trigger_inside_another_word_does_not_fire(kind: str, trigger: str):
-    assert not needs_deep_search(f"acme x{trigger.replace(' ', '')} {trigger.replace(' ', '')}x")
+    assert not route(f"acme x{trigger.replace(' ', '')} {trigger.replace(' ', '')}x").deep
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_trigger_inside_another_word_does_not_fire(kind: str, trigger: str):
     ],
 )
 def test_these_go_deep(query: str):
-    assert needs_deep_search(query)
+    assert route(query).deep
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_these_go_deep(query: str):
     ],
 )
 def test_these_stay_fast(query: str):
-    assert not needs_deep_search(query)
+    assert not route(query).deep
 
 
 def test_all_reasons_are_given_in_the_order_of_the_sets():

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from umi_common.runtime.calls import Call, CallFailure, adrive, drive
+from umi_common.runtime.calls import CALL_THREADS_MAX, Call, CallFailure, adrive, drive
 from umi_common.runtime.workers import Workers
 
 
@@ -42,6 +42,20 @@ async def test_calls_of_one_tuple_run_at_the_same_time(threads):
 
     assert sorted(drive(body(), threads)) == [0, 1]
     assert sorted(await adrive(body(), threads)) == [0, 1]
+
+
+def test_closing_the_threads_costs_a_running_search_none_of_its_calls(threads):
+    gate = threading.Event()
+    busy = [threads.executor().submit(gate.wait, 60) for _ in range(CALL_THREADS_MAX)]
+
+    def body():
+        return (yield (Call(threads.close), Call(lambda: 2), Call(lambda: 3)))
+
+    try:
+        assert drive(body(), threads) == [None, 2, 3]
+    finally:
+        gate.set()
+    assert all(each.result(60) for each in busy)
 
 
 async def test_a_call_that_raises_is_a_call_failure_for_the_body(threads):

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, StoreUnavailable
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import Arm
 from umi_common.sim import HashEmbedder
@@ -148,6 +148,28 @@ async def test_what_the_store_says_of_a_chunk_counts_and_not_the_arms_copy_of_it
     assert next(hit.chunk.text for hit in result if hit.chunk.id == "apple") == TEXTS["apple"]
 
 
+class FailsToGetOnce:
+    """A store whose first `get` fails."""
+
+    def __init__(self, store):
+        self._store, self._failed = store, False
+        self.recall = store.recall
+
+    def get(self, ids):
+        if not self._failed:
+            self._failed = True
+            raise StoreUnavailable("the server did not answer")
+        return self._store.get(ids)
+
+
+async def test_chunks_that_are_left_out_because_the_store_failed_are_told(store):
+    carried = arm((Chunk("new", "red apples of the web"), 1.0))
+    result = DualRetriever(FailsToGetOnce(store), arms=[carried]).search("red apples")
+    assert result.ids and "new" not in result.ids
+    assert [(loss.part, loss.reason) for loss in result.degraded] == [("arms", "StoreUnavailable")]
+    assert result.degraded[0].consequence == "left out the chunks that the store lacks"
+
+
 async def test_the_arm_is_told_query_depth_filter_and_period(store):
     told = []
     umi = made(store, Arm("web", lambda *asked: told.append(asked) or []), extra_arms={"depth": 7})
@@ -273,11 +295,17 @@ def test_a_context_holds_carried_chunks(store):
     assert "apples on sale today" in umi.get_context("red apples").text
 
 
+async def awaited(*asked):
+    return []
+
+
 def test_wrong_arms_are_refused(store):
     with pytest.raises(ConfigError, match="other than lexical, dense"):
         Arm("dense", failing)
     with pytest.raises(ConfigError, match="arm 'web': search is NoneType; expected a function"):
         Arm("web", None)
+    with pytest.raises(ConfigError, match="arm 'web': search is async; give it as asearch"):
+        Arm("web", awaited)
     for weight in (float("nan"), "high"):
         with pytest.raises(ConfigError, match="expected a number >= 0"):
             Arm("web", failing, weight=weight)

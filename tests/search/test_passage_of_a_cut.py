@@ -79,6 +79,13 @@ def test_a_follow_up_question_that_names_nothing_keeps_the_passage_of_the_messag
     assert "leaks at its valve" in kept.text
 
 
+def test_the_roles_of_the_messages_before_a_follow_up_question_choose_no_passage():
+    text = f"{MENU * 30}\nA user has a locker.\n{MENU * 30}\nA passport takes four weeks.\n{MENU * 30}"
+    history = ["user: what does a passport cost?", "assistant: 60 euros."]
+    kept = assemble_for("and how long is it?", [Hit(Chunk("c", text), 1.0, 1)], budget=80, history=history)
+    assert "takes four weeks" in kept.text
+
+
 def test_the_words_of_a_question_count_more_than_those_of_the_mail_around_it():
     text = f"{MENU * 30}\nThe code of the vault is 4711.\n{MENU * 30}"
     lunch = "the cafe had a good lunch menu with soup again. " * 3

@@ -69,6 +69,7 @@ def test_a_wrong_argument_is_refused_as_a_value_error_of_its_kind(change, error)
 def test_the_limits_themselves_are_fine():
     assert SearchRequest.checked(**{**FINE, "query": "é" * 5_000, "limit": 100}).limit == 100
     assert SearchRequest.checked(**{**FINE, "limit": np.int64(1)}).limit == 1
+    assert SearchRequest.checked(**{**FINE, "min_relevance": np.float32(0.5)}).min_relevance == 0.5
 
 
 def test_a_pair_of_moments_is_a_time_range():
@@ -82,6 +83,19 @@ def test_a_lone_surrogate_in_a_query_is_replaced_and_nothing_else_changes():
 
 def test_messages_of_a_generator_are_the_history_like_those_of_a_list():
     assert SearchRequest.checked(**FINE | {"history": (turn for turn in ["a", "b"])}).history == ("a", "b")
+
+
+class TrainedTensor:
+    """As a torch tensor that requires a gradient."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+@pytest.mark.parametrize("vector", [TrainedTensor(), [10**400], ["0.5", "x"]], ids=["tensor", "huge", "words"])
+def test_a_vector_that_is_no_list_of_numbers_is_refused_and_says_why(vector):
+    with pytest.raises(InvalidVector, match=r"no list of numbers: (Can't call|int too large|could not convert)"):
+        SearchRequest.checked(**FINE | {"query_vector": vector})
 
 
 def test_a_vector_of_a_model_that_gives_nan_is_not_said_to_have_a_wrong_shape():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -135,6 +138,35 @@ async def test_a_reranker_that_hangs_costs_its_deadline_and_no_more(store):
             assert [loss.part for loss in result.degraded] == ["reranker"]
     finally:
         released.set()
+
+
+async def test_forty_searches_at_the_same_time_are_all_reranked(store):
+    def slow(query, texts):
+        time.sleep(0.05)
+        return canteen_first(query, texts)
+
+    with DualRetriever(store, reranker=slow) as umi, ThreadPoolExecutor(40) as threads:
+        results = [
+            *await asyncio.gather(*(umi.asearch(QUERY) for _ in range(40))),
+            *threads.map(umi.search, [QUERY] * 40),
+        ]
+    assert {(result.ids[0], result.degraded) for result in results} == {("c", ())}
+
+
+def test_a_reranker_that_hangs_holds_at_most_sixteen_threads_however_often_other_settings_change(store):
+    gate, waiting = threading.Event(), set()
+
+    def hangs(query, texts):
+        waiting.add(threading.current_thread())
+        gate.wait(60)
+
+    with DualRetriever(store, reranker=hangs) as umi:
+        umi.reconfigure(rerank={"timeout_seconds": 0.01})
+        for weight in range(20):
+            result = umi.with_config(fusion={"lookup_weight": weight / 20}).search(QUERY)
+            assert [loss.part for loss in result.degraded] == ["reranker"]
+        gate.set()
+    assert len(waiting) <= 16
 
 
 def test_what_cannot_score_is_refused_saying_what_is_expected(store):

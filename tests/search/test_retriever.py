@@ -15,7 +15,7 @@ import pytest
 from loop_watch import Gate, held
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.errors import ConfigError, EmbedderError, EmptyQuery, ReindexRequired, SearchUnavailable
+from umi_common.errors import ConfigError, EmbedderError, EmptyQuery, InputError, ReindexRequired, SearchUnavailable
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import Arm
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
@@ -332,6 +332,30 @@ def test_closing_ends_the_threads_and_a_later_search_works_again(store):
     umi.close()
     assert umi.search("Acme").ids
     umi.close()
+
+
+def test_closing_ends_the_thread_of_an_llm_that_has_async_functions_only(store):
+    async def llm(prompt):
+        loops.append(threading.current_thread())
+        return '["Acme staff"]'
+
+    loops = []
+    umi = DualRetriever(store, rewriter=llm)
+    assert umi.rewrite_query("Acme") == ["Acme", "Acme staff"]
+    umi.close()
+    assert not loops[0].is_alive()
+    assert umi.rewrite_query("Globex") == ["Globex", "Acme staff"]
+    umi.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "history"), [("", ()), (" ", ()), (None, ()), ("x" * 20_000, ()), ("Acme", "one message"), ("Acme", [1])]
+)
+def test_a_wrong_query_or_history_does_not_reach_the_llm(store, query, history):
+    llm = ScriptedLLM(lambda prompt: "[]")
+    with DualRetriever(store, rewriter=llm) as umi, pytest.raises(InputError):
+        umi.rewrite_query(query, history)
+    assert llm.prompts == []
 
 
 def test_needs_deep_search_rewrite_query_and_merge_rrf_bear_the_adrs_names(store):

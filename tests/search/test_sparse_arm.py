@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import threading
 from datetime import datetime, timedelta, timezone
@@ -182,6 +183,18 @@ def test_a_store_opened_again_encodes_nothing_and_another_encoder_encodes_all(tm
         library.texts.clear()
         SparseArm(store, library)
         assert library.texts == []
+
+
+def test_a_pickled_retriever_has_its_sparse_arm_and_encodes_nothing_again(tmp_path):
+    with opened(tmp_path) as store:
+        store.add(chunks())
+        arm = SparseArm(store, SimSparseFunction(EXPANSIONS), model="words/1", name="splade", weight=0.7)
+        with DualRetriever(store, arms=[arm]) as umi:
+            again = pickle.loads(pickle.dumps(umi))  # noqa: S301 our own bytes
+            result = again.search("pet")
+            assert result.ids == umi.search("pet").ids
+        assert "splade" in {signal.arm for signal in result[0].signals}
+        again.store.close()
 
 
 def test_a_reader_encodes_nothing_writes_nothing_and_follows_the_writer(tmp_path):

@@ -12,9 +12,9 @@ MESSAGE_CHARACTERS = 400
 """Number of characters at the beginning of a message that are searched; more do not improve the results."""
 FOLLOW_UP_CHARACTERS = 300
 """Largest number of characters of a follow-up question; a longer query names its own subject."""
-ROLE = re.compile(r"\A(?:human|ai|user|assistant|system|developer|tool|function|chatbot|model|chat): ")
-"""The role of a message's author as the adapters write it before the text, for the LLM; it is not searched."""
 
+_ROLE = re.compile(r"\A(?:human|ai|user|assistant|system|developer|tool|function|chatbot|model|chat): ")
+"""The role of a message's author as the adapters write it before the text, for the LLM; it is not searched."""
 _WORD = re.compile(r"[\w'\u2019]+")
 _REFERRING = frozenset(
     {"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"}
@@ -79,4 +79,4 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
     continues = (not names and (refers or _LEADING.match(plain))) or _LEADING_ELSEWHERE.match(plain)
     if not continues:
         return None
-    return "\n".join([*(message[:MESSAGE_CHARACTERS] for message in history[-MESSAGES:]), query])
+    return "\n".join([*(_ROLE.sub("", message)[:MESSAGE_CHARACTERS] for message in history[-MESSAGES:]), query])

@@ -54,20 +54,20 @@ OTHER = _words(
     "was well were what will wish would your"
 )
 ASKED_BY = QUESTION_WORDS | _words("which whom whose")
-NOT_ASKED = _words("was were what")
-"""After one of these words, verbs belong to the subject of the query: "what would you give me"."""
-MODAL = _words("can could will would") | POLITE
 ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
-FRAME = ASKING | ABOUT | LINKS | THAT | POLITE | GREETING | ME | ASKERS | OTHER
+FRAME = ASKING | ABOUT | LINKS | THAT | GREETING | ME | ASKERS | OTHER
 CLOSING = POLITE | _words("cheers thank thanks thx")
 """Words with which a closing at the end of a query may begin."""
 IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
 
-_NO_SUBJECT = FUNCTION_WORDS | PRONOUNS
-_NO_CONTENT = _NO_SUBJECT | ASKED_BY
+_NO_CONTENT = FUNCTION_WORDS | PRONOUNS | ASKED_BY
 _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
+_BEFORE_SIGNS = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
+"""The characters between a frame and its subject, but for signs at the subject's first word: "about | --force"."""
+_AFTER_SIGNS = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
+"""The characters between a subject and its closing, but for signs at the subject's last word: "C++ | please"."""
 _TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
 _TOLD_BEFORE = re.compile(
     rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
@@ -119,12 +119,14 @@ def _without_asking(query: str) -> str:
     pieces = _WORD.split(query)  # gap, word, gap, ..., word, gap
     gaps, words = pieces[::2], [word.lower() for word in pieces[1::2]]
     start, end = _end_of_frame(words, gaps), _start_of_closing(words, gaps)
-    if (start == 0 and end == len(words)) or _NO_SUBJECT.issuperset(words[start:end]):
+    if (start == 0 and end == len(words)) or _NO_CONTENT.issuperset(words[start:end]):
         return query
-    after = gaps[-1]
+    before, after = gaps[start], gaps[end]
+    if start:
+        before = _BEFORE_SIGNS.sub("", before)
     if end < len(words):  # the question mark of a closing stays
-        after = "?" if any("?" in gap for gap in gaps[end:]) else ""
-    return "".join(pieces[2 * start : 2 * end]).lstrip(" ,.!?:;\n\t-") + after
+        after = _AFTER_SIGNS.sub("", after) + ("?" if any("?" in gap for gap in gaps[end:]) else "")
+    return before + "".join(pieces[2 * start + 1 : 2 * end]) + after
 
 
 def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
@@ -138,52 +140,42 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
     end = 0
     seen: set[str] = set()
     complete = False  # True after "about", "that mentions" or "information on": the subject follows
-    for at, (word, gap) in enumerate(zip(words, gaps, strict=False)):
-        before = words[at - 1] if at else ""
+    for at, (before, word, gap) in enumerate(zip(["", *words], words, gaps, strict=False)):
         if _QUOTE.search(gap):
             break
         asks = word in ASKED_BY and before in FIND | MOOD | ME and seen & ASKING  # tell me | when ...
         if asks or (seen & GREETING and (word in ASKED_BY or _STOP.search(gap))):  # good morning all, | ...
             end = at
-        if word not in FRAME or (complete and not _continues(word, before)):
+        if word not in FRAME or (complete and not (before in SAY and word in ABOUT | LINKS | THAT)):  # talks of | ...
             break
-        if complete or _ends(word, before, seen, polite=end == at):
+        if complete or _ends(word, before, seen):
             end = at + 1
-            complete = complete or word in ABOUT | SAY or (word in LINKS and before in LINKED)
+            complete = complete or word in ABOUT | SAY or before in LINKED
         seen.add(word)
     return end
 
 
-def _continues(word: str, before: str) -> bool:
-    """Whether a word after a complete frame ("about", "talks") still belongs to the frame: "talks of | ...", but not
-    "about | letters"."""
-    return word in POLITE or (before in SAY and word in ABOUT | LINKS | THAT)
-
-
-def _ends(word: str, before: str, seen: set[str], polite: bool) -> bool:
+def _ends(word: str, before: str, seen: set[str]) -> bool:
     """Whether a frame may end after a word.
 
     Args:
         word: The word.
         before: The word before it.
         seen: All words before it.
-        polite: Whether a frame may also end before the word.
     """
-    if polite and (word in POLITE or (before in ME and word in LINKS | THAT)):
+    if word in POLITE or (before in ME and word in LINKS | THAT):
         return True  # please | ...; remind me of | ...
     if word in ABOUT:
         return bool(seen & ASKING)  # what does it say about | ...
     if word in LINKS and len(seen) > 1 and before in LINKED:
         return True  # is there information on | ...
     if word in ("if", "whether"):
-        return before in FIND | ME  # do you know if | ...
+        return before in FIND  # do you know if | ...
     if word in SAY:
         return bool(seen & TEXT)  # which page mentions | ...
-    if seen & NOT_ASKED:
-        return False
     if word in ME:
         return before in GIVE | FIND | EXPLAIN  # show me | ...
-    asked = ASKERS if word in FIND else READERS if word in EXPLAIN and seen & MODAL else frozenset()
+    asked = ASKERS if word in FIND else READERS if word in EXPLAIN else frozenset()
     return bool(seen & asked)  # can you explain | ...
 
 
@@ -198,7 +190,7 @@ def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
         start -= 1
     while start < len(words) and words[start] not in CLOSING:
         start += 1
-    if not 0 < start < len(words) or _PAUSE.search(gaps[start]):
+    if _PAUSE.search(gaps[start]):
         return start
     alone = start == len(words) - 1 and words[start] in POLITE | {"thanks", "thx"}
     return start if alone and words[start - 1] not in LINKS | SAY | OTHER | CLOSING else len(words)

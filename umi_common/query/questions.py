@@ -54,7 +54,8 @@ _SENTENCE = re.compile(
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
-_NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
+_NUMBERING = re.compile(r"^(?:[\W_]*\s)?(?:\(?\d{1,2}[.)]\s+)?(?:[\W_]*\s)?[*_>(\[\u00bf\u00a1]*")
+"""The bullet, number and marks before a sentence, but for signs at its first word: "--force", a quotation mark."""
 _MARKED = re.compile(r"\?[\"')*\s]*$")
 EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
 EVERYTHING |= {"alle", "alles", "tous", "tout", "toutes", "todo", "todos", "todas", "tudo", "tutti", "tutte", "tutto"}
@@ -88,15 +89,15 @@ class Exclusion(NamedTuple):
 def questions_of(query: str) -> tuple[str, ...]:
     """The questions of a query in order, without their frames; () if the query is one question alone, or has too many.
 
-    A question is a sentence that ends in a question mark, or, if no sentence does, one that begins as a question. Lines
-    of code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do not count. Nor
-    do questions that refer to other prose ("Is this true?"), unless the query holds code. Both halves of "when ... and
-    where ...?" are questions.
+    A question is a sentence that ends in a question mark, or, if no such sentence counts, one that begins as a
+    question. Lines of code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do
+    not count. Nor do questions that refer to other prose ("Is this true?"), unless the query holds code. Both halves of
+    "when ... and where ...?" are questions.
     """
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
     questions = _with_subject(filter(_MARKED.search, prose))
-    if not questions and ("?" not in query or len(prose) < len(sentences)):  # "?" may be a sign of code
+    if not questions:
         questions = _with_subject(filter(_UNMARKED.match, prose))
     if len(prose) == len(sentences):
         questions = [question for question in questions if REFERRING.isdisjoint(_WORD.findall(question.lower()))]
@@ -134,11 +135,7 @@ def is_question(query: str) -> bool:
 def is_pasted(query: str) -> bool:
     """Whether a query is mostly pasted text, such as a log or a page."""
     words = query.split()
-    return len(words) > WRITTEN_WORDS_MAX and sum(map(_has_digit, words)) > WRITTEN_NUMBERS_MAX
-
-
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdigit, word))
+    return len(words) > WRITTEN_WORDS_MAX and sum(any(map(str.isdigit, word)) for word in words) > WRITTEN_NUMBERS_MAX
 
 
 def _with_subject(sentences: Iterable[str]) -> list[str]:

@@ -70,11 +70,6 @@ def query_words(query: str) -> list[str]:
     return [word.partition("'")[0] for word in _WORD.findall(query.translate(_APOSTROPHES).lower())]
 
 
-def needs_deep_search(query: str) -> bool:
-    """Whether one of the trigger words or phrases occurs in the query."""
-    return route(query).deep
-
-
 def route(query: str) -> Decision:
     """Ask if a trigger word or phrase occurs. The reasons name the words and phrases, the signals count them by set.
 

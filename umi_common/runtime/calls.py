@@ -27,10 +27,11 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -56,8 +57,9 @@ AWAITED_MAX = 8
 """Largest number of calls that one search, or one `asearch_many`, awaits at a time. Further calls are queued, because a
 service may refuse too many at once."""
 LIMITED_CALLS_MAX = 16
-"""Largest number of calls with a time limit that have not returned, for each reranker, rewriter and extra arm. A call
-past its time limit keeps its thread until it returns, so a service that hangs holds 16 threads."""
+"""Largest number of calls with a time limit that have not returned, for each reranker, rewriter and extra arm. A
+further call waits, within its time limit, until one returns. A call past its time limit keeps its thread until it
+returns. So a service that hangs holds 16 threads, and further calls then fail at once."""
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
 """Largest number of threads of the process that compute at a time. With more, each search takes longer, and no more
 searches end per second."""
@@ -253,12 +255,20 @@ def drive(body: Body[T], workers: Workers) -> T:
             if futures:
                 time.sleep(HEAD_START)
             here = [outcome_of(call.run) for call in calls[:1]]
-            outcomes = [*here, *(outcome_of(future.result) for future in futures)]
-            calls = body.send(outcomes)
+            answers = [partial(_answer, *pair) for pair in zip(calls[1:], futures, strict=True)]
+            calls = body.send([*here, *map(outcome_of, answers)])
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
         body.close()
+
+
+def _answer(call: Call, future: Future[Any]) -> Any:
+    """The result of a call that was submitted as `future`. If `Workers.close` has cancelled it, it is made here."""
+    try:
+        return future.result()
+    except CancelledError:
+        return call.run() if future.cancelled() else future.result()
 
 
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -21,6 +22,8 @@ from umi_common.runtime.calls import LIMITED_CALLS_MAX, Call, free_slots
 from umi_common.runtime.forks import renew_in_child
 
 T = TypeVar("T")
+POLL_SECONDS = 0.005
+"""Seconds between two attempts of a call to begin while the largest number of calls runs."""
 BreakerState = Literal["closed", "open", "half-open"]
 
 
@@ -53,17 +56,21 @@ class ThreadLimiter(Executor):
 
     def _renew(self) -> None:
         self._free = free_slots(self._calls_max)
+        self._started: dict[Future[Any], float] = {}  # `time.monotonic()` at the start of each call that runs
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
         """The result of `function()`; its own exceptions pass through.
 
         Raises:
             DeadlineExceeded: After `seconds`. The call continues in its thread and its outcome is dropped.
-            TooManyCalls: If the limit is reached.
+            TooManyCalls: If the limit is reached and no call returns within `seconds`, or all have run for longer.
         """
-        future = self.submit(function)
+        end = time.monotonic() + seconds
+        start = partial(self.submit, function)
+        while (future := self._begun(start, seconds, end - time.monotonic())) is None:
+            time.sleep(POLL_SECONDS)
         try:
-            return future.result(timeout=seconds)
+            return future.result(timeout=max(0.0, end - time.monotonic()))
         except FutureTimeout:
             if future.done():  # the function itself raised a TimeoutError, or it ended just after the time limit
                 return future.result()
@@ -85,11 +92,29 @@ class ThreadLimiter(Executor):
             if afunction is not None:
                 with suppress(NotImplementedError):
                     return await awaited(afunction(), seconds)
+            loop = asyncio.get_running_loop()
+            end = loop.time() + seconds
             # Not `submit`: the virtual clock of tests counts the calls of `run_in_executor`.
-            running = asyncio.get_running_loop().run_in_executor(self, function)
-            return await awaited(running, seconds)
+            start = partial(loop.run_in_executor, self, function)
+            while (running := self._begun(start, seconds, end - loop.time())) is None:  # noqa: ASYNC110 threads end calls
+                await asyncio.sleep(POLL_SECONDS)
+            return await awaited(running, end - loop.time())
 
         return Call(lambda: self.call(function, seconds), arun)
+
+    def _begun(self, start: Callable[[], T], seconds: float, left: float) -> T | None:
+        """The future of a call, from `start`; None: the limit is reached, but a call may return in the time left.
+
+        Raises:
+            TooManyCalls: If no time is left, or if every call that runs has run for longer than `seconds`: it hangs.
+        """
+        try:
+            return start()
+        except TooManyCalls:
+            now = time.monotonic()
+            if left <= 0 or all(now - started > seconds for started in tuple(self._started.values())):
+                raise
+            return None
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Start `function(*args, **kwargs)` in a thread and return its future.
@@ -103,12 +128,13 @@ class ThreadLimiter(Executor):
             raise TooManyCalls from None
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # a running future cannot be cancelled
+        self._started[future] = time.monotonic()
         context = contextvars.copy_context()  # tracing libraries keep the current span there
         try:
             work = partial(context.run, self._work, partial(function, *args, **kwargs), future)
             threading.Thread(target=work, daemon=True, name="umi-timed").start()
         except RuntimeError:  # the process cannot start another thread
-            self._free.put(None)
+            self._ended(future)
             raise TooManyCalls from None
         return future
 
@@ -116,11 +142,15 @@ class ThreadLimiter(Executor):
         try:
             outcome = function()
         except BaseException as error:  # noqa: BLE001 - the caller gets it as the outcome
-            self._free.put(None)  # before the outcome, so that a caller who gets it can start another call
+            self._ended(future)  # before the outcome, so that a caller who gets it can start another call
             future.set_exception(as_exception(error))
         else:
-            self._free.put(None)
+            self._ended(future)
             future.set_result(outcome)
+
+    def _ended(self, future: Future[Any]) -> None:
+        self._started.pop(future, None)  # a forked child does not know the calls of its parent
+        self._free.put(None)
 
 
 def as_exception(error: BaseException) -> Exception:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import iscoroutinefunction
 from numbers import Real
 from typing import Any
 
@@ -62,6 +63,8 @@ class Arm:
             raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(OWN_ARMS)}")
         if not callable(self.search):
             raise ConfigError(f"arm {self.name!r}: search is {type(self.search).__name__}; expected a function")
+        if iscoroutinefunction(self.search):
+            raise ConfigError(f"arm {self.name!r}: search is async; give it as asearch, and as search one that blocks")
         weight: object = self.weight
         if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
             raise ConfigError(f"arm {self.name!r}: weight {self.weight!r}: expected a number >= 0")
@@ -94,6 +97,7 @@ class SparseArm(Arm):
     """
 
     _index: SparseIndex
+    _made_again: Callable[[], SparseArm]
 
     def __init__(
         self,
@@ -108,8 +112,13 @@ class SparseArm(Arm):
     ) -> None:
         index = SparseIndex(store, SparseEncoder(encoder, model), directory)
         super().__init__(name, index.search, weight)
+        options: dict[str, Any] = {"model": model, "directory": directory, "name": name, "weight": weight}
         object.__setattr__(self, "_index", index)  # an Arm is frozen
+        object.__setattr__(self, "_made_again", partial(type(self), store, encoder, **options))
         self.update(show_progress=show_progress)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._made_again, ()  # a pickled arm has the index of its own process
 
     def update(self, *, show_progress: bool = False) -> None:
         """Index the chunks that the store holds now. Call it after a large write.

@@ -19,7 +19,7 @@ from umi_common.query.time.find import When, find_time
 from umi_common.query.time.stated import states_date_in
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
-from umi_common.runtime.losses import log_bug, log_once
+from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, in_turn, rank
@@ -94,8 +94,7 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
                 return {}
             found = yield from _search(alone, ask(query=event.rest, limit=request.limit, time_range=period))
         except Exception as error:  # noqa: BLE001 - the query itself may still be answered
-            log_bug("event", error)
-            trace.degrade("event", type(error).__name__, "did not raise the chunks of the time that the query names")
+            trace.failed("event", error, "did not raise the chunks of the time that the query names")
             return {}
         facts.update(start=_iso(period.start), end=_iso(period.end), found=len(found.hits))
     return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id != about.ids[0]}

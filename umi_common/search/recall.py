@@ -167,9 +167,8 @@ def _recall_period(
         outcomes = yield tuple(calls)
         for outcome in outcomes:
             if isinstance(outcome, CallFailure):
-                log_bug("period", outcome.error)
-                reason = type(outcome.error).__name__
-                trace.degrade("period", reason, "raised only the chunks of the period that the query itself finds")
+                lost = "raised only the chunks of the period that the query itself finds"
+                trace.failed("period", outcome.error, lost)
         pools = [None if isinstance(each, CallFailure) else _pool_of(each, request) for each in outcomes]
         best = {id for each in pools if each for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
         facts.update(candidates=len(best))
@@ -239,10 +238,11 @@ def _with_arm_hits(
         probes = _probes(components, request, recalled.variations, pool.query_vectors, ids)
         recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
         outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
+        if isinstance(stored, CallFailure):
+            trace.failed("arms", stored.error, "left out the chunks that the store lacks")
         if isinstance(outcome, CallFailure):
-            log_bug("arms", outcome.error)
-            reason = type(outcome.error).__name__
-            trace.degrade("arms", reason, "ranked the chunks that only extra arms found, without scores of the store")
+            lost = "ranked the chunks that only extra arms found, without scores of the store"
+            trace.failed("arms", outcome.error, lost)
         else:
             recalled_again = _pool_of(outcome, request)
             pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))
@@ -361,10 +361,8 @@ def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
 def _ask_llm(components: Components, request: SearchRequest) -> Call:
     rewriting = components.rewriting
     assert rewriting is not None, "the LLM is asked only if there is one"
-    return Call(
-        lambda: rewriting.variations(request.query, history=request.history),
-        lambda: rewriting.avariations(request.query, history=request.history),
-    )
+    asked = request.query, request.history
+    return Call(partial(rewriting.variations, *asked), partial(rewriting.avariations, *asked))
 
 
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:

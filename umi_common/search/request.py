@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from numbers import Real
 from typing import get_args
 
 import numpy as np
@@ -23,7 +24,7 @@ from umi_common.errors import (
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
-from umi_common.query.followups import ROLE, follow_up
+from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
@@ -166,7 +167,7 @@ class SearchRequest:
         exclusion = exclusion_in(whole) if strategy == "hybrid" else None
         searched = whole if exclusion is None else exclusion.kept or whole
         questions = questions_of(searched)
-        with_history = follow_up(searched, [ROLE.sub("", message) for message in messages])
+        with_history = follow_up(searched, messages)
         variations = questions if questions or with_history is None else (with_history,)
         variations = variations if strategy == "hybrid" and vector is None else ()
         asked = "" if is_pasted(searched) else searched
@@ -249,7 +250,7 @@ def checked_relevance(relevance: object) -> float | None:
     """`relevance` as a float in 0..1, or None; raises ConfigError."""
     if relevance is None:
         return None
-    if isinstance(relevance, bool) or not isinstance(relevance, (int, float)) or not 0 <= relevance <= 1:
+    if isinstance(relevance, bool) or not isinstance(relevance, Real) or not 0 <= float(relevance) <= 1:
         raise ConfigError(f"min_relevance {relevance!r:.80}: expected a number from 0 to 1, or None")
     return float(relevance)
 
@@ -291,7 +292,7 @@ def _checked_vector(vector: object) -> Vectors | None:
         return None
     try:
         row = np.ascontiguousarray(vector, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # torch raises a RuntimeError for a tensor that requires a gradient
         raise InvalidVector(f"query_vector is no list of numbers: {error}") from error
     if row.ndim != 1 or not row.size:
         raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,)")

@@ -22,6 +22,7 @@ from umi_common.context.budget import AssembledContext
 from umi_common.protocols import OnStage
 from umi_common.ranking.duplicates import FOLDED
 from umi_common.runtime.calls import Body
+from umi_common.runtime.losses import log_bug
 from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Degradation, SearchResult, Stage, Trace
 
@@ -77,6 +78,11 @@ class TraceBuilder:
     def degrade(self, part: str, reason: str, consequence: str) -> None:
         """Adds a degradation: the part that failed, why, and what was done instead."""
         self.degraded.append(Degradation(part, reason, consequence))
+
+    def failed(self, part: str, error: Exception, consequence: str) -> None:
+        """Adds a degradation whose reason is the type of the error, and logs the error if it may be a bug."""
+        log_bug(part, error)
+        self.degrade(part, type(error).__name__, consequence)
 
     def build(self) -> Trace:
         """The stages that have ended, and the time since the search started."""

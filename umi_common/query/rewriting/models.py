@@ -52,8 +52,12 @@ class Model:
         """
         return text_of(self._loop_thread.call(self._complete, self.acomplete, prompt))
 
+    def close(self) -> None:
+        """End the thread with the event loop, if there is one. A later call starts a new one."""
+        self._loop_thread.close()
 
-def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Rewriter:
+
+def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Model:
     """A `Rewriter` made from an LLM of a kind in the table at the top of this file.
 
     Raises:

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from umi_common.config import RewriteConfig
-from umi_common.errors import InputError
 
 REPLY_CHARS_MAX = 65_536
 """Largest number of characters of a reply that is parsed; three variations need a few hundred."""
@@ -58,6 +57,9 @@ _THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|\[/THINK\]|<\|channe
 """Marks around the thinking of Qwen and DeepSeek, of Claude, of Mistral's models and of gpt-oss."""
 _SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
 _QUOTES = "\"'`"
+_DIGITS = re.compile(r"\d+")
+_PROSE = re.compile(r"^\{|[.!]$")
+"""Marks of a line that is prose or the beginning of a JSON object, and no variation."""
 _STRING_ENDS = frozenset(",]}:")
 
 
@@ -82,12 +84,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
         At most `config.variations_max` variations in the reply's order, each 1..`variation_bytes_max` UTF-8 bytes on
         one line. None is equal to the query or to another one if case, punctuation, spaces and word endings are
         ignored. Often there are none.
-
-    Raises:
-        InputError: If `text` or `query` is no string.
     """
-    if not isinstance(text, str) or not isinstance(query, str):
-        raise InputError(f"reply is {type(text).__name__}, query {type(query).__name__}; expected str and str")
     config = RewriteConfig() if config is None else config
     if len(text) > REPLY_CHARS_MAX:
         return Reply((), f"reply of more than {REPLY_CHARS_MAX:,} characters")
@@ -248,12 +245,14 @@ def _without_thinking(reply: str) -> str:
 
 
 def _first_json_list(text: str) -> list[str] | None:
+    """The strings of the first JSON value that holds one list; else one string of each of several objects; or None."""
     decoder = json.JSONDecoder(strict=False)  # models put line breaks into strings
     position = 0
+    of_objects: list[str] = []
     for _ in range(STARTS_MAX):
         start = min((found for found in (text.find("[", position), text.find("{", position)) if found >= 0), default=-1)
         if start < 0 or _depth(text[start:]) > DEPTH_MAX:
-            return None
+            break
         try:
             value, position = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
@@ -262,14 +261,19 @@ def _first_json_list(text: str) -> list[str] | None:
         strings = _json_strings(value)
         if strings is not None:
             return strings
-    return None
+        of_objects += _string_of(value)
+    return of_objects if len(of_objects) > 1 else None
 
 
 def _json_strings(value: object) -> list[str] | None:
-    """The strings of a list, or of the one list in an object; an object in the list counts as its first string."""
+    """The strings of a list, of the one list in an object, or of an object whose keys are numbered ("query1").
+
+    An object in the list counts as its first string that holds a letter.
+    """
     if isinstance(value, dict):
         lists = [item for item in value.values() if isinstance(item, list)]
-        value = lists[0] if len(lists) == 1 else None
+        numbered = len(value) > 1 and len({_DIGITS.sub("", key) for key in value}) == 1
+        value = list(value.values()) if numbered else lists[0] if len(lists) == 1 else None
     if not isinstance(value, list):
         return None
     strings = [string for item in value for string in _string_of(item)]
@@ -277,8 +281,9 @@ def _json_strings(value: object) -> list[str] | None:
 
 
 def _string_of(item: object) -> list[str]:
-    values = item.values() if isinstance(item, dict) else (item,)
-    return [value for value in values if isinstance(value, str)][:1]
+    if isinstance(item, dict):
+        return [value for value in item.values() if isinstance(value, str) and any(map(str.isalpha, value))][:1]
+    return [item] if isinstance(item, str) else []
 
 
 def _depth(text: str) -> int:
@@ -299,7 +304,7 @@ def _lines(answer: str) -> list[str] | None:
     if marked:
         return marked
     plain = [line.strip() for line in lines if not line.rstrip().endswith(":")]
-    if 2 <= len(plain) <= 10 and all(len(line) <= LINE_CHARS_MAX and line[-1] not in ".!" for line in plain):
+    if 2 <= len(plain) <= 10 and all(len(line) <= LINE_CHARS_MAX and not _PROSE.search(line) for line in plain):
         return [_unquoted(line) for line in plain]
     return None
 

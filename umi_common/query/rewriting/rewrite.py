@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from umi_common.errors import InputError
 from umi_common.protocols import Rewriter
 from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.reply import read_reply
-from umi_common.runtime.calls import Body, Call, CallFailure, adrive, drive
+from umi_common.runtime.calls import Body, CallFailure, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.losses import PAUSED, log_bug
 from umi_common.runtime.workers import Workers
@@ -64,10 +64,6 @@ class Rewriting:
     Thread-safe.
     """
 
-    breaker: Breaker
-    _cache: RewriteCache
-    _limiter: ThreadLimiter
-
     def __init__(
         self,
         rewriter: Rewriter | Callable[[str], Any] | Any,
@@ -80,17 +76,16 @@ class Rewriting:
     ) -> None:
         self.config = RewriteConfig() if config is None else config
         self._llm = as_rewriter(rewriter)
-        self._model = str(getattr(self._llm, "name", type(self._llm).__name__))
+        self._model = self._llm.name
         self._clock = clock
-        same = previous if previous is not None and _reuse_key(previous.config) == _reuse_key(self.config) else None
-        cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
-        self._cache = cache
-        self._limiter = ThreadLimiter() if same is None else same._limiter
         self._threads = Workers()
-        breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
-        self.breaker = breaker if same is None else same.breaker
+        self._cache = RewriteCache(self.config.cache_size, directory, writable=writable)
+        self._limiter = ThreadLimiter()
+        self.breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
+        if previous is not None and _reuse_key(previous.config) == _reuse_key(self.config):
+            self._cache, self._limiter, self.breaker = previous._cache, previous._limiter, previous.breaker
 
-    def variations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
+    def variations(self, query: str, history: Sequence[str] = ()) -> Rewrites:
         """The LLM's variations of a query, after at most `timeout_seconds`.
 
         Args:
@@ -102,18 +97,12 @@ class Rewriting:
         """
         return drive(self._body(query, history), self._threads)
 
-    async def avariations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
+    async def avariations(self, query: str, history: Sequence[str] = ()) -> Rewrites:
         """`variations` without blocking the event loop. Cancelling it cancels the LLM call."""
         return await adrive(self._body(query, history), self._threads)
 
-    def _call(self, prompt: str, seconds: float) -> Call:
-        """The LLM's reply to the prompt within `seconds`."""
-        acomplete: Callable[[str], Awaitable[str]] | None = getattr(self._llm, "acomplete", None)
-        without_blocking = None if acomplete is None else partial(acomplete, prompt)
-        return self._limiter.limited(partial(self._llm.complete, prompt), seconds, without_blocking)
-
-    def _body(self, query: str, history: Sequence[str] | None) -> Body[Rewrites]:
-        prompt = build_prompt(self.config.template, query, () if history is None else history)
+    def _body(self, query: str, history: Sequence[str]) -> Body[Rewrites]:
+        prompt = build_prompt(self.config.template, query, history)
         kept = self._cache.get(self._model, prompt)
         if kept is not None:
             return Rewrites(self._capped(kept), facts={"model": self._model, "cached": True})
@@ -136,10 +125,12 @@ class Rewriting:
 
     def _attempts(self, query: str, prompt: str, started: float) -> Body[Rewrites]:
         fault, attempt = "", 0
+        complete, acomplete = partial(self._llm.complete, prompt), self._llm.acomplete
+        without_blocking = None if acomplete is None else partial(acomplete, prompt)
         deadline = started + self.config.timeout_seconds
         while attempt <= self.config.retries and self._clock() < deadline:
             attempt += 1
-            (outcome,) = yield (self._call(prompt, deadline - self._clock()),)
+            (outcome,) = yield (self._limiter.limited(complete, deadline - self._clock(), without_blocking),)
             if isinstance(outcome, CallFailure):
                 log_bug("rewriter", outcome.error)
                 fault = _failure(outcome.error)
@@ -234,8 +225,15 @@ class RewriteCache:
         self._memory: LruCache[str, Variations] = LruCache(size)
         self._file: FileCache[Variations] | None = None
         if directory is not None:
-            path = Path(directory).absolute() / REPLIES
-            self._file = FileCache(path, "", size, _packed, _unpacked, writable=writable, private=True)
+            self._file = FileCache(
+                Path(directory).absolute() / REPLIES,
+                "",
+                size,
+                pack=lambda variations: json.dumps(variations).encode(),
+                unpack=lambda stored: tuple(json.loads(stored)),
+                writable=writable,
+                private=True,
+            )
 
     def get(self, model: str, prompt: str) -> Variations | None:
         """The cached variations of this prompt, or None; the entry counts as used."""
@@ -251,11 +249,3 @@ class RewriteCache:
         for cache in (self._memory, self._file):
             if cache is not None:
                 cache.put({f"{model}\0{prompt}": variations})
-
-
-def _packed(variations: Variations) -> bytes:
-    return json.dumps(variations).encode()
-
-
-def _unpacked(stored: bytes) -> Variations:
-    return tuple(json.loads(stored))
