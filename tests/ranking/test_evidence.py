@@ -106,7 +106,7 @@ def test_without_evidence_all_scores_are_0_and_the_share_is_one_half():
 def test_variations_add_up():
     lexical = np.array([[0.4, 0.2], [0.0, 0.4]])
     scores, _ = fuse_evidence(lexical, np.zeros((2, 2)), lexical_share=0.45, variation_weights=[1.0, 1.0])
-    assert scores.tolist() == approx([0.4 / 0.6, 1.0])
+    assert scores.tolist() == approx([0.45 * 0.4 / 2, 0.45 * 0.6 / 2])
 
 
 @pytest.mark.parametrize(
@@ -156,11 +156,11 @@ def test_fusion_is_monotone_in_each_arm(pairs, row, more_words, more_meaning):
 
 
 @given(SCORES)
-def test_the_best_is_1_and_the_input_is_left_alone(pairs):
+def test_fusion_leaves_its_input_alone(pairs):
     lexical, dense = np.array(pairs).T[:, np.newaxis, :]
     before = lexical.copy(), dense.copy()
     scores, _ = fuse_evidence(
         lexical_evidence(lexical, np.array([30.0])), dense_evidence(dense, background_of(dense)), lexical_share=0.45
     )
-    assert scores.max() == approx(1.0) and scores.min() >= 0
+    assert scores.min() >= 0
     assert (lexical == before[0]).all() and (dense == before[1]).all()

@@ -16,7 +16,17 @@ import numpy.typing as npt
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool, ranked
-from umi_common.ranking.evidence import ArmEvidence, by_best, by_bound, fuse_evidence, logistic, min_max, none, z_score
+from umi_common.ranking.evidence import (
+    ArmEvidence,
+    by_best,
+    by_bound,
+    fuse_evidence,
+    logistic,
+    min_max,
+    none,
+    weighted_sum,
+    z_score,
+)
 from umi_common.ranking.rare_terms import with_rare_terms
 from umi_common.types import SearchResult
 
@@ -109,7 +119,7 @@ def rrf(ranks: Ints, weights: npt.ArrayLike, *, k: float = RRF_K) -> Floats:
         ConfigError: If the lengths differ, a weight is negative or k <= 0.
     """
     each = _checked(weights, len(ranks), k)
-    return np.asarray(each @ np.where(ranks == NOT_RANKED, 0.0, 1.0 / (k + ranks)), dtype=np.float64)
+    return weighted_sum(each, np.where(ranks == NOT_RANKED, 0.0, 1.0 / (k + ranks)))
 
 
 def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: npt.ArrayLike) -> Floats:
@@ -129,7 +139,7 @@ def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: 
         ConfigError: If lengths differ, a weight is negative or all are 0.
     """
     shares = [_shares(variation_weights, len(arm)) for arm in arms]
-    return mix([share @ arm for share, arm in zip(shares, arms, strict=True)], weights)
+    return mix([weighted_sum(share, arm) for share, arm in zip(shares, arms, strict=True)], weights)
 
 
 def mix(arms: Sequence[Floats], weights: Sequence[float]) -> Floats:
@@ -171,6 +181,16 @@ def weights_of_variations(pool: Pool, variation_weight: float) -> Floats:
 def best_first(scores: Floats) -> Ints:
     """(n,) rows by falling score, ties to the smaller row; scores must not be NaN."""
     return np.argsort(-scores, kind="stable")
+
+
+def first_rows(scores: Floats, count: int) -> Ints:
+    """The first `count` rows of `best_first`, without sorting the others; scores must be finite."""
+    left = np.array(scores)
+    rows = np.empty(min(count, len(left)), dtype=np.int64)
+    for at in range(len(rows)):
+        rows[at] = best = left.argmax()
+        left[best] = -np.inf
+    return rows
 
 
 def falling_ranks(scores: Floats) -> Ints:

@@ -97,7 +97,7 @@ def relevance(
     lift, spread, covered, most_evidence = _features(pool, mode, fused) @ (weights / weights.sum())
     fitted = COEFFICIENTS[mode]
     known = _sigmoid(fitted.known @ np.array([lift, spread, covered, 1.0]))
-    shares = np.clip(scores / best, EPSILON, 1.0)
+    shares = np.maximum(scores / best, EPSILON)
     chunks = FEW_CHUNKS if pool.background is None else pool.background.count or FEW_CHUNKS
     few = FEW_WEIGHT * np.log(FEW_CHUNKS / min(chunks, FEW_CHUNKS))
     answers = fitted.answers @ np.array([covered, most_evidence, 1.0]) + fitted.fall * np.log(shares) + few
