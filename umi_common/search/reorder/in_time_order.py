@@ -132,7 +132,7 @@ def reorder_by_time(
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
     ages = pool.age_hours[rows]
     weights = np.full(len(rows), weight)
-    read = [chunks[id].text[:CHARACTERS_READ] if id in chunks else "" for id in pool.ids_at(rows)]
+    read = [chunks[id].text[:CHARACTERS_READ] for id in pool.ids_at(rows)]
     if asked == "latest" and _LAST_TIME.search(query):
         done = np.array([len(text) > NOTE_CHARACTERS or _NOT_DONE.search(text) is None for text in read], dtype=bool)
         scores = np.where(done, scores, scores / (1.0 + weight))
