@@ -30,7 +30,7 @@ from umi_common.ranking.evidence import (
 from umi_common.ranking.rare_terms import with_rare_terms
 from umi_common.types import SearchResult
 
-ALL_WEIGHTS_0 = "all fusion weights are 0; at least one arm and one query variation must count"
+ALL_WEIGHTS_0 = "all fusion weights of this search are 0; at least one arm and one query variation must count"
 RRF_K = FusionConfig().rrf_k
 """Rank damping, 60 as in the paper that `weighted_rrf` names."""
 
@@ -234,9 +234,15 @@ def fuse_pool(
 
 
 def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
-    """Weights of the store's lexical and dense arm; 0 for an arm that did not answer."""
-    lexical = 0.0 if pool.mode == "vector" else config.lexical_weight
-    dense = 0.0 if pool.mode == "text" else config.dense_weight
+    """Weights of the store's lexical and dense arm; 0 for an arm that did not answer.
+
+    If an arm failed and the other one has weight 0 in the settings, the other one takes its weight.
+    """
+    lexical, dense = config.lexical_weight, config.dense_weight
+    if pool.mode == "text":
+        return lexical or (dense if pool.degraded else 0.0), 0.0
+    if pool.mode == "vector":
+        return 0.0, dense or (lexical if pool.degraded else 0.0)
     return lexical, dense
 
 
