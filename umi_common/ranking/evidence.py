@@ -135,7 +135,7 @@ def background_of(cosines: npt.ArrayLike) -> Background:
 
 
 def fuse_evidence(
-    lexical: Floats, dense: Floats, *, lexical_share: float, variation_weights: npt.ArrayLike = (1.0,)
+    lexical: Floats, dense: Floats, *, lexical_share: float, variation_weights: Floats
 ) -> tuple[Floats, Floats]:
     """Add up the evidence of both arms and of all query variations.
 
@@ -151,22 +151,9 @@ def fuse_evidence(
         (n,) scores >= 0.
         (V,) the lexical arm's share of the strongest evidence, for the trace: l / (l + d), where l is the largest
         w * lexical and d the largest (1 - w) * dense; 0.5 without any evidence.
-
-    Raises:
-        ConfigError: If shapes differ or a weight is out of range.
     """
-    weights = np.asarray(variation_weights, dtype=np.float64)
-    if lexical.shape != dense.shape or weights.shape != lexical.shape[:1]:
-        raise ConfigError(
-            f"shapes: lexical {lexical.shape}, dense {dense.shape}, variation weights {weights.shape}; "
-            "expected (V, n), (V, n) and (V,)"
-        )
-    if not 0 <= lexical_share <= 1:
-        raise ConfigError(f"lexical_share is {lexical_share!r}; expected 0..1")
-    if not (weights >= 0).all() or not weights.any():
-        raise ConfigError(f"variation_weights are {weights.tolist()!r}; expected numbers >= 0, not all 0")
     weighted_lexical, weighted_dense = lexical_share * lexical, (1 - lexical_share) * dense
-    scores = weighted_sum(weights / weights.sum(), weighted_lexical + weighted_dense)
+    scores = weighted_sum(variation_weights / variation_weights.sum(), weighted_lexical + weighted_dense)
     strongest = weighted_lexical.max(axis=1, initial=0.0)
     total = strongest + weighted_dense.max(axis=1, initial=0.0)
     share = np.where(total > EPSILON, strongest / np.where(total > EPSILON, total, 1.0), 0.5)

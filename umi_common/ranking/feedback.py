@@ -51,14 +51,12 @@ def resemblance(scores: Floats, vectors: Vectors) -> Floats:
         vectors: (n, dim) unit rows; a zero row has cosine 0 with all.
     """
     best = first_rows(scores, BEST)
-    weights = np.maximum(scores[best], 0.0) ** 2
+    weights, directions = np.maximum(scores[best], 0.0) ** 2, vectors[best]
     total = weights.sum()
-    added_up = weighted_sum(weights, vectors[best]).astype(np.float32)
-    products = np.einsum("nd,d->n", vectors, added_up).astype(np.float64)
+    products = np.einsum("nd,d->n", vectors, weighted_sum(weights, directions).astype(np.float32)).astype(np.float64)
     similar = products / total
-    others = total - weights  # for each of the best: the sum without its own weight
-    own = weights * np.einsum("bd,bd->b", vectors[best], vectors[best])
-    similar[best] = np.where(others > EPSILON, (products[best] - own) / np.maximum(others, EPSILON), 0.0)
-    above = np.maximum(similar - similar.mean(), 0.0)
-    z = above / max(float(similar.std()), LEAST_DEVIATION)
-    return np.asarray(np.minimum(1.0, (z / FULL_Z) ** 2), dtype=np.float64)
+    others = total - weights  # of each of the best: the weights of the other two
+    of_others = products[best] - weights * np.einsum("bd,bd->b", directions, directions)
+    similar[best] = of_others / np.where(others > EPSILON, others, np.inf)
+    z = (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION)
+    return np.asarray(np.clip(z / FULL_Z, 0.0, 1.0) ** 2, dtype=np.float64)
