@@ -17,6 +17,7 @@ from umi_common.ranking.evidence import (
     dense_evidence,
     fuse_evidence,
     lexical_evidence,
+    weighted_sum,
 )
 
 MANY = 10**9
@@ -111,6 +112,13 @@ def test_variations_add_up():
     lexical = np.array([[0.4, 0.2], [0.0, 0.4]])
     scores, _ = fused(lexical, np.zeros((2, 2)), [1.0, 1.0])
     assert scores.tolist() == approx([0.45 * 0.4 / 2, 0.45 * 0.6 / 2])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 40)), min_size=1, max_size=5), st.integers(2, 40))
+def test_rows_with_equal_evidence_have_equal_sums_wherever_they_stand(pairs, count):
+    weights, values = np.array(pairs).T
+    sums = weighted_sum(weights, np.repeat(values[:, np.newaxis], count, axis=1))
+    assert len(set(sums.tolist())) == 1
 
 
 def test_a_background_of_other_queries_is_refused():
