@@ -219,9 +219,19 @@ def by_best(scores: npt.ArrayLike) -> Floats:
     return np.maximum(given, 0.0) / np.where(best > EPSILON, best, np.inf)
 
 
-def none(scores: npt.ArrayLike) -> Floats:
-    """The scores as they are, copied."""
-    return np.array(_floats(scores))
+def normalized(scores: Floats, normalizer: str, bound: Floats) -> Floats:
+    """(V, n) scores after a normaliser, a new array.
+
+    Args:
+        scores: (V, n)
+        normalizer: `FusionConfig.normalizer`.
+        bound: (V,) largest possible score, for the normaliser "bound".
+    """
+    if normalizer == "bound":
+        return by_bound(scores, bound)
+    if normalizer == "none":
+        return np.array(scores)
+    return {"minmax": min_max, "zscore": z_score, "logistic": logistic}[normalizer](scores)
 
 
 def _floats(values: npt.ArrayLike) -> Floats:

@@ -176,10 +176,8 @@ def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
         source: (n,) codes; NO_SOURCE gets 0.
     """
     inside = source != NO_SOURCE
-    if not inside.any():
-        return np.zeros(len(source))
     known = source_lexical[inside]
-    best = float(known.max())
+    best = float(known.max(initial=0.0))
     if best < EPSILON:
         return np.zeros(len(source))
     return np.where(inside, (source_lexical - float(known.min())) / best, 0.0)

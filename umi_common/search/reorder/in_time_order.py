@@ -72,21 +72,8 @@ _CHANGE_PHRASES = (
     *("took over", "takes over", "handed over", "pushed back", "put off", "up from", "down to"),
     *("from today", "worn out"),
     *("called off", "call off", "is off", "fell through", "scratch that", "no, wait", "no wait"),
-    *(
-        "plus de",
-        "voulais dire",
-        "ya no ",
-        "quería decir",
-        "non più",
-        "volevo dire",
-        "niet meer",
-        "já não",
-        "搬到",
-        "换了",
-        "不再",
-        "我是说",
-        "新的",
-    ),
+    *("plus de", "voulais dire", "ya no ", "quería decir", "non più", "volevo dire", "niet meer", "já não"),
+    *("搬到", "换了", "不再", "我是说", "新的"),
 )
 """With `_CHANGE_WORDS`: words of a text that states that something has changed, or that the text before it is wrong. If
 the query itself holds one ("my new phone"), texts that state no change hold it, too."""

@@ -116,7 +116,8 @@ class WordRuns:
         places: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]
         if sum(len(places.get(word, ())) for word in words) > PAIRS_MAX:
             return 0.0
-        held = sum(size for _, at, size in matcher.get_matching_blocks() if self._counts(at, size))
+        runs = ((at, size) for _, at, size in matcher.get_matching_blocks() if size >= RUN_WORDS_MIN)
+        held = sum(size for at, size in runs if _tells(self._words[at : at + size]))
         return held / len(self._words) if held >= self._held_min else 0.0
 
     def _most_held(self, joined: str) -> int:
@@ -124,9 +125,6 @@ class WordRuns:
         query's order, which takes longer to compute."""
         starts = [at for at, run in self._shortest.items() if run in joined]
         return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
-
-    def _counts(self, at: int, size: int) -> bool:
-        return size >= RUN_WORDS_MIN and _tells(self._words[at : at + size])
 
 
 def _without_questions(text: str) -> str:
