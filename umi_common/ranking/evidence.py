@@ -191,9 +191,8 @@ def z_score(scores: npt.ArrayLike) -> Floats:
     if given.shape[-1] == 0:
         return np.array(given)
     deviation = given.std(axis=-1, keepdims=True)
-    flat = deviation < EPSILON
     centred = given - given.mean(axis=-1, keepdims=True)
-    return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation)), dtype=np.float64)
+    return np.asarray(centred / np.where(deviation < EPSILON, np.inf, deviation), dtype=np.float64)
 
 
 def logistic(scores: npt.ArrayLike) -> Floats:
