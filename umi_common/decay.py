@@ -14,7 +14,7 @@ import numpy as np
 
 from umi_common.config import DecayConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import Floats, Pool
+from umi_common.pool import Floats, Pool, weighted
 
 EXPONENT_MAX = 600.0
 """Largest rate * age, 866 half-lives; a larger one counts as this. Without the limit, exp(-rate * age) would become 0
@@ -57,12 +57,12 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
 
 
 def decay(scores: Floats, age_hours: Floats, *, rate: float, floor: float) -> Floats:
-    """Scores (n,) >= 0 times their `decay_factors`; a new array.
+    """Scores (n,) times their `decay_factors`, a new array; a score below 0 stays: a factor would raise it.
 
     Raises:
         ConfigError: As `decay_factors`.
     """
-    return np.asarray(scores * decay_factors(age_hours, rate=rate, floor=floor), dtype=np.float64)
+    return weighted(scores, decay_factors(age_hours, rate=rate, floor=floor))
 
 
 def apply(pool: Pool, scores: Floats, settings: DecayConfig, facts: dict[str, object]) -> Floats:

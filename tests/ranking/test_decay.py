@@ -36,6 +36,10 @@ def test_a_rate_of_0_changes_no_score():
     assert decay(np.array([3.0, 2.0]), np.array([0.0, 1e6]), rate=0.0, floor=0.0).tolist() == [3.0, 2.0]
 
 
+def test_a_score_below_0_does_not_rise_with_age():
+    assert decay(np.array([-2.0, -2.0]), np.array([0.0, 1e6]), rate=1.0, floor=0.5).tolist() == [-2.0, -2.0]
+
+
 @pytest.mark.parametrize(("rate", "floor"), [(-1.0, 0.5), (math.inf, 0.5), (math.nan, 0.5), (1.0, -0.1), (1.0, 1.1)])
 def test_wrong_rates_and_floors_are_refused(rate, floor):
     with pytest.raises(ConfigError):

@@ -16,7 +16,7 @@ from umi_common.errors import ConfigError, InputError
 from umi_common.pool import NOT_RANKED
 from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.fusion import convex, fuse_pool, merge_rrf, rrf, weighted_rrf
-from umi_common.sim import HashEmbedder
+from umi_common.sim import FaultyEmbedder, HashEmbedder
 
 LISTS = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=15), min_size=1, max_size=4)
 
@@ -131,12 +131,21 @@ def test_a_search_by_an_arm_of_weight_0_is_refused_and_not_answered_in_the_order
     with HybridStore.open(embedder=HashEmbedder()) as store:
         store.add([Chunk("a", "unrelated"), Chunk("b", "zeppelin")])
         config = UmiConfig(fusion={"method": method, "lexical_weight": 0})
-        with DualRetriever(store, config=config) as umi, pytest.raises(ConfigError, match="weights are 0"):
+        with DualRetriever(store, config=config) as umi, pytest.raises(ConfigError, match="all fusion weights"):
             umi.search("zeppelin", strategy="text")
 
 
+@pytest.mark.parametrize("fusion", [{"method": "rrf"}, {"adaptive": True}, {"adaptive": False}])
+def test_if_the_arm_that_counts_fails_the_arm_of_weight_0_answers(fusion):
+    with HybridStore.open(embedder=FaultyEmbedder(HashEmbedder(), "which")) as store:
+        store.add([Chunk("a", "unrelated"), Chunk("b", "zeppelin")])
+        found = DualRetriever(store, config=UmiConfig(fusion={**fusion, "lexical_weight": 0})).search("which zeppelin")
+    assert found.ids[0] == "b"
+    assert [loss.part for loss in found.degraded] == ["embedder"]
+
+
 def test_all_weights_0_are_refused():
-    with pytest.raises(ConfigError, match="all fusion weights are 0"):
+    with pytest.raises(ConfigError, match="all fusion weights of this search are 0"):
         convex([np.ones((1, 2))], [0.0], [1.0])
 
 

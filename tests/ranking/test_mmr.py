@@ -94,3 +94,10 @@ def test_it_equals_the_definition_on_real_vectors(seed):
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     scores = rng.random(30)
     assert mmr(scores, vectors, limit=10).tolist() == by_definition(scores, vectors, 10, 0.7)
+
+
+def test_copies_that_are_equally_good_are_chosen_in_their_order():
+    generator = np.random.default_rng(0)
+    best, copy = generator.standard_normal((2, 384)).astype(np.float32)
+    vectors = np.stack([best / np.linalg.norm(best), *[copy / np.linalg.norm(copy)] * 56])
+    assert mmr(np.array([1.0, *[0.9] * 56]), vectors, limit=57, pool=100).tolist() == list(range(57))

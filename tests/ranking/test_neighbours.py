@@ -10,7 +10,6 @@ from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE
 from umi_common.ranking.neighbours import (
     Shares,
-    following_rows,
     neighbour_scores,
     shares_of,
     source_evidence,
@@ -74,10 +73,6 @@ def test_scores_below_0_count_as_0():
 def test_a_negative_share_is_refused():
     with pytest.raises(ConfigError):
         spread_line([1.0], previous=-0.1)
-
-
-def test_the_following_row_is_found_wherever_it_stands():
-    assert following_rows(np.array([0, 1, 0, 0]), np.array([2, 3, 1, 4])).tolist() == [4, 4, 0, 4]
 
 
 def test_source_evidence_is_measured_against_the_worst_source():

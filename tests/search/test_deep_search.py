@@ -157,3 +157,13 @@ def test_replies_kept_in_the_stores_directory_spare_the_next_process_its_calls(t
             kept.add([Chunk("t1", "Priya started in accounting at Acme.")])
             assert DualRetriever(kept, rewriter=llm, config=config).search(QUERY).query_variations == ("Acme staff",)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("count", [15, 18, 37])
+def test_equal_texts_stand_in_the_order_of_their_ids(count):
+    llm = ScriptedLLM(lambda prompt: ["boiler service", "when was the heating serviced"])
+    with HybridStore.open() as store:
+        store.add([Chunk(f"c{at:02}", "The boiler was serviced in May.") for at in range(count)])
+        umi = DualRetriever(store, rewriter=llm, config=UmiConfig(**SETTINGS))
+        found = umi.search("when was the boiler serviced?", limit=count).ids
+    assert found == sorted(found)

@@ -211,10 +211,10 @@ def test_which_of_several_texts_a_query_asks_for(query, asked):
 def test_a_text_without_a_time_and_for_the_latest_a_planned_one_gain_nothing():
     ages = np.array([9.0, 5.0, np.nan, -1.0, -100.0])
     pool = Pool.of(list("abcde"), lexical=np.full((1, 5), 10.0), age_hours=ages)
-    ranked = RankedPool(np.arange(5), np.ones(5), {})
-    latest = reorder_by_time(pool, ranked, {}, TraceBuilder(None), query="", asked="latest", weight=0.5).scores
+    ranked, chunks = RankedPool(np.arange(5), np.ones(5), {}), {id: Chunk(id, "A phone.") for id in pool.ids}
+    latest = reorder_by_time(pool, ranked, chunks, TraceBuilder(None), query="", asked="latest", weight=0.5).scores
     assert (latest / latest[2]).tolist() == pytest.approx([1.0, 1.25, 1.0, 1.5, 1.0])
-    first = reorder_by_time(pool, ranked, {}, TraceBuilder(None), query="", asked="first", weight=0.6).scores
+    first = reorder_by_time(pool, ranked, chunks, TraceBuilder(None), query="", asked="first", weight=0.6).scores
     assert (first / first[2]).tolist() == pytest.approx([1.6, 1.4, 1.0, 1.2, 1.0])
 
 
@@ -226,8 +226,9 @@ def test_a_text_without_a_time_and_for_the_latest_a_planned_one_gain_nothing():
 def test_only_nearly_equal_candidates_are_compared_by_time(score, bm25, order):
     """Row 1 is the later one; 0.66 * 1.5 is less than 1."""
     pool = Pool.of(["a", "b"], lexical=np.array([[10.0, bm25]]), age_hours=np.array([9.0, 1.0]))
-    ranked = RankedPool(np.array([0, 1]), np.array([1.0, score]), {})
-    reordered = reorder_by_time(pool, ranked, {}, TraceBuilder(None), query="", asked="latest", weight=0.5)
+    ranked = RankedPool(np.arange(2), np.array([1.0, score]), {})
+    chunks = {id: Chunk(id, "A phone.") for id in pool.ids}
+    reordered = reorder_by_time(pool, ranked, chunks, TraceBuilder(None), query="", asked="latest", weight=0.5)
     assert reordered.order.tolist() == order
     gained = score * 1.5 if bm25 > 8 and score > 0.65 else score
     assert reordered.scores[1] / reordered.scores[0] == pytest.approx(gained)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.sim import ScriptedLLM
 
 TOWNS = "Guildford Rochester Doncaster Stamford Lindau Tynemouth Bingley Hereford Ludlow Whitby Malton Selby".split()  # noqa: SIM905
 CLAUSES = (
@@ -22,6 +23,20 @@ def test_a_clause_is_found_by_the_document_that_it_belongs_to():
         for town in TOWNS:
             assert f"{town} 2" in umi.search(f"what is the notice period for the {town} flat?").ids[:3]
             assert f"{town} 3" in umi.search(f"how much is the deposit for {town}?").ids[:3]
+
+
+def test_a_clause_is_found_by_its_document_with_the_variations_of_an_llm_too():
+    for count in range(5, len(TOWNS) + 1):
+        towns = sorted(TOWNS)[:count]
+        variations = [f"deposit of the {towns[-1]} flat", f"{towns[-1]} lease deposit in pounds"]
+        llm = ScriptedLLM(lambda prompt, variations=variations: variations)
+        config = UmiConfig(routing={"mode": "always"})
+        with HybridStore.open() as store, DualRetriever(store, rewriter=llm, config=config) as umi:
+            for number, town in enumerate(towns):
+                texts = [f"Lease of the flat in {town}.", *(clause.format(number + 2) for clause in CLAUSES)]
+                store.add([Chunk(f"{town} {at}", text, source=town, position=at) for at, text in enumerate(texts)])
+            found = umi.search(f"how much is the deposit for {towns[-1]}?").ids
+            assert f"{towns[-1]} 3" in found[:3], f"{count} towns"
 
 
 def shares_of_search(texts, question):

@@ -486,3 +486,17 @@ def test_a_text_that_names_the_decade_lies_in_it(text: str):
     assert not states_date_in("she is in her nineties", decade, NOW)
     notes = [Chunk(f"{n}", f"We heard the band number {n} in the {n}0s of the last century.") for n in (5, 6, 7, 8)]
     assert found("which band did we hear in the 1990s?", Chunk("right", f"We heard {text}."), *notes)[0] == "right"
+
+
+@pytest.mark.parametrize("normalizer", ["zscore", "none", "minmax"])
+def test_of_two_copies_the_one_of_the_period_comes_first_whatever_scales_the_scores(normalizer):
+    texts = ["The boiler was serviced by Ann.", "The boiler makes noise.", "Ann has a new boiler valve."]
+    texts += ["Lunch with Bob.", "The garden needs water.", "Boiler manual in the drawer."]
+    old, new = day("2023-08-20"), day("2024-06-06")
+    config = UmiConfig(fusion={"adaptive": False, "normalizer": normalizer})
+    with HybridStore.open() as store, DualRetriever(store, config=config, clock=lambda: NOW) as umi:
+        store.add(Chunk(f"{at} old", text, event_time=old) for at, text in enumerate(texts))
+        store.add(Chunk(f"{at} new", text, event_time=new) for at, text in enumerate(texts))
+        ids = umi.search("what happened to the boiler last week", limit=12).ids
+    for at in range(len(texts)):
+        assert ids.index(f"{at} new") < ids.index(f"{at} old")

@@ -121,7 +121,14 @@ def test_candidates_that_a_dropping_reranker_did_not_see_are_left_out(store):
     assert drops_all.search(QUERY).ids == [] and drops_all.get_context(QUERY).text == ""
 
 
-@pytest.mark.parametrize("scores", [[1.0], "many", [float("nan")] * 3, None, [10**400] * 3])
+class TensorWithGradient:
+    """As torch's, when the model was called without `torch.no_grad()`."""
+
+    def __array__(self, *types, **options):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+@pytest.mark.parametrize("scores", [[1.0], "many", [float("nan")] * 3, None, [10**400] * 3, TensorWithGradient()])
 def test_unusable_scores_keep_the_order_and_are_named(store, scores):
     result = DualRetriever(store, reranker=lambda query, texts: scores).search(QUERY)
     assert result.ids == DualRetriever(store).search(QUERY).ids

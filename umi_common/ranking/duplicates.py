@@ -9,6 +9,7 @@ near, and neither are texts in which one word replaces another: they may state d
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -46,14 +47,28 @@ class Repeat:
     """One of `FOLDED`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """A chunk that repeats no chunk added before it."""
+    """The chunks of a group that repeat no chunk added before them, in the order in which they were added."""
 
-    id: str
-    words: tuple[str, ...]
-    """From `words_as_written`."""
-    vector: Vectors
+    def __init__(self) -> None:
+        self._chunks: list[tuple[str, tuple[str, ...]]] = []
+        """(id, `words_as_written`)"""
+        self._vectors: Vectors = np.zeros((0, 0), dtype=np.float32)
+        """(room, dim) vectors of `_chunks`, in rows that are allocated ahead."""
+
+    def add(self, id: str, words: tuple[str, ...], vector: Vectors) -> None:
+        count = len(self._chunks)
+        if count == len(self._vectors):
+            self._vectors = np.resize(self._vectors, (2 * count + 8, len(vector)))
+        self._vectors[count] = vector
+        self._chunks.append((id, words))
+
+    def alike(self, vector: Vectors, similarity: float) -> list[tuple[str, tuple[str, ...]]]:
+        """(id, words) of the chunks whose cosine with the vector reaches `similarity`."""
+        if not self._chunks or not vector.any():
+            return []
+        cosines = self._vectors[: len(self._chunks)] @ vector
+        return [self._chunks[row] for row in np.flatnonzero(cosines >= similarity - COSINE_ROUNDING).tolist()]
 
 
 class DuplicateFinder:
@@ -66,7 +81,7 @@ class DuplicateFinder:
     def __init__(self, settings: DuplicatesConfig) -> None:
         self._settings = settings
         self._ids: dict[Hashable, str] = {}
-        self._kept: dict[Hashable, list[_Kept]] = {}
+        self._kept: defaultdict[Hashable, _Kept] = defaultdict(_Kept)
 
     def add(self, id: str, text: str, vector: Vectors, group: Hashable = None) -> Repeat | None:
         """The better chunk that this chunk repeats. None: it repeats no chunk; chunks added later are then compared
@@ -82,19 +97,12 @@ class DuplicateFinder:
         same = self._ids.setdefault(caseless if self._settings.across_sources else (group, caseless), id)
         if same != id:
             return Repeat(same, SAME_TEXT)
-        kept = self._kept.setdefault(group, [])
-        for other in self._alike(kept, vector):
-            if is_near(words, other.words):
-                return Repeat(other.id, NEAR_DUPLICATE)
-        kept.append(_Kept(id, words, vector))
+        kept = self._kept[group]
+        for other, other_words in kept.alike(vector, self._settings.similarity):
+            if is_near(words, other_words):
+                return Repeat(other, NEAR_DUPLICATE)
+        kept.add(id, words, vector)
         return None
-
-    def _alike(self, kept: Sequence[_Kept], vector: Vectors) -> list[_Kept]:
-        """The kept chunks whose cosine with the vector reaches the threshold, in the order in which they were added."""
-        if not kept or not vector.any():
-            return []
-        cosines = np.stack([other.vector for other in kept]) @ vector
-        return [kept[row] for row in np.flatnonzero(cosines >= self._settings.similarity - COSINE_ROUNDING).tolist()]
 
 
 def group_of(chunk: Chunk) -> Hashable:

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import ConfigError
-from umi_common.pool import Background, Floats, Pool
+from umi_common.pool import Background, Floats, Pool, Vectors
 
 EPSILON = 1e-9
 """A spread or a bound below this counts as 0."""
@@ -62,9 +62,8 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
         bound: (V,) the largest BM25 the query could reach, >= 0; `arm_evidence` adds the part of the query's unknown
             terms.
     """
-    known = bound > EPSILON
-    scale = LEXICAL_SCALE * np.sqrt(np.where(known, bound, 1.0))
-    return np.asarray(np.where(known[:, np.newaxis], lexical / scale[:, np.newaxis], 0.0), dtype=np.float64)
+    scale = LEXICAL_SCALE * np.sqrt(np.where(bound > EPSILON, bound, np.inf))
+    return np.asarray(lexical / scale[:, np.newaxis], dtype=np.float64)
 
 
 def dense_evidence(dense: Floats, background: Background) -> Floats:
@@ -122,7 +121,7 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
 
 def _missing(bound: Floats, coverage: Floats) -> Floats:
     """(V,) the amount that the terms that the corpus does not hold would add to the bound, at most MISSING_MAX."""
-    whole = np.divide(bound, coverage, out=np.zeros_like(bound), where=coverage > 0)
+    whole = bound / np.where(coverage > 0, coverage, np.inf)
     return np.clip(whole - bound, 0.0, MISSING_MAX)
 
 
@@ -136,12 +135,11 @@ def background_of(cosines: npt.ArrayLike) -> Background:
 
 
 def fuse_evidence(
-    lexical: Floats, dense: Floats, *, lexical_share: float, variation_weights: npt.ArrayLike = (1.0,)
+    lexical: Floats, dense: Floats, *, lexical_share: float, variation_weights: Floats
 ) -> tuple[Floats, Floats]:
     """Add up the evidence of both arms and of all query variations.
 
-    total(d) = sum_v u[v] * (w * lexical[v, d] + (1 - w) * dense[v, d])
-    score(d) = total(d) / max_d total(d)
+    score(d) = sum_v u[v] * (w * lexical[v, d] + (1 - w) * dense[v, d])
 
     Args:
         lexical: (V, n) from `lexical_evidence`; all 0 where the arm did not answer.
@@ -150,29 +148,26 @@ def fuse_evidence(
         variation_weights: u before it is divided by its sum: (V,) >= 0, not all 0; the original query is row 0.
 
     Returns:
-        (n,) scores 0..1, the best 1; all 0 without any evidence.
+        (n,) scores >= 0.
         (V,) the lexical arm's share of the strongest evidence, for the trace: l / (l + d), where l is the largest
         w * lexical and d the largest (1 - w) * dense; 0.5 without any evidence.
-
-    Raises:
-        ConfigError: If shapes differ or a weight is out of range.
     """
-    weights = np.asarray(variation_weights, dtype=np.float64)
-    if lexical.shape != dense.shape or weights.shape != lexical.shape[:1]:
-        raise ConfigError(
-            f"shapes: lexical {lexical.shape}, dense {dense.shape}, variation weights {weights.shape}; "
-            "expected (V, n), (V, n) and (V,)"
-        )
-    if not 0 <= lexical_share <= 1:
-        raise ConfigError(f"lexical_share is {lexical_share!r}; expected 0..1")
-    if not (weights >= 0).all() or not weights.any():
-        raise ConfigError(f"variation_weights are {weights.tolist()!r}; expected numbers >= 0, not all 0")
     weighted_lexical, weighted_dense = lexical_share * lexical, (1 - lexical_share) * dense
-    scores = np.asarray((weights / weights.sum()) @ (weighted_lexical + weighted_dense), dtype=np.float64)
+    scores = weighted_sum(variation_weights / variation_weights.sum(), weighted_lexical + weighted_dense)
     strongest = weighted_lexical.max(axis=1, initial=0.0)
     total = strongest + weighted_dense.max(axis=1, initial=0.0)
     share = np.where(total > EPSILON, strongest / np.where(total > EPSILON, total, 1.0), 0.5)
-    return by_best(scores), share
+    return scores, share
+
+
+def weighted_sum(weights: Floats, values: Floats | Vectors) -> Floats:
+    """(n,) sum_i weights[i] * values[i]; equal columns have equal sums to the last bit, unlike in a matrix product.
+
+    Args:
+        weights: (m,)
+        values: (m, n)
+    """
+    return np.asarray((weights[:, np.newaxis] * values).sum(axis=0), dtype=np.float64)
 
 
 def min_max(scores: npt.ArrayLike) -> Floats:
@@ -196,9 +191,8 @@ def z_score(scores: npt.ArrayLike) -> Floats:
     if given.shape[-1] == 0:
         return np.array(given)
     deviation = given.std(axis=-1, keepdims=True)
-    flat = deviation < EPSILON
     centred = given - given.mean(axis=-1, keepdims=True)
-    return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation)), dtype=np.float64)
+    return np.asarray(centred / np.where(deviation < EPSILON, np.inf, deviation), dtype=np.float64)
 
 
 def logistic(scores: npt.ArrayLike) -> Floats:
@@ -213,20 +207,30 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
         scores: (..., n) finite scores, as for every normaliser.
         bound: (...) largest possible score of each row, >= 0; for BM25 the sum of the query terms' largest impacts.
     """
-    given, most = _floats(scores), _floats(bound)[..., np.newaxis]
-    reachable = most > EPSILON
-    return np.where(reachable, np.clip(given / np.where(reachable, most, 1.0), 0.0, 1.0), 0.0)
+    most = _floats(bound)[..., np.newaxis]
+    return np.clip(_floats(scores) / np.where(most > EPSILON, most, np.inf), 0.0, 1.0)
 
 
 def by_best(scores: npt.ArrayLike) -> Floats:
     """s / max, clamped to 0..1: the best of a row is 1. A row without a score above 0 is all 0."""
     given = _floats(scores)
-    return by_bound(given, given.max(axis=-1, initial=0.0))
+    best = given.max(axis=-1, keepdims=True, initial=0.0)
+    return np.maximum(given, 0.0) / np.where(best > EPSILON, best, np.inf)
 
 
-def none(scores: npt.ArrayLike) -> Floats:
-    """The scores as they are, copied."""
-    return np.array(_floats(scores))
+def normalized(scores: Floats, normalizer: str, bound: Floats) -> Floats:
+    """(V, n) scores after a normaliser, a new array.
+
+    Args:
+        scores: (V, n)
+        normalizer: `FusionConfig.normalizer`.
+        bound: (V,) largest possible score, for the normaliser "bound".
+    """
+    if normalizer == "bound":
+        return by_bound(scores, bound)
+    if normalizer == "none":
+        return np.array(scores)
+    return {"minmax": min_max, "zscore": z_score, "logistic": logistic}[normalizer](scores)
 
 
 def _floats(values: npt.ArrayLike) -> Floats:

@@ -16,8 +16,8 @@ import numpy as np
 
 from umi_common.config import FeedbackConfig
 from umi_common.pool import Floats, Pool, Vectors
-from umi_common.ranking.evidence import EPSILON
-from umi_common.ranking.fusion import best_first
+from umi_common.ranking.evidence import EPSILON, weighted_sum
+from umi_common.ranking.fusion import first_rows
 
 BEST = 3
 """Number of best candidates that the others are compared with."""
@@ -47,16 +47,16 @@ def resemblance(scores: Floats, vectors: Vectors) -> Floats:
     """(n,) how much each candidate resembles the best others: min(1, (z / 4)^2), 0..1.
 
     Args:
-        scores: (n,) with n > BEST, the best above 0.
+        scores: (n,) with n > BEST, the best 1.
         vectors: (n, dim) unit rows; a zero row has cosine 0 with all.
     """
-    best = best_first(scores)[:BEST]
-    weights = np.maximum(scores[best], 0.0) ** 2
-    added_up = (weights[:, np.newaxis] * vectors[best]).sum(axis=0, dtype=np.float32)
-    similar = np.einsum("nd,d->n", vectors, added_up).astype(np.float64)
-    total = np.full(len(scores), weights.sum())
-    similar[best] -= weights * np.einsum("bd,bd->b", vectors[best], vectors[best])  # without b = i
-    total[best] -= weights
-    similar = np.where(total > EPSILON, similar / np.maximum(total, EPSILON), 0.0)
-    z = np.maximum(0.0, (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION))
-    return np.asarray(np.minimum(1.0, (z / FULL_Z) ** 2), dtype=np.float64)
+    best = first_rows(scores, BEST)
+    weights, directions = np.maximum(scores[best], 0.0) ** 2, vectors[best]
+    total = weights.sum()
+    products = np.einsum("nd,d->n", vectors, weighted_sum(weights, directions).astype(np.float32)).astype(np.float64)
+    similar = products / total
+    others = total - weights  # of each of the best: the weights of the other two
+    of_others = products[best] - weights * np.einsum("bd,bd->b", directions, directions)
+    similar[best] = of_others / np.where(others > EPSILON, others, np.inf)
+    z = (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION)
+    return np.asarray(np.clip(z / FULL_Z, 0.0, 1.0) ** 2, dtype=np.float64)

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool, ranked
-from umi_common.ranking.evidence import ArmEvidence, by_best, by_bound, fuse_evidence, logistic, min_max, none, z_score
+from umi_common.ranking.evidence import ArmEvidence, by_best, fuse_evidence, normalized, weighted_sum
 from umi_common.ranking.rare_terms import with_rare_terms
 from umi_common.types import SearchResult
 
-ALL_WEIGHTS_0 = "all fusion weights are 0; at least one arm and one query variation must count"
+ALL_WEIGHTS_0 = "all fusion weights of this search are 0; at least one arm and one query variation must count"
 RRF_K = FusionConfig().rrf_k
 """Rank damping, 60 as in the paper that `weighted_rrf` names."""
 
@@ -109,7 +109,7 @@ def rrf(ranks: Ints, weights: npt.ArrayLike, *, k: float = RRF_K) -> Floats:
         ConfigError: If the lengths differ, a weight is negative or k <= 0.
     """
     each = _checked(weights, len(ranks), k)
-    return np.asarray(each @ np.where(ranks == NOT_RANKED, 0.0, 1.0 / (k + ranks)), dtype=np.float64)
+    return weighted_sum(each, np.where(ranks == NOT_RANKED, 0.0, 1.0 / (k + ranks)))
 
 
 def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: npt.ArrayLike) -> Floats:
@@ -128,22 +128,12 @@ def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: 
     Raises:
         ConfigError: If lengths differ, a weight is negative or all are 0.
     """
-    shares = [_shares(variation_weights, len(arm)) for arm in arms]
-    return mix([share @ arm for share, arm in zip(shares, arms, strict=True)], weights)
-
-
-def mix(arms: Sequence[Floats], weights: Sequence[float]) -> Floats:
-    """(n,) weighted mean of the arms' scores, one array (n,) for each arm.
-
-    Raises:
-        ConfigError: If lengths differ, a weight is negative or all are 0.
-    """
-    shares = _shares(weights, len(arms))
-    return np.asarray(sum(share * arm for share, arm in zip(shares, arms, strict=True)), dtype=np.float64)
+    of_arms = [weighted_sum(_shares(variation_weights, len(arm)), arm) for arm in arms]
+    return weighted_sum(_shares(weights, len(arms)), np.stack(of_arms))
 
 
 def _shares(weights: npt.ArrayLike, count: int) -> Floats:
-    """(count,) weights divided by their sum; raises as `mix`."""
+    """(count,) weights divided by their sum; raises as `convex`."""
     given = _checked(weights, count)
     if not given.any():
         raise ConfigError(ALL_WEIGHTS_0)
@@ -171,6 +161,16 @@ def weights_of_variations(pool: Pool, variation_weight: float) -> Floats:
 def best_first(scores: Floats) -> Ints:
     """(n,) rows by falling score, ties to the smaller row; scores must not be NaN."""
     return np.argsort(-scores, kind="stable")
+
+
+def first_rows(scores: Floats, count: int) -> Ints:
+    """The first `count` rows of `best_first`, without sorting the others; scores must be finite."""
+    left = np.array(scores)
+    rows = np.empty(min(count, len(left)), dtype=np.int64)
+    for at in range(len(rows)):
+        rows[at] = best = left.argmax()
+        left[best] = -np.inf
+    return rows
 
 
 def falling_ranks(scores: Floats) -> Ints:
@@ -214,9 +214,15 @@ def fuse_pool(
 
 
 def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
-    """Weights of the store's lexical and dense arm; 0 for an arm that did not answer."""
-    lexical = 0.0 if pool.mode == "vector" else config.lexical_weight
-    dense = 0.0 if pool.mode == "text" else config.dense_weight
+    """Weights of the store's lexical and dense arm; 0 for an arm that did not answer.
+
+    If an arm failed and the other one has weight 0 in the settings, the other one takes its weight.
+    """
+    lexical, dense = config.lexical_weight, config.dense_weight
+    if pool.mode == "text":
+        return lexical or (dense if pool.degraded else 0.0), 0.0
+    if pool.mode == "vector":
+        return 0.0, dense or (lexical if pool.degraded else 0.0)
     return lexical, dense
 
 
@@ -234,8 +240,8 @@ def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tup
 def _by_convex(pool: Pool, config: FusionConfig) -> Floats:
     """Weighted mean of both arms' normalised scores."""
     arms = [
-        _normalized(pool.lexical, config.normalizer, pool.lexical_bound),
-        _normalized(pool.dense, config.normalizer),
+        normalized(pool.lexical, config.normalizer, pool.lexical_bound),
+        normalized(pool.dense, config.normalizer, np.ones(pool.variations)),
     ]
     weights = weights_of_variations(pool, config.variation_weight)
     fused = convex(arms, _store_arm_weights(pool, config), weights)
@@ -249,14 +255,6 @@ def _by_rrf(pool: Pool, config: FusionConfig) -> Floats:
     if not pool.extra and not weights.any():
         raise ConfigError(ALL_WEIGHTS_0)
     return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k)
-
-
-def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:
-    """(V, n) scores after a normaliser of `ranking.evidence`. If `bound` is None, they are cosines, whose bound is
-    1."""
-    if normalizer == "bound":
-        return by_bound(scores, bound) if bound is not None else np.clip(scores, 0.0, 1.0)
-    return {"minmax": min_max, "zscore": z_score, "logistic": logistic, "none": none}[normalizer](scores)
 
 
 def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], config: FusionConfig) -> Floats:

@@ -53,6 +53,7 @@ def mmr(
         pick = int((gains - penalty).argmax())
         chosen.append(pick)
         gains[pick] = -np.inf
-        np.maximum(alike, among @ among[pick], out=alike)
+        cosines = np.einsum("nd,d->n", among, among[pick])  # a matrix product may differ between equal rows
+        np.maximum(alike, cosines, out=alike)
         np.multiply(alike, 1.0 - trade_off, out=penalty)
     return np.asarray(rows[chosen], dtype=np.int64)

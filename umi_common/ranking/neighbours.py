@@ -29,7 +29,7 @@ Time is linear in the pool, except for one sort. Measured in docs/decisions.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -37,8 +37,8 @@ import numpy as np
 from umi_common.config import NeighboursConfig, UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool, Vectors
-from umi_common.ranking.evidence import EPSILON, by_best
-from umi_common.ranking.fusion import best_first, weights_of_variations
+from umi_common.ranking.evidence import EPSILON, by_best, weighted_sum
+from umi_common.ranking.fusion import first_rows, weights_of_variations
 
 DEFAULTS = NeighboursConfig()
 HOPS = 2
@@ -100,12 +100,14 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     """(n,) `neighbour_scores` of the pool with the shares of its corpus. `facts` gets these shares."""
     own = settings.neighbours
     weights = weights_of_variations(pool, settings.fusion.variation_weight)
-    by_source = weights / weights.sum() @ pool.source_lexical
+    by_source = weighted_sum(weights / weights.sum(), pool.source_lexical)
     shares = FULL_SHARES
     if own.adaptive:
-        order = best_first(scores)
-        least = source_lead(by_source, pool.source, partial(share_of_copies, pool, order, elsewhere=True))
-        shares = shares_of(pool.calibration, least, apart=share_of_distinct(pool, order))
+        best = first_rows(scores, BEST)
+        least = source_lead(by_source, pool.source, partial(share_of_copies, pool, best, elsewhere=True))
+        shares = shares_of(pool.calibration, least)
+        if shares.position:
+            shares = replace(shares, position=shares.position * share_of_distinct(pool, best))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
     return neighbour_scores(
         scores,
@@ -121,7 +123,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     )
 
 
-def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float = 1.0) -> Shares:
+def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
     """The shares for a corpus with these calibration numbers; the prior is used for a missing number.
 
     autocorrelation: how much more alike chunks one and two positions apart are than any two of their source (lag-1 plus
@@ -129,13 +131,12 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float
     share of the vectors' variance that lies between sources, from `icc_chunks` chunks. shared_source_share: the share
     of chunks whose source has more than one chunk.
 
-        p = ramp(shrunk autocorrelation, 0.03, 0.08) * (1 - ramp(shrunk icc, 0.1, 0.3)) * apart
+        p = ramp(shrunk autocorrelation, 0.03, 0.08) * (1 - ramp(shrunk icc, 0.1, 0.3))
         s = max(least, ramp(shrunk icc, 0.01, 0.025)) * (1 - ramp(shrunk icc, 0.1, 1.0)) * shared_source_share
 
     Args:
         calibration: Any of these numbers, by name.
         least: Lower limit of s, from `source_lead`.
-        apart: Factor on p, from `share_of_distinct`.
     """
     pairs, chunks = calibration.get("autocorrelation_pairs", 0.0), calibration.get("icc_chunks", 0.0)
     autocorrelation = _shrunk(calibration.get("autocorrelation", 0.0), pairs, PRIOR_AUTOCORRELATION, PRIOR_PAIRS)
@@ -143,7 +144,7 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0, apart: float
     new_beside = 1.0 - _ramp(icc, REDUNDANT_FROM, POSITION_REDUNDANT_AT)
     new_around = 1.0 - _ramp(icc, REDUNDANT_FROM, SOURCE_REDUNDANT_AT)
     return Shares(
-        position=_ramp(autocorrelation, AUTOCORRELATION_FROM, AUTOCORRELATION_TO) * new_beside * apart,
+        position=_ramp(autocorrelation, AUTOCORRELATION_FROM, AUTOCORRELATION_TO) * new_beside,
         source=max(least, _ramp(icc, ICC_FROM, ICC_TO)) * new_around * calibration.get("shared_source_share", 1.0),
     )
 
@@ -164,28 +165,6 @@ def length_factors(length: Ints) -> Floats:
     return np.asarray(1.0 / (1.0 + relative * relative * relative), dtype=np.float64)
 
 
-def following_rows(source: Ints, position: Ints) -> Ints:
-    """(n,) the row at the next position of each row's source; n where there is none.
-
-    Args:
-        source: (n,) codes; NO_SOURCE for a chunk without a source.
-        position: (n,) position in the source, which differs by 1 between adjacent chunks; NO_POSITION for a chunk
-            without a position.
-    """
-    n = len(source)
-    order = np.lexsort((position, source))
-    first, second = order[:-1], order[1:]
-    side_by_side = (
-        (source[first] == source[second])
-        & (position[second] - position[first] == 1)
-        & (source[first] != NO_SOURCE)
-        & (position[first] != NO_POSITION)
-    )
-    following = np.full(n, n)
-    following[first[side_by_side]] = second[side_by_side]
-    return following
-
-
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     """(n,) how well a row's whole source matches: (s - min) / max, 0..1, where s is the BM25 of the source.
 
@@ -197,10 +176,8 @@ def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
         source: (n,) codes; NO_SOURCE gets 0.
     """
     inside = source != NO_SOURCE
-    if not inside.any():
-        return np.zeros(len(source))
     known = source_lexical[inside]
-    best = float(known.max())
+    best = float(known.max(initial=0.0))
     if best < EPSILON:
         return np.zeros(len(source))
     return np.where(inside, (source_lexical - float(known.min())) / best, 0.0)
@@ -298,24 +275,28 @@ def neighbour_scores(
 def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
     """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) the sum from the HOPS chunks after it.
 
-    A chunk gives less to its copy.
+    A chunk gives less to its copy, and nothing beyond a position that the pool lacks.
 
     Args:
         given: (n,) the amount that each row gives to an adjacent one: y in the formula.
         source, position, vectors: Those of `neighbour_scores`.
     """
-    n = len(given)
-    from_previous, from_following = np.zeros(n), np.zeros(n)
-    next_row = np.append(following_rows(source, position), n)
-    reached = next_row[:n]
-    for hop in range(HOPS):
-        first = np.flatnonzero(reached < n)
-        second = reached[first]
-        share = FADE**hop if vectors is None else FADE**hop * _not_copied(vectors[first], vectors[second])
-        from_previous[second] += share * given[first]
-        from_following[first] += share * given[second]
-        reached = next_row[reached]
-    return from_previous, from_following
+    order = np.lexsort((position, source))
+    given, source, position = given[order], source[order], position[order]
+    adjacent = (source[1:] == source[:-1]) & (position[1:] - position[:-1] == 1)
+    adjacent &= (source[1:] != NO_SOURCE) & (position[:-1] != NO_POSITION)
+    vectors = None if vectors is None else vectors[order]
+    from_previous, from_following = np.zeros((2, len(given)))
+    reached = adjacent
+    for hop in range(1, HOPS + 1):
+        share = FADE ** (hop - 1) * reached
+        if vectors is not None:
+            share = share * _not_copied(vectors[:-hop], vectors[hop:])
+        from_previous[hop:] += share * given[:-hop]
+        from_following[:-hop] += share * given[hop:]
+        reached = reached[:-1] & adjacent[hop:]
+    by_row = np.argsort(order)
+    return from_previous[by_row], from_following[by_row]
 
 
 def _not_copied(one: Vectors, other: Vectors) -> Floats:

@@ -63,7 +63,7 @@ class PeriodBoost:
 
 
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
-    """(n,) scores, raised for the `lifted` chunks i.
+    """(n,) scores, raised for the `lifted` chunks i. A score below 0 stays, except with `settings.first`.
 
         raised(i) = score(i) * (1 + boost)
         raised(i) = score(i) + max score                                           if `settings.first`
@@ -80,8 +80,9 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     largest = scores.max(initial=0.0)
     if settings.first:
         return np.where(lifted, scores + largest, scores)
-    raised = scores * (1.0 + boost)
-    best = scores[lifted].max(initial=0.0)
+    positive = np.maximum(scores, 0.0)
+    raised = scores + boost * positive
+    best = positive[lifted].max(initial=0.0)
     if best > 0.0 and settings.best_first:
-        raised += settings.config.boost * largest * np.square(np.maximum(scores, 0.0) / best)
+        raised += settings.config.boost * largest * np.square(positive / best)
     return np.where(lifted, raised, scores)

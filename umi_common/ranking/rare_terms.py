@@ -37,7 +37,8 @@ def with_rare_terms(scores: Floats, lexical: Floats, rare: Bools, other_language
         other_language: (n,) whether a candidate is in another language than the query.
     """
     raised, best = np.array(scores), lexical.max(initial=0.0)
-    for row in np.flatnonzero(rare & (lexical > 0) & (lexical >= LEADING * best)).tolist():
-        passed = scores[(lexical < PASSED * lexical[row]) & ~other_language].max(initial=0.0)
-        raised[row] = max(scores[row], passed * (1.0 + LEAD * lexical[row] / best))
+    for row in rare.nonzero()[0].tolist() if best > 0 else ():
+        if lexical[row] >= LEADING * best:
+            passed = scores[(lexical < PASSED * lexical[row]) & ~other_language].max(initial=0.0)
+            raised[row] = max(scores[row], passed * (1.0 + LEAD * lexical[row] / best))
     return raised

@@ -31,7 +31,14 @@ import numpy.typing as npt
 
 from umi_common.config import FusionConfig
 from umi_common.pool import Floats, Pool
-from umi_common.ranking.evidence import EPSILON, ArmEvidence, background_moments, by_bound, pool_background
+from umi_common.ranking.evidence import (
+    EPSILON,
+    ArmEvidence,
+    background_moments,
+    by_bound,
+    pool_background,
+    weighted_sum,
+)
 from umi_common.ranking.fusion import weights_of_variations
 
 DEFAULTS = FusionConfig()
@@ -90,14 +97,14 @@ def relevance(
         return None
     fused = _fused(evidence, mode)
     weights = weights_of_variations(pool, variation_weight)
-    scores = weights @ fused if scores is None else scores
+    scores = weighted_sum(weights, fused) if scores is None else scores
     best = float(scores.max(initial=0.0))
     if best <= 0.0:
         return np.zeros_like(scores)
     lift, spread, covered, most_evidence = _features(pool, mode, fused) @ (weights / weights.sum())
     fitted = COEFFICIENTS[mode]
     known = _sigmoid(fitted.known @ np.array([lift, spread, covered, 1.0]))
-    shares = np.clip(scores / best, EPSILON, 1.0)
+    shares = np.maximum(scores / best, EPSILON)
     chunks = FEW_CHUNKS if pool.background is None else pool.background.count or FEW_CHUNKS
     few = FEW_WEIGHT * np.log(FEW_CHUNKS / min(chunks, FEW_CHUNKS))
     answers = fitted.answers @ np.array([covered, most_evidence, 1.0]) + fitted.fall * np.log(shares) + few
@@ -105,9 +112,9 @@ def relevance(
 
 
 def _steeper_above_half(probability: Floats) -> Floats:
-    """(n,) probabilities; the odds of those above 0.5 are raised to the power ODDS_POWER."""
-    yes, no = probability**ODDS_POWER, (1.0 - probability) ** ODDS_POWER
-    return np.where(probability > 0.5, yes / (yes + no), probability)
+    """(n,) probabilities above 0; the odds of those above 0.5 are raised to the power ODDS_POWER."""
+    odds_against = 1.0 / probability - 1.0
+    return np.where(probability > 0.5, 1.0 / (1.0 + odds_against**ODDS_POWER), probability)
 
 
 def _comparable_arms(pool: Pool) -> str | None:

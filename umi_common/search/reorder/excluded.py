@@ -66,8 +66,9 @@ def reorder_excluded(
     if _held(unwanted, exceptions, terms_of):
         return ranked
     with trace.stage(STAGE) as facts:
-        held = [_held(wanted, text, terms_of) for text in texts]
-        lacks = [unwanted.keys() - _held(unwanted, text, terms_of) for text in texts]
+        found = [_held({**wanted, **unwanted}, text, terms_of) for text in texts]
+        held = [wanted.keys() & own for own in found]
+        lacks = [unwanted.keys() - own for own in found]
         scores = ranked.scores[rows]
         least = scores * (SCORE if exclusion.kept else 0.0)
 

@@ -75,21 +75,8 @@ _CHANGE_PHRASES = (
     *("took over", "takes over", "handed over", "pushed back", "put off", "up from", "down to"),
     *("from today", "worn out"),
     *("called off", "call off", "is off", "fell through", "scratch that", "no, wait", "no wait"),
-    *(
-        "plus de",
-        "voulais dire",
-        "ya no ",
-        "quería decir",
-        "non più",
-        "volevo dire",
-        "niet meer",
-        "já não",
-        "搬到",
-        "换了",
-        "不再",
-        "我是说",
-        "新的",
-    ),
+    *("plus de", "voulais dire", "ya no ", "quería decir", "non più", "volevo dire", "niet meer", "já não"),
+    *("搬到", "换了", "不再", "我是说", "新的"),
 )
 """With `_CHANGE_WORDS`: words of a text that states that something has changed, or that the text before it is wrong. If
 the query itself holds one ("my new phone"), texts that state no change hold it, too."""
@@ -135,7 +122,7 @@ def reorder_by_time(
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
     ages = pool.age_hours[rows]
     weights = np.full(len(rows), weight)
-    read = [chunks[id].text[:CHARACTERS_READ] if id in chunks else "" for id in pool.ids_at(rows)]
+    read = [chunks[id].text[:CHARACTERS_READ] for id in pool.ids_at(rows)]
     if asked == "latest" and _LAST_TIME.search(query):
         done = np.array([len(text) > NOTE_CHARACTERS or _NOT_DONE.search(text) is None for text in read], dtype=bool)
         scores = np.where(done, scores, scores / (1.0 + weight))

@@ -32,6 +32,7 @@ from umi_common.config import LateInteractionConfig
 from umi_common.embedders.default import default_embedder, embedded_tokenizer
 from umi_common.errors import EmbedderError
 from umi_common.pool import Floats, Ints, Pool, Vectors
+from umi_common.ranking.evidence import weighted_sum
 from umi_common.ranking.neighbours import length_factors
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.trace import TraceBuilder
@@ -150,7 +151,7 @@ def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight:
     token_weights = 1.0 - matches.mean(axis=1)
     if not scores.size or token_weights.sum() <= 0:
         return np.array(scores)
-    similarity = token_weights @ matches / token_weights.sum()
+    similarity = weighted_sum(token_weights, matches) / token_weights.sum()
     above = np.maximum(similarity - similarity.mean(), 0.0) / max(float(similarity.std()), DEVIATION_MIN)
     return np.asarray(
         scores + np.maximum(scores, 0.0) * weight * length_factors(length) * above * above, dtype=np.float64

@@ -94,8 +94,9 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
         return ranked, f"failed with {type(scores.error).__name__}"
     try:
         given = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return ranked, f"returned {type(scores).__name__}; expected {len(rows)} numbers"
+    except Exception as error:  # noqa: BLE001 - a RuntimeError for a torch tensor that requires a gradient
+        fault = f"returned {type(scores).__name__}, which does not convert to numbers ({type(error).__name__})"
+        return ranked, f"{fault}; expected {len(rows)} numbers"
     kept = np.isfinite(given)
     if given.shape != (len(rows),):
         return ranked, f"returned scores of shape {given.shape}; expected {len(rows)} numbers"

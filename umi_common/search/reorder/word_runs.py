@@ -90,7 +90,7 @@ def reorder_by_word_runs(
 
 
 class WordRuns:
-    """Finds runs of a query's words in texts. Not thread-safe."""
+    """Finds runs of a query's words in texts."""
 
     def __init__(self, query: str) -> None:
         self._words = words = words_in(query)[:QUERY_WORDS_MAX]
@@ -100,8 +100,6 @@ class WordRuns:
         """All runs of `RUN_WORDS_MIN` words, by the index of their first word."""
         self._held_min = max(HELD_MIN, SHARE_MIN * len(words))
         self._asks = is_question(query)
-        self._matcher = SequenceMatcher(autojunk=False)
-        self._matcher.set_seq2(words)
 
     def __bool__(self) -> bool:
         """Whether a text may hold enough of the query."""
@@ -114,11 +112,12 @@ class WordRuns:
         joined = spaced(words)
         if not (any(run in joined for run in self._telling) and self._most_held(joined) >= self._held_min):
             return 0.0
-        places: dict[str, list[int]] = self._matcher.b2j  # type: ignore[attr-defined]
+        matcher = SequenceMatcher(None, words, self._words, autojunk=False)
+        places: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]
         if sum(len(places.get(word, ())) for word in words) > PAIRS_MAX:
             return 0.0
-        self._matcher.set_seq1(words)
-        held = sum(size for _, at, size in self._matcher.get_matching_blocks() if self._counts(at, size))
+        runs = ((at, size) for _, at, size in matcher.get_matching_blocks() if size >= RUN_WORDS_MIN)
+        held = sum(size for at, size in runs if _tells(self._words[at : at + size]))
         return held / len(self._words) if held >= self._held_min else 0.0
 
     def _most_held(self, joined: str) -> int:
@@ -126,9 +125,6 @@ class WordRuns:
         query's order, which takes longer to compute."""
         starts = [at for at, run in self._shortest.items() if run in joined]
         return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
-
-    def _counts(self, at: int, size: int) -> bool:
-        return size >= RUN_WORDS_MIN and _tells(self._words[at : at + size])
 
 
 def _without_questions(text: str) -> str:
