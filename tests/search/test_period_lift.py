@@ -500,3 +500,11 @@ def test_of_two_copies_the_one_of_the_period_comes_first_whatever_scales_the_sco
         ids = umi.search("what happened to the boiler last week", limit=12).ids
     for at in range(len(texts)):
         assert ids.index(f"{at} new") < ids.index(f"{at} old")
+
+
+@pytest.mark.parametrize("strategy", ["text", "vector", "hybrid"])
+def test_a_query_of_words_that_no_chunk_holds_and_a_day_is_answered_with_every_strategy(strategy):
+    with HybridStore.open() as store, DualRetriever(store, clock=lambda: NOW) as umi:
+        store.add([Chunk("met", "We met on 11 June 2024."), Chunk("came", "Bob came.", event_time=day("2024-05-12"))])
+        result = umi.search("zeppelin yesterday", strategy=strategy)
+    assert set(result.ids) <= {"met", "came"} and not result.degraded

@@ -417,7 +417,7 @@ def reorder_by_lookup(
             return ranked
         own = ranked.scores[rows]
         holding = np.hstack([identifiers, full_names]) > 0
-        identified = own.max(initial=0.0) * (holding @ (1.0 - holding.mean(axis=0)))
+        identified = own.max(initial=0.0) * (holding * (1.0 - holding.mean(axis=0))).sum(axis=1)
         return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
 
 

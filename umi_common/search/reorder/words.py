@@ -73,5 +73,5 @@ def raised(scores: Floats, g: Floats, weight: float) -> Floats:
     """
     h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
     w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
-    share = h @ w / max(1.0, w.sum())
+    share = (h * w).sum(axis=1) / max(1.0, w.sum())  # `h @ w` rounds equal rows differently
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
