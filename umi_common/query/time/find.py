@@ -1,9 +1,8 @@
 """Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time;
 and whether a query asks for the latest or the first of several texts ("current phone", "first report").
 
-A query with a time word or a number is read by the rules of `dates`, `relative` and `other_languages`; if none matches,
-numeric dates are sought. Then `ranges` joins a period with its year, or two periods ("between A and B"). Last, the kind
-of the period is determined.
+A query with a time word or a number is read by the rules of `grammar` and `other_languages`. Then `ranges` joins a period
+with its year, or two periods ("between A and B"). Last, the kind of the period is determined.
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
@@ -22,18 +21,17 @@ from datetime import datetime
 from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
-from umi_common.query.time import dates, relative, spans
+from umi_common.query.time import spans
+from umi_common.query.time.grammar import MONTH, RULES
 from umi_common.query.time.other_languages import further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, in_its_year, joined_periods
 from umi_common.query.time.stated import LONGEST_MONTH
-from umi_common.query.time.vocabulary import DECADES, MONTH, MONTHS, RULES, WEEKDAYS, year_number
+from umi_common.query.time.vocabulary import DECADES, MONTHS, WEEKDAYS
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange, as_utc
 
 TimeKind = Literal["explicit", "fuzzy"]
 TimeOrder = Literal["latest", "first"]
-RULE_MODULES = (dates, relative)
-"""Importing these modules fills `RULES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,6 @@ _NAMES_YEAR = re.compile(
     rf"|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
     re.I,
 )
-_NUMERIC = re.compile(
-    r"(?<![\w./-])(?<!version )(?<!port )(?<!release )(?:\d{1,2}\.\d{1,2}\.(?:19|20)\d\d"
-    r"|\d{1,2}/\d{1,2}/(?:(?:19|20)\d\d|\d\d)"
-    r"|\d{1,2}-\d{1,2}-(?:19|20)\d\d)(?![\w/-]|\.\d)"
-)
-
 _PREPOSITION = r"(?:in|on|at|of|from|during|since|before|after|until|till|between|by|over|for)"
 _RECORD = (
     r"(?:messages?|chats?|conversations?|discussions?|notes?|(?:e-?)?mails?|sessions?|entry|entries|logs?|documents?|files?"
@@ -191,7 +183,7 @@ def _may_name_time(query: str) -> bool:
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     """The first period that names its year, else the first period."""
-    periods = list(_periods(query, now)) or list(_numeric_dates(query, now))
+    periods = list(_periods(query, now))
     wholes: list[FoundPeriod] = []
     while periods:
         first, *periods = periods
@@ -209,31 +201,15 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     return next(dated, wholes[0] if wholes else None)
 
 
-def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
-    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first). If the first order gives no valid date, the other
-    one is used."""
-    for match in _NUMERIC.finditer(query):
-        *numbers, digits = re.split(r"\D", match[0])
-        first, second, year = *map(int, numbers), year_number(digits)
-        orders = [(first, second), (second, first)]
-        for month, number in reversed(orders) if "." in match[0] else orders:
-            with suppress(ValueError):
-                yield FoundPeriod(match.start(), match.end(), spans.day(now, year, month, number))
-                break
-
-
 def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
     """Periods from left to right. Of overlapping ones the one that ends last is used, and of several such the
     longest."""
     found: list[FoundPeriod] = []
     for rule in (*RULES, *further_rules(query)):
         for match in rule.pattern.finditer(query):
-            try:
-                period = rule.resolve(match, now)
-            except (ValueError, OverflowError):  # 31 February, the year 12000
-                continue
-            if period is not None:
-                found.append(FoundPeriod(match.start(), match.end(), period))
+            with suppress(ValueError, OverflowError):  # 31 February, the year 12000
+                if period := rule.resolve(match, now):
+                    found.append(FoundPeriod(match.start(), match.end(), period))
     end = 0
     while remaining := [each for each in found if each.start >= end]:
         first = min(remaining, key=lambda each: (each.start, -each.end))

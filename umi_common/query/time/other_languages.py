@@ -12,8 +12,9 @@ import re
 from datetime import datetime
 from functools import partial
 
+from umi_common.query.time.grammar import RULES, Rule, whole_words
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import MONTHS, NUMBERS, RULES, WEEKDAYS, Rule, whole_words
+from umi_common.query.time.vocabulary import MONTHS, NUMBERS, WEEKDAYS
 
 UNITS = ["day", "week", "month", "year", "weekend"]
 
@@ -139,8 +140,8 @@ def _resolve(english: str, match: re.Match[str], now: datetime) -> CalendarPerio
 
 
 FURTHER_RULES = [
-    *(Rule(whole_words(phrase), partial(_resolve, english)) for phrase, english in _PHRASES.items()),
-    *(Rule(re.compile(phrase), partial(_resolve, english)) for phrase, english in _CHINESE_PHRASES.items()),
+    *(Rule(english, whole_words(phrase), partial(_resolve, english)) for phrase, english in _PHRASES.items()),
+    *(Rule(english, re.compile(phrase), partial(_resolve, english)) for phrase, english in _CHINESE_PHRASES.items()),
 ]
 
 

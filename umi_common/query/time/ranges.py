@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
+from umi_common.query.time.grammar import COUNT, UNIT, WEEKDAY, time_pattern
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
+from umi_common.query.time.vocabulary import WEEKDAYS, counted, words_of
 
 _WORD_IN_FRONT = time_pattern(
     r"(?<!\w)(?<!the\s)(?<!our\s)(?P<word>since|before|prior to|after|until|till|up to|by|between|from)"
     r" (?:the |on |in )?$"
 )
 """A word that changes the period, at the end of the text before the period ("until the ")."""
-_FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
+_FIRST_WORD = time_pattern(r"(?P<word>since|before|prior to|after|until|till|up to|by|between|from)\b")
 """A word that changes the period, at the beginning of the period's own words ("since Friday")."""
 _JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
 """The words between two periods if "between" or "from" stands before the first."""
@@ -29,7 +30,7 @@ _OF_YEAR = time_pattern(r"(?:,? (?:(?:of|in|on|at) )?)?")
 YEAR_DAYS = (365, 366)
 """Lengths of a year, in days."""
 _OFFSET = time_pattern(
-    rf"(?<![\w-])(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
+    rf"(?<![\w-])(?:(?:the|last) )?(?:(?:{COUNT} )?{UNIT}(?(count)|(?<!s))|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
 """Words before a period that name another period beside it: "two weeks before", "the day after", "the Sunday
@@ -153,18 +154,14 @@ def _followed_by_on(query: str, found: FoundPeriod) -> bool:
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after"."""
-    before = match["side"].lower() == "before"
-    edge = period.start if before else period.end
-    sign = -1 if before else 1
+    given = words_of(match)
+    before = given["side"] == "before"
+    edge, sign = (period.start, -1) if before else (period.end, 1)
     day = edge if before else edge - timedelta(days=1)  # `spans.weekday` looks from the next day on
-    if match["weekday"]:
-        return spans.weekday(day, WEEKDAYS.index(match["weekday"].lower()), sign)
-    if match["whole"]:
-        unit = match["whole"].lower()
-        if unit == "weekend":
-            return spans.days(spans.weekday(day, SATURDAY, sign).start, 2)
-        other = spans.shifted(edge, unit, sign)
-        return CalendarPeriod(other, edge) if before else CalendarPeriod(edge, other)
-    _, nearest = counted(match["count"])
-    unit = match["unit"].lower()
-    return spans.around(spans.shifted(edge, unit, sign * nearest), unit)
+    if "weekday" in given:
+        return spans.weekday(day, WEEKDAYS.index(given["weekday"]), sign)
+    unit, (_, count) = given["unit"], counted(given.get("count", "one"))
+    if unit == "weekend":
+        return spans.days(spans.weekday(day, SATURDAY, sign * count).start, 2)
+    other = spans.shifted(edge, unit, sign * count)
+    return spans.around(other, unit) if "count" in given else CalendarPeriod(min(edge, other), max(edge, other))

@@ -13,6 +13,10 @@ from datetime import datetime, timedelta, timezone
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """First month of each season of the northern hemisphere; winter reaches into the next year."""
+DAYS_OF = {"day": 1, "week": 7, "weekend": 7, "fortnight": 14}
+"""By unit: the number of days from one to the next."""
+JUST_OVER = timedelta(days=31)
+"""Time after its end in which a period of last year is still called "this": "this Christmas" in January."""
 LEAP_YEARS_APART = 8
 """Largest number of years from one 29 February to the next, such as from 1896 to 1904."""
 
@@ -121,6 +125,22 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> Cale
     raise ValueError("no year has this date")
 
 
+def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offset: int) -> CalendarPeriod:
+    """One of the periods that `span_of_year` gives for each year: for 0 this year's, or last year's if that is not
+    or just over; for -1 the last that is over; for 1 the first to come."""
+    year = now.year
+    if offset == 0:
+        before = span_of_year(year - 1)
+        return before if before.end > now - JUST_OVER else span_of_year(year)
+    if offset < 0:
+        while span_of_year(year).end > now:
+            year -= 1
+        return span_of_year(year + 1 + offset)
+    while span_of_year(year).start <= now:
+        year += 1
+    return span_of_year(year - 1 + offset)
+
+
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
     """The part of a period from share `first` to share `last` of its length (0..1), rounded to whole days."""
     start, end = period.start, period.end
@@ -141,12 +161,12 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
     """The moment `count` units later, or on the last day of the month if the month has no such day.
 
     Args:
-        unit: "minute", "hour", "day", "week", "month", "quarter", "year" or "decade".
+        unit: A key of `vocabulary.UNITS`.
     """
     if unit in {"minute", "hour"}:
         return _elapsed(moment, timedelta(**{f"{unit}s": count}))
-    if unit in {"day", "week"}:
-        return moment + timedelta(**{f"{unit}s": count})
+    if unit in DAYS_OF:
+        return moment + timedelta(days=DAYS_OF[unit] * count)
     total = {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit] * count
     first = _month_start(moment, total)
     last_day = (_month_start(first, 1) - timedelta(days=1)).day
@@ -161,7 +181,9 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
         return CalendarPeriod(_elapsed(moment, -half), _elapsed(moment, half))
     if unit == "day":
         return days(moment)
-    if unit == "week":
+    if unit == "weekend":
+        return weekend(moment)
+    if unit in {"week", "fortnight"}:
         return days(moment - timedelta(days=3), 7)
     if unit == "month":
         return months(moment)

@@ -14,8 +14,9 @@ from functools import lru_cache
 from itertools import product
 
 from umi_common.query.time import spans
+from umi_common.query.time.grammar import MONTH, MONTH_START
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import DECADES, MONTH, MONTH_START, MONTHS, ORDINALS, month_number, year_number
+from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, month_number, year_number
 from umi_common.times import MONTHS as MONTHS_BY_NAME
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange

@@ -1,0 +1,235 @@
+"""The English phrases for a period: one table of rules, each with a phrase that it reads.
+
+Repetitions in patterns are bounded, so the time to match is linear in the length of the query. Words that are also
+names or verbs (May, March, spring, second) need a preposition or a number beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from umi_common.query.time import dates, relative, vocabulary
+from umi_common.query.time.spans import SEASONS, CalendarPeriod
+from umi_common.query.time.vocabulary import DAY_ORDINALS, MONTHS, NUMBERS, ORDINALS, WEEKDAYS, Words, words_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern, and a function from its match and the current time to a period."""
+
+    example: str
+    """A phrase that begins with a match of the pattern."""
+    pattern: re.Pattern[str]
+    resolve: Callable[[re.Match[str], datetime], CalendarPeriod | None]
+    """The period of a match; None: its words mean no time. Raises ValueError or OverflowError for a date that does not
+    exist."""
+
+
+def time_pattern(pattern: str) -> re.Pattern[str]:
+    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and ' matches
+    both apostrophes.
+    """
+    return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
+
+
+def whole_words(pattern: str) -> re.Pattern[str]:
+    """The `time_pattern` of `pattern` that matches whole words only."""
+    return time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)")
+
+
+def rule(example: str, resolve: Callable[[Words, datetime], CalendarPeriod | None], pattern: str) -> Rule:
+    """A rule for a pattern of whole words, as `time_pattern` reads it; `resolve` gets what its groups say."""
+    return Rule(example, whole_words(pattern), lambda match, now: resolve(words_of(match), now))
+
+
+def _any(name: str, words: Iterable[str]) -> str:
+    """A pattern of a group called `name` that matches one of these words; longer words are tried first."""
+    return rf"(?P<{name}>{'|'.join(sorted(words, key=len, reverse=True))})"
+
+
+MONTH = (
+    r"(?P<month>jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[yi]|jun[ei]?|jul[yi]?|aug(?:ust)?"
+    r"|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\b\.?"
+)
+"""A month's name or abbreviation, in English or German."""
+MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
+"""The letters with which the names of months begin, in English or German."""
+_LONG_MONTH = _any("month", MONTHS)
+_FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
+_YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
+"""Four digits, or two after an apostrophe that no closing one follows: "Feb '24", but not "of '20 questions'".
+A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in different
+months."""
+_YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
+_OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?{_YEAR})"
+_TH = r"(?:st|nd|rd|th)"
+_DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
+_LAST = rf"(?P<last>[0-3]?\d){_TH}?"
+_DATE_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )?"
+"""The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
+_VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
+"""In front of a month: it may be a verb in lower case before a number, as in "you may 3 times", "march 5 miles"."""
+_NUMBER = rf"(?:\d{{1,3}}|{'|'.join(NUMBERS[1:])})"
+COUNT = (
+    rf"(?P<count>{_NUMBER}(?:(?: or | to |(?<=\d)\s?[-\u2013]\s?(?=\d)){_NUMBER})?|an?|(?:a )?couple(?: of)?|(?:a )?few"
+    "|several)"
+)
+UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
+WEEKDAY = _any("weekday", WEEKDAYS)
+_SEASON = _any("season", SEASONS)
+_HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
+_NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
+_QUARTER = r"q(?P<quarter>[1-4])"
+_UNIT = r"(?P<unit>week|month|quarter|year|decade|hour)"
+_HALVED = rf"{_any('unit', vocabulary.HALVES)}s?"
+_HOURS = _any("hours", vocabulary.HOURS)
+_WHICH = _any("which", vocabulary.WHICH_OFFSET)
+_RUNNING = r"(?P<which>last|past|previous|next|coming)"
+_OUR = r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
+_PART = _any("part", vocabulary.PARTS)
+_PART_OF = rf"(?:the )?{_PART}[\s-]{{1,3}}(?:of |(?:(?<=early\s)|(?<=late\s))in )?(?:the )?"
+"""The words in front of a period of which they name a part: "early in", "mid-", "the end of the"."""
+_IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
+_NTH = _any("nth", [*ORDINALS, "last"])
+_TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
+_UNTIL = rf"{_TO}(?P<until>{'|'.join(MONTHS)}|q[1-4])"
+_RELATIVE_YEAR = rf"(?=,? (?:of |in )?(?:(?:last|this|next) year|{COUNT} years? ago)\b)"
+"""The words that follow a period of a year relative to the present: "May last year"."""
+_NOUN = r"words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories"
+
+RULES = [
+    # by name or number
+    rule(
+        "2023-05-08",
+        dates.named_period,
+        r"(?P<year>\d{4})([-/])(?P<month>\d\d?)\2(?P<day>\d\d?)(?:t\d\d:\d\d[\d:.z+-]*)?",
+    ),
+    rule("2023.05.08", dates.named_period, r"(?P<year>(?:19|20)\d\d)\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])"),
+    rule(
+        "5/8/2023",
+        dates.numeric_date,
+        r"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
+        r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)",
+    ),
+    rule("2023-05", dates.named_period, r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?!-\d)"),
+    rule("05/2023", dates.named_period, r"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![/\d])"),
+    rule(
+        "Sat, the 7th of May 2023",
+        dates.named_period,
+        rf"{_DATE_WEEKDAY}(?:the )?{_DAY}(?:\s{{0,3}}|[-/]|\. (?=[a-zä]+\.? (?:'|19|20)\d\d))(?:of )?{MONTH}{_OF_YEAR}?",
+    ),
+    rule(
+        "7 May 23",
+        dates.named_period,
+        rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
+    ),
+    rule(
+        "May 7th, 2023",
+        dates.named_period,
+        rf"(?<!\b\d\s)(?<!\b\d\d\s){_DATE_WEEKDAY}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
+        rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
+    ),
+    rule(
+        "the first of May", dates.named_period, rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?"
+    ),
+    rule(
+        "5 to 9 May 2023",
+        dates.named_period,
+        rf"{_DAY}\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}{_LAST} (?:of )?{MONTH}{_OF_YEAR}?",
+    ),
+    rule("May 5-9, 2023", dates.named_period, rf"{MONTH} {_DAY}\s?(?:-|\u2013|to|through)\s?{_LAST}{_OF_YEAR}?"),
+    rule(
+        "the last Friday of May",
+        dates.named_period,
+        rf"(?:on )?(?:the )?{_NTH} (?:week|{WEEKDAY}) (?:of|in) {_LONG_MONTH}{_OF_YEAR}?",
+    ),
+    rule("week 10 of 2023", dates.named_period, rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}}){_OF_YEAR}"),
+    rule("KW 10", dates.named_period, r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|19|20))"),
+    rule("2023-W10", dates.named_period, r"(?P<year>\d{4})-?w(?P<week>\d\d)"),
+    rule("late March 2023", dates.named_period, rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}"),
+    rule("the end of Q3 2022", dates.named_period, rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}"),
+    rule("third quarter of 2022", dates.named_period, rf"{_any('quarter', ORDINALS[:4])}[\s-]{{1,3}}quarter{_OF_YEAR}"),
+    rule("2022-Q4", dates.named_period, rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}"),
+    rule("4Q22", dates.named_period, r"(?P<quarter>[1-4])q(?P<year>\d\d)"),
+    rule("early summer of 2021", dates.named_period, rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}"),
+    rule(
+        "winter 2021/22",
+        dates.named_period,
+        rf"{_SEASON} (?:of )?(?P<year>(?:19|20)\d\d)(?P<until>[/\u2013-](?:\d\d)?\d\d)",
+    ),
+    rule("in March", dates.named_period, rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})"),
+    rule("in the summer", dates.named_period, rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}"),
+    rule("at Easter", dates.named_period, rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}"),
+    rule("May last year", dates.named_period, rf"{_NAME}{_RELATIVE_YEAR}"),
+    rule("between May and July", dates.from_to, rf"(?:between|from) (?:{_LONG_MONTH}|{_QUARTER}){_UNTIL}{_OF_YEAR}?"),
+    rule("Q1 to Q3 2022", dates.from_to, rf"(?:{_LONG_MONTH}|{_QUARTER}){_UNTIL}{_OF_YEAR}"),
+    rule(
+        "mid-2021",
+        dates.named_period,
+        rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year) ){_YEAR}(?! (?:{_NOUN})\b|%)",
+    ),
+    rule("2019's", dates.named_period, rf"{_YEAR}(?<='s)"),
+    rule("FY22", dates.named_period, rf"(?=f){_YEAR}(?![-.]\d)"),
+    rule(
+        "2019-2021",
+        dates.several_years,
+        r"(?P<year>(?:19|20)\d\d)(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
+    ),
+    rule(
+        "the nineties",
+        dates.several_years,
+        rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:19|20)?\d0)'?s)",
+    ),
+    rule("1980s", dates.several_years, r"(?P<decade>(?:18|19|20)\d0)s"),
+    # relative to the present
+    rule("the day before yesterday", relative.near_day, r"(?:the )?(?P<day>day (?:before yesterday|after tomorrow))"),
+    rule(
+        "yesterday evening",
+        relative.near_day,
+        rf"(?<!usa\s)(?P<day>yesterday|today|tomorrow)(?:'s)?(?: (?:in the )?{_HOURS})?",
+    ),
+    rule("last night", relative.near_day, rf"(?:(?P<which>this|last) |to(?=night)){_HOURS}"),
+    rule(
+        "early last year",
+        relative.which_period,
+        rf"(?:{_PART_OF}|the )?{_WHICH} {_UNIT}(?! (?:in|at) (?:a|review)\b|s)",
+    ),
+    rule(
+        "by the end of the month",
+        relative.which_period,
+        rf"(?:at|by|in|since|until|till|before|after) the {_PART} of the {_UNIT}",
+    ),
+    rule("last summer", relative.which_period, rf"(?:{_PART_OF}|the |on )?{_WHICH} {_NAME}"),
+    rule("last Friday", relative.which_period, rf"(?:on )?{_WHICH} (?:week'?s )?{WEEKDAY}(?!s)"),
+    rule(
+        "the week before last",
+        relative.two_away,
+        rf"(?:the )?(?:{UNIT}|{WEEKDAY}|{_NAME}) (?P<side>before last|after next)",
+    ),
+    rule("the past weekend", relative.which_weekend, rf"(?:the |on )?{_WHICH} weekend"),
+    rule("over the weekend", relative.which_weekend, r"(?:over|at|on|during|since) the weekend"),
+    rule(
+        "on Tuesday morning",
+        relative.latest_weekday,
+        rf"(?:on|since|until|till|before|after|by) {WEEKDAY}(?!s| (?:night live|times))(?: {_HOURS})?",
+    ),
+    rule("Tuesday's", relative.latest_weekday, rf"{WEEKDAY}'s"),
+    rule("on Monday of last week", relative.weekday_of_week, rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week"),
+    rule("2-3 weeks ago", relative.units_ago, rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))"),
+    rule("two Fridays ago", relative.units_ago, rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})s? ago"),
+    rule("half an hour ago", relative.halves_ago, rf"(?:(?P<count>one|two|three) and a )?half (?:an? )?{_HALVED} ago"),
+    rule("a year and a half ago", relative.halves_ago, rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago"),
+    rule("in the last few months", relative.running_units, rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s)"),
+    rule("last 3 weeks", relative.running_units, rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}"),
+    rule(
+        "in the past week",
+        relative.running_units,
+        rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
+    ),
+    rule("the other day", relative.the_other_day, rf"the other {_any('other', vocabulary.OTHER_DAYS)}"),
+    rule("earlier this week", relative.earlier_this, r"earlier this (?P<unit>week|month|year)"),
+]
+"""Of two rules that match the same words, the earlier one is used."""
