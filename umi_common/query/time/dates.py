@@ -30,9 +30,9 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
     if "holiday" in given:
         return _holiday(given["holiday"], now, year)
     if "season" in given:
-        return spans.season(now, year, given["season"])
+        return spans.months(now, year, spans.SEASONS[given["season"]], 3)
     if "quarter" in given:
-        return spans.quarter(now, year, _number(given["quarter"]))
+        return spans.months(now, year, 3 * _number(given["quarter"]) - 2, 3)
     if "half" in given:
         return spans.part(spans.years(now, year), *((0, 0.5) if given["half"] == "1" else (0.5, 1)))
     if "week" in given:  # week 1 is the one with the year's first Thursday: its Monday may be in December before
@@ -41,7 +41,7 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
     if "month" not in given:
         return spans.years(now, year)
     number = month_number(given["month"])
-    month = spans.month(now, year, number)
+    month = spans.months(now, year, number)
     if "nth" in given:
         return _nth_in(month, given)
     if "day" not in given:
@@ -52,7 +52,8 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
 
 def _nth_in(month: CalendarPeriod, given: Words) -> CalendarPeriod:
     """The n-th or last week or weekday of a month; its weeks are counted from its first day or its last."""
-    last, count = given["nth"] == "last", _number(given["nth"])
+    last = given["nth"] == "last"
+    count = 0 if last else _number(given["nth"])
     if "weekday" in given:
         edge = month.end if last else month.start - timedelta(days=1)
         found = spans.weekday(edge, WEEKDAYS.index(given["weekday"]), -1 if last else count)
@@ -74,8 +75,8 @@ def _holiday(name: str, now: datetime, year: int) -> CalendarPeriod:
 
 
 def _number(text: str) -> int:
-    """The number of digits or of an ordinal; 0: it is neither."""
-    return int(text) if text.isdigit() else DAY_ORDINALS.index(text) + 1 if text in DAY_ORDINALS else 0
+    """The number of digits or of an ordinal: "5", "5th" or "fifth"."""
+    return DAY_ORDINALS.index(text) + 1 if text in DAY_ORDINALS else int(text.rstrip("stndrh"))
 
 
 def named_period(given: Words, now: datetime) -> CalendarPeriod | None:

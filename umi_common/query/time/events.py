@@ -87,4 +87,4 @@ def _beside(query: str, span: tuple[int, int], moment: datetime) -> FoundPeriod:
     Args:
         span: [start, end) of the event in the query, in characters.
     """
-    return changed_period(query, FoundPeriod(*span, spans.days(moment)))
+    return changed_period(query, FoundPeriod(*span, spans.days(moment)), moment)

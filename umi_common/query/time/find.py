@@ -1,8 +1,8 @@
 """Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time;
 and whether a query asks for the latest or the first of several texts ("current phone", "first report").
 
-A query with a time word or a number is read by the rules of `grammar` and `other_languages`. Then `ranges` joins a period
-with its year, or two periods ("between A and B"). Last, the kind of the period is determined.
+A query with a time word or a number is read by the rules of `grammar` and `other_languages`. Then `ranges` joins a
+period with its year, or two periods ("between A and B"). Last, the kind of the period is determined.
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
@@ -194,7 +194,7 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
             whole = joined_periods(query, first, periods[0] if periods else None)
             if whole is not first:
                 periods = periods[1:]
-            wholes.append(changed_period(query, first) if whole is first else whole)
+            wholes.append(changed_period(query, first, now) if whole is first else whole)
         except (ValueError, OverflowError):  # 29 February of another year, a year before 1
             wholes.append(first)
     dated = (whole for whole in wholes if _NAMES_YEAR.search(query, whole.start, whole.end))

@@ -65,18 +65,17 @@ A fiscal year, such as "FY24", is read as the calendar year, because companies b
 months."""
 _YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
 _OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?{_YEAR})"
+_Y = r"(?P<year>(?:19|20)\d\d)"
 _TH = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
 _LAST = rf"(?P<last>[0-3]?\d){_TH}?"
-_DATE_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )?"
+_DAY_NAME = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )?"
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
 _VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
 """In front of a month: it may be a verb in lower case before a number, as in "you may 3 times", "march 5 miles"."""
 _NUMBER = rf"(?:\d{{1,3}}|{'|'.join(NUMBERS[1:])})"
-COUNT = (
-    rf"(?P<count>{_NUMBER}(?:(?: or | to |(?<=\d)\s?[-\u2013]\s?(?=\d)){_NUMBER})?|an?|(?:a )?couple(?: of)?|(?:a )?few"
-    "|several)"
-)
+_NUMBERS = rf"{_NUMBER}(?:(?: or | to |(?<=\d)\s?[-\u2013]\s?(?=\d)){_NUMBER})?"
+COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
 UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
 WEEKDAY = _any("weekday", WEEKDAYS)
 _SEASON = _any("season", SEASONS)
@@ -93,98 +92,66 @@ _PART = _any("part", vocabulary.PARTS)
 _PART_OF = rf"(?:the )?{_PART}[\s-]{{1,3}}(?:of |(?:(?<=early\s)|(?<=late\s))in )?(?:the )?"
 """The words in front of a period of which they name a part: "early in", "mid-", "the end of the"."""
 _IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
-_NTH = _any("nth", [*ORDINALS, "last"])
+_BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year) )"
+_NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
 _UNTIL = rf"{_TO}(?P<until>{'|'.join(MONTHS)}|q[1-4])"
 _RELATIVE_YEAR = rf"(?=,? (?:of |in )?(?:(?:last|this|next) year|{COUNT} years? ago)\b)"
 """The words that follow a period of a year relative to the present: "May last year"."""
-_NOUN = r"words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories"
+_NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
+
+_NAMED = {
+    "2023-05-08": r"(?P<year>\d{4})([-/])(?P<month>\d\d?)\2(?P<day>\d\d?)(?:t\d\d:\d\d[\d:.z+-]{0,20})?",
+    "2023.05.08": rf"{_Y}\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])",
+    "2023-05": rf"{_Y}-(?P<month>0[1-9]|1[0-2])(?!-\d)",
+    "05/2023": rf"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/{_Y}(?![/\d])",
+    "Sat, the 7th of May 2023": rf"{_DAY_NAME}(?:the )?{_DAY}(?:\s{{0,3}}|[-/])(?:of )?{MONTH}{_OF_YEAR}?",
+    "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
+    "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
+    "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
+    rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
+    "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",
+    "5 to 9 May": rf"{_DAY}\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}{_LAST} (?:of )?{MONTH}{_OF_YEAR}?",
+    "May 5-9": rf"{MONTH} {_DAY}\s?(?:-|\u2013|to|through)\s?{_LAST}{_OF_YEAR}?",
+    "the last Friday of May": rf"(?:on )?(?:the )?{_NTH} (?:week|{WEEKDAY}) (?:of|in) {_LONG_MONTH}{_OF_YEAR}?",
+    "week 10 of 2023": rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}}){_OF_YEAR}",
+    "KW 10": r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|19|20))",
+    "2023-W10": r"(?P<year>\d{4})-?w(?P<week>\d\d)",
+    "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
+    "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
+    "third quarter of 2022": rf"(?P<quarter>{'|'.join(ORDINALS[:4])}|[1-4]{_TH})[\s-]{{1,3}}quarter{_OF_YEAR}",
+    "2022-Q4": rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}",
+    "4Q22": r"(?P<quarter>[1-4])q(?P<year>\d\d)",
+    "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
+    "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
+    "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
+    "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
+    "at Easter": rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}",
+    "May last year": rf"{_NAME}{_RELATIVE_YEAR}",
+    "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
+    "2019's": rf"{_YEAR}(?<='s)",
+    "FY22": rf"(?=f){_YEAR}(?![-.]\d)",
+}
+_NUMERIC = (
+    r"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
+    r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
+)
+_DECADES = rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:19|20)?\d0)'?s)"
+_BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
+"""What follows the day of a month: "on the 5th", but not "on the 5th floor"."""
 
 RULES = [
-    # by name or number
-    rule(
-        "2023-05-08",
-        dates.named_period,
-        r"(?P<year>\d{4})([-/])(?P<month>\d\d?)\2(?P<day>\d\d?)(?:t\d\d:\d\d[\d:.z+-]*)?",
-    ),
-    rule("2023.05.08", dates.named_period, r"(?P<year>(?:19|20)\d\d)\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])"),
-    rule(
-        "5/8/2023",
-        dates.numeric_date,
-        r"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
-        r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)",
-    ),
-    rule("2023-05", dates.named_period, r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?!-\d)"),
-    rule("05/2023", dates.named_period, r"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![/\d])"),
-    rule(
-        "Sat, the 7th of May 2023",
-        dates.named_period,
-        rf"{_DATE_WEEKDAY}(?:the )?{_DAY}(?:\s{{0,3}}|[-/]|\. (?=[a-zä]+\.? (?:'|19|20)\d\d))(?:of )?{MONTH}{_OF_YEAR}?",
-    ),
-    rule(
-        "7 May 23",
-        dates.named_period,
-        rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
-    ),
-    rule(
-        "May 7th, 2023",
-        dates.named_period,
-        rf"(?<!\b\d\s)(?<!\b\d\d\s){_DATE_WEEKDAY}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
-        rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
-    ),
-    rule(
-        "the first of May", dates.named_period, rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?"
-    ),
-    rule(
-        "5 to 9 May 2023",
-        dates.named_period,
-        rf"{_DAY}\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}{_LAST} (?:of )?{MONTH}{_OF_YEAR}?",
-    ),
-    rule("May 5-9, 2023", dates.named_period, rf"{MONTH} {_DAY}\s?(?:-|\u2013|to|through)\s?{_LAST}{_OF_YEAR}?"),
-    rule(
-        "the last Friday of May",
-        dates.named_period,
-        rf"(?:on )?(?:the )?{_NTH} (?:week|{WEEKDAY}) (?:of|in) {_LONG_MONTH}{_OF_YEAR}?",
-    ),
-    rule("week 10 of 2023", dates.named_period, rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}}){_OF_YEAR}"),
-    rule("KW 10", dates.named_period, r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|19|20))"),
-    rule("2023-W10", dates.named_period, r"(?P<year>\d{4})-?w(?P<week>\d\d)"),
-    rule("late March 2023", dates.named_period, rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}"),
-    rule("the end of Q3 2022", dates.named_period, rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}"),
-    rule("third quarter of 2022", dates.named_period, rf"{_any('quarter', ORDINALS[:4])}[\s-]{{1,3}}quarter{_OF_YEAR}"),
-    rule("2022-Q4", dates.named_period, rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}"),
-    rule("4Q22", dates.named_period, r"(?P<quarter>[1-4])q(?P<year>\d\d)"),
-    rule("early summer of 2021", dates.named_period, rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}"),
-    rule(
-        "winter 2021/22",
-        dates.named_period,
-        rf"{_SEASON} (?:of )?(?P<year>(?:19|20)\d\d)(?P<until>[/\u2013-](?:\d\d)?\d\d)",
-    ),
-    rule("in March", dates.named_period, rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})"),
-    rule("in the summer", dates.named_period, rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}"),
-    rule("at Easter", dates.named_period, rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}"),
-    rule("May last year", dates.named_period, rf"{_NAME}{_RELATIVE_YEAR}"),
+    *(rule(example, dates.named_period, pattern) for example, pattern in _NAMED.items()),
+    rule("5/8/2023", dates.numeric_date, _NUMERIC),
     rule("between May and July", dates.from_to, rf"(?:between|from) (?:{_LONG_MONTH}|{_QUARTER}){_UNTIL}{_OF_YEAR}?"),
     rule("Q1 to Q3 2022", dates.from_to, rf"(?:{_LONG_MONTH}|{_QUARTER}){_UNTIL}{_OF_YEAR}"),
     rule(
-        "mid-2021",
-        dates.named_period,
-        rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year) ){_YEAR}(?! (?:{_NOUN})\b|%)",
-    ),
-    rule("2019's", dates.named_period, rf"{_YEAR}(?<='s)"),
-    rule("FY22", dates.named_period, rf"(?=f){_YEAR}(?![-.]\d)"),
-    rule(
         "2019-2021",
         dates.several_years,
-        r"(?P<year>(?:19|20)\d\d)(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
+        rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
     ),
-    rule(
-        "the nineties",
-        dates.several_years,
-        rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:19|20)?\d0)'?s)",
-    ),
+    rule("the nineties", dates.several_years, _DECADES),
     rule("1980s", dates.several_years, r"(?P<decade>(?:18|19|20)\d0)s"),
-    # relative to the present
     rule("the day before yesterday", relative.near_day, r"(?:the )?(?P<day>day (?:before yesterday|after tomorrow))"),
     rule(
         "yesterday evening",
@@ -192,6 +159,7 @@ RULES = [
         rf"(?<!usa\s)(?P<day>yesterday|today|tomorrow)(?:'s)?(?: (?:in the )?{_HOURS})?",
     ),
     rule("last night", relative.near_day, rf"(?:(?P<which>this|last) |to(?=night)){_HOURS}"),
+    rule("the night before last", relative.near_day, r"(?:the )?(?P<hours>night) (?P<day>before last)"),
     rule(
         "early last year",
         relative.which_period,
@@ -204,6 +172,7 @@ RULES = [
     ),
     rule("last summer", relative.which_period, rf"(?:{_PART_OF}|the |on )?{_WHICH} {_NAME}"),
     rule("last Friday", relative.which_period, rf"(?:on )?{_WHICH} (?:week'?s )?{WEEKDAY}(?!s)"),
+    rule("on Monday of last week", relative.weekday_of_week, rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week"),
     rule(
         "the week before last",
         relative.two_away,
@@ -214,12 +183,19 @@ RULES = [
     rule(
         "on Tuesday morning",
         relative.latest_weekday,
-        rf"(?:on|since|until|till|before|after|by) {WEEKDAY}(?!s| (?:night live|times))(?: {_HOURS})?",
+        rf"(?:on|since|until|till|before|after) {WEEKDAY}(?!s| (?:night live|times))(?: {_HOURS})?",
     ),
     rule("Tuesday's", relative.latest_weekday, rf"{WEEKDAY}'s"),
-    rule("on Monday of last week", relative.weekday_of_week, rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week"),
+    Rule("by Friday", whole_words(rf"by {WEEKDAY}(?!s)"), relative.deadline),
+    rule("between Monday and Friday", relative.weekdays, rf"between {WEEKDAY} and {_any('until', WEEKDAYS)}(?!s)"),
+    rule(
+        "on the 5th", relative.day_of_month, rf"(?:on|since|before|after|until) the (?P<day>[0-3]?\d){_TH}{_BESIDE_DAY}"
+    ),
+    rule("the 5th of last month", relative.day_of_month, rf"(?:on )?the (?P<day>[0-3]?\d){_TH} of {_WHICH} month"),
     rule("2-3 weeks ago", relative.units_ago, rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))"),
     rule("two Fridays ago", relative.units_ago, rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})s? ago"),
+    rule("3 weeks from now", relative.units_ago, rf"(?:in )?{COUNT} {UNIT} (?P<ahead>from (?:now|today)|hence)"),
+    rule("in two weeks' time", relative.units_ago, rf"in {COUNT} {UNIT}(?:'s|') (?P<ahead>time)"),
     rule("half an hour ago", relative.halves_ago, rf"(?:(?P<count>one|two|three) and a )?half (?:an? )?{_HALVED} ago"),
     rule("a year and a half ago", relative.halves_ago, rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago"),
     rule("in the last few months", relative.running_units, rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s)"),
@@ -230,6 +206,6 @@ RULES = [
         rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
     ),
     rule("the other day", relative.the_other_day, rf"the other {_any('other', vocabulary.OTHER_DAYS)}"),
-    rule("earlier this week", relative.earlier_this, r"earlier this (?P<unit>week|month|year)"),
+    rule("earlier this week", relative.rest_of, r"(?P<side>earlier|later) this (?P<unit>week|month|year)"),
 ]
 """Of two rules that match the same words, the earlier one is used."""

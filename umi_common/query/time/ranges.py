@@ -102,9 +102,9 @@ def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
     return moved if moved.start < end else spans.in_year(period, end.year - 1)
 
 
-def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
+def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod:
     """The period of "since A", "before A" or "the week before A", where `found` is A; `found` itself if no such words
-    stand beside it."""
+    stand beside it. "By A" begins today if A lies ahead."""
     week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
     if week is not None and found.period.end - found.period.start <= timedelta(hours=25):
         return FoundPeriod(week.start(), found.end, _week(found.period, week["from"].lower()))
@@ -122,7 +122,9 @@ def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
         bounds = period.start, None
     elif word == "before" or word.startswith("prior"):
         bounds = None, period.start
-    elif word in {"until", "till", "by"} or word.startswith("up"):
+    elif word == "by":
+        bounds = (spans.midnight(now) if period.end > now else None), period.end
+    elif word in {"until", "till"} or word.startswith("up"):
         bounds = None, period.end
     elif word == "after":
         bounds = period.end, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,9 +22,12 @@ from umi_common.query.time.vocabulary import (
     Words,
     counted,
     named_part,
+    words_of,
 )
 
 SATURDAY = 5
+PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
+"""Words of a question about the past."""
 
 
 def near_day(given: Words, now: datetime) -> CalendarPeriod:
@@ -75,21 +80,46 @@ def latest_weekday(given: Words, now: datetime) -> CalendarPeriod:
     return _hours(_nth(given, now, -1).start, given)
 
 
+def deadline(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    """ "by Friday": the next Friday, or the last one if the query asks about the past."""
+    return _nth(words_of(match), now, -1 if PAST.search(match.string) else 1)
+
+
+def weekdays(given: Words, now: datetime) -> CalendarPeriod:
+    """The days from one weekday to another, of which the latest first day has begun."""
+    first, last = (WEEKDAYS.index(given[name]) for name in ("weekday", "until"))
+    start = spans.weekday(now + timedelta(days=1), first, -1).start
+    return CalendarPeriod(start, spans.weekday(start, last, 1).end)
+
+
+def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
+    """ "on the 5th": the latest that has begun; "the 5th of last month"."""
+    offsets = (WHICH_OFFSET[given["which"]],) if "which" in given else (0, -1, -2)
+    for offset in offsets:
+        month = spans.shifted(now.replace(day=1), "month", offset)
+        with suppress(ValueError):  # 31 June
+            day = spans.day(now, month.year, month.month, int(given["day"]))
+            if "which" in given or day.start <= now:
+                return day
+    raise ValueError("no month has this day")
+
+
 def weekday_of_week(given: Words, now: datetime) -> CalendarPeriod:
     monday = spans.week(now, WHICH_OFFSET[given["which"]]).start
     return spans.days(monday + timedelta(days=WEEKDAYS.index(given["weekday"])))
 
 
 def units_ago(given: Words, now: datetime) -> CalendarPeriod:
-    """ "three weeks ago", "2-3 weeks ago", "a few Fridays ago"."""
-    unit, (farthest, nearest) = given.get("unit"), counted(given["count"])
+    """ "three weeks ago", "2-3 weeks ago", "a few Fridays ago", "3 weeks from now"."""
+    unit, sign = given.get("unit"), 1 if "ahead" in given else -1
+    first, last = sorted(sign * count for count in counted(given["count"]))
     if unit not in {None, "weekend"} and any(word in given["count"] for word in VAGUE_COUNTS):
-        return replace(_between(now, unit, -farthest, -nearest), vague=True)
-    first, last = (
-        spans.around(spans.shifted(now, unit, -count), unit) if unit else _nth(given, now, -count)
-        for count in (farthest, nearest)
+        return replace(_between(now, unit, first, last), vague=True)
+    start, end = (
+        spans.around(spans.shifted(now, unit, count), unit) if unit else _nth(given, now, count)
+        for count in (first, last)
     )
-    return CalendarPeriod(first.start, last.end, vague=farthest != nearest or unit not in {None, "day", "weekend"})
+    return CalendarPeriod(start.start, end.end, vague=first != last or unit not in {None, "day", "weekend"})
 
 
 def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
@@ -103,9 +133,10 @@ def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
 
 
 def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
-    smaller, half = HALVES[given["unit"]]
+    """ "half an hour ago", "a year and a half ago"."""
+    smaller, half, around = HALVES[given["unit"]]
     count = half + (2 * half * counted(given["count"])[1] if "count" in given else 0)
-    return replace(spans.around(spans.shifted(now, smaller, -count), smaller), vague=True)
+    return replace(spans.around(spans.shifted(now, smaller, -count), around), vague=True)
 
 
 def running_units(given: Words, now: datetime) -> CalendarPeriod:
@@ -121,6 +152,7 @@ def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
     return CalendarPeriod(today - timedelta(days=OTHER_DAYS[given["other"]]), today, vague=True)
 
 
-def earlier_this(given: Words, now: datetime) -> CalendarPeriod:
-    """The part of the current week, month or year up to today."""
-    return CalendarPeriod(_nth(given, now, 0).start, spans.days(now).end)
+def rest_of(given: Words, now: datetime) -> CalendarPeriod:
+    """The part of the current week, month or year up to today, or from today on."""
+    whole, today = _nth(given, now, 0), spans.days(now)
+    return replace(whole, end=today.end) if given["side"] == "earlier" else replace(whole, start=today.start)

@@ -61,30 +61,16 @@ def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
     return days(week(now, offset).start + timedelta(days=5), 2)
 
 
-def months(now: datetime, count: int = 1) -> CalendarPeriod:
-    """`count` calendar months, the first of them the current one."""
-    return CalendarPeriod(_month_start(now, 0), _month_start(now, count))
-
-
-def month(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """The month `number` (1..12) of a year."""
-    return months(now.replace(year=year, month=number, day=1))
-
-
-def quarter(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """The quarter `number` (1..4) of a year."""
-    return months(now.replace(year=year, month=3 * number - 2, day=1), count=3)
+def months(now: datetime, year: int, first: int, count: int = 1) -> CalendarPeriod:
+    """`count` calendar months from the month `first` (1..12) of a year on."""
+    start = midnight(now).replace(year=year, month=first, day=1)
+    return CalendarPeriod(start, _month_start(start, count))
 
 
 def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
     """`count` calendar years, of which `first` is the first."""
     start = midnight(now).replace(month=1, day=1, year=first)
     return CalendarPeriod(start, start.replace(year=first + count))
-
-
-def season(now: datetime, year: int, name: str) -> CalendarPeriod:
-    """The season that starts in `year`; `name` is a key of SEASONS."""
-    return months(now.replace(year=year, month=SEASONS[name], day=1), count=3)
 
 
 def easter(year: int) -> int:
@@ -186,9 +172,9 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
     if unit in {"week", "fortnight"}:
         return days(moment - timedelta(days=3), 7)
     if unit == "month":
-        return months(moment)
+        return months(moment, moment.year, moment.month)
     if unit == "quarter":
-        return quarter(moment, moment.year, (moment.month + 2) // 3)
+        return months(moment, moment.year, (moment.month - 1) // 3 * 3 + 1, 3)
     if unit == "decade":
         return years(moment, moment.year - moment.year % 10, 10)
     return years(moment, moment.year)

@@ -49,9 +49,16 @@ HOLIDAYS = {
 seven days from it on."""
 
 
-DAYS_AWAY = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
-HALVES = {"hour": ("minute", 30), "day": ("hour", 12), "year": ("month", 6), "decade": ("year", 5)}
-"""For each unit: a smaller unit, and the number of smaller units in half of the larger one."""
+DAYS_AWAY = {
+    **{"day before yesterday": -2, "before last": -2, "yesterday": -1, "today": 0, "tomorrow": 1},
+    **{"day after tomorrow": 2},
+}
+HALVES = {
+    **{"hour": ("minute", 30, "minute"), "day": ("hour", 12, "hour"), "week": ("hour", 84, "week")},
+    **{"month": ("day", 15, "week"), "year": ("month", 6, "month"), "decade": ("year", 5, "year")},
+}
+"""For each unit: a smaller unit, the number of smaller units in half of the larger one, and the length of the period
+that "half a year ago" means."""
 HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 """First hour of each part of a day, and the hour at which it ends; a night ends at six the next morning."""
 OTHER_DAYS = {"day": 7, "night": 7, "week": 28, "month": 90}
