@@ -14,7 +14,9 @@ from umi_common.query.time.vocabulary import (
     EASTER,
     HOLIDAYS,
     WEEKDAYS,
+    WHICH_OFFSET,
     Words,
+    counted,
     month_number,
     named_part,
     year_number,
@@ -79,14 +81,23 @@ def _number(text: str) -> int:
     return DAY_ORDINALS.index(text) + 1 if text in DAY_ORDINALS else int(text.rstrip("stndrh"))
 
 
+def year_of(given: Words, now: datetime) -> int | None:
+    """The year of "2023", "'23", "last year" or "two years ago"; None: the words name none."""
+    if "year" in given:
+        return year_number(given["year"])
+    if "years" in given:
+        return now.year - counted(given["years"])[0]
+    return now.year + WHICH_OFFSET[given["whose"]] if "whose" in given else None
+
+
 def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
     """The period of the year that the words name; if they name none, the latest that has begun."""
-    if "verb" in given and not given.keys() & {"ordinal", "year"}:
+    if "verb" in given and not given.keys() & {"ordinal", "year", "years", "whose"}:
         return None
     span = partial(of_year, given, now)
-    if "year" not in given:
+    year = year_of(given, now)
+    if year is None:
         return named_part(spans.latest(now, span), given)
-    year = year_number(given["year"])
     whole = span(year)
     if given.get("season") == "winter" and year == now.year and "until" not in given:  # the nearer winter
         before = span(year - 1)
@@ -103,9 +114,9 @@ def from_to(given: Words, now: datetime) -> CalendarPeriod:
         first, last = of_year(given, now, year), of_year(end, now, year)
         return CalendarPeriod(first.start, (last if first.start <= last.start else of_year(end, now, year + 1)).end)
 
-    if "year" not in given:
+    year = year_of(given, now)
+    if year is None:
         return spans.latest(now, span)
-    year = year_number(given["year"])
     return span(year) if span(year).end <= spans.years(now, year).end else span(year - 1)
 
 

@@ -21,12 +21,12 @@ from datetime import datetime
 from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
-from umi_common.query.time import spans
 from umi_common.query.time.grammar import MONTH, RULES
 from umi_common.query.time.other_languages import further_rules
-from umi_common.query.time.ranges import FoundPeriod, changed_period, in_its_year, joined_periods
+from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
+from umi_common.query.time.spans import SEASONS, CalendarPeriod
 from umi_common.query.time.stated import LONGEST_MONTH
-from umi_common.query.time.vocabulary import DECADES, MONTHS, WEEKDAYS
+from umi_common.query.time.vocabulary import DECADES, HOLIDAYS, HOURS, MONTHS, UNITS, WEEKDAYS
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange, as_utc
 
@@ -63,13 +63,13 @@ SCANNED_CHARS = 1_000
 """Number of characters at the start of a query that are searched for a time; a longer query is probably a pasted
 text."""
 _WORD = re.compile(r"[a-z]+|\d+")
-_HINTS = frozenset(
-    {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
-    | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "month", "year", "new"}
-    | {"christmas", "xmas", "halloween", "thanksgiving", "valentine", "boxing", "independence", "mother", "memorial"}
-    | {"labor", "easter", *DECADES}
-    | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
-)
+_HINTS = {
+    *(word for table in (UNITS, MONTHS, WEEKDAYS, SEASONS, HOLIDAYS, HOURS, DECADES) for word in table),
+    *(name.split()[0].partition("'")[0] for name in HOLIDAYS),
+    *(month[:3] for month in MONTHS),
+    *("sept", "yesterday", "today", "tonight", "tomorrow"),
+}
+"""Each phrase for a period in English holds one of these words, perhaps with an "s" at the end, or a number."""
 _NAMES_YEAR = re.compile(
     rf"(?:18|19|20)\d\d|(?:fy|fiscal)(?:\s{{1,3}}year)?[\s-]?\d\d|\dq\d\d"
     rf"|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
@@ -177,8 +177,9 @@ def _is_recalled(query: str, period: TimeRange, now: datetime) -> bool:
 
 def _may_name_time(query: str) -> bool:
     """Whether the query holds a time word or a number: a fast test that every query with a period passes."""
-    words = set(_WORD.findall(query.lower()))
-    return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words) or bool(further_rules(query))
+    words = _WORD.findall(query.lower())
+    hinted = any(word in _HINTS or word.rstrip("s") in _HINTS or word.isdigit() for word in words)
+    return hinted or bool(further_rules(query))
 
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
@@ -188,15 +189,13 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     while periods:
         first, *periods = periods
         try:
-            of_year = in_its_year(query, first, periods[0] if periods else None)
-            if of_year is not None:
-                first, periods = of_year, periods[1:]
-            whole = joined_periods(query, first, periods[0] if periods else None)
-            if whole is not first:
-                periods = periods[1:]
-            wholes.append(changed_period(query, first, now) if whole is first else whole)
+            if periods and (joined := joined_periods(query, first, periods[0])):
+                first, *periods = joined, *periods[1:]
+            else:
+                first = changed_period(query, first, now)
         except (ValueError, OverflowError):  # 29 February of another year, a year before 1
-            wholes.append(first)
+            pass
+        wholes.append(first)
     dated = (whole for whole in wholes if _NAMES_YEAR.search(query, whole.start, whole.end))
     return next(dated, wholes[0] if wholes else None)
 
@@ -219,7 +218,7 @@ def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
         end = best.end
 
 
-def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> TimeKind:
+def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKind:
     """ "explicit" if a word for a record or for saying stands directly beside the period, query[start:end]; else
     "fuzzy".
 

@@ -64,7 +64,8 @@ _YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?!
 A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in different
 months."""
 _YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
-_OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?{_YEAR})"
+_RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{'|'.join(NUMBERS[1:])}) years? ago)\b"
+_OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?(?:{_YEAR}|(?<=[\s,]){_RELATIVE_YEAR}))"
 _Y = r"(?P<year>(?:19|20)\d\d)"
 _TH = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
@@ -96,8 +97,6 @@ _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?t
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
 _UNTIL = rf"{_TO}(?P<until>{'|'.join(MONTHS)}|q[1-4])"
-_RELATIVE_YEAR = rf"(?=,? (?:of |in )?(?:(?:last|this|next) year|{COUNT} years? ago)\b)"
-"""The words that follow a period of a year relative to the present: "May last year"."""
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 
 _NAMED = {
@@ -127,7 +126,8 @@ _NAMED = {
     "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
     "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
     "at Easter": rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}",
-    "May last year": rf"{_NAME}{_RELATIVE_YEAR}",
+    "two years ago, at Christmas": rf"(?:{_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
+    rf"(?:(?:{_DAY} )?{_NAME}|{_QUARTER})",
     "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
     "2019's": rf"{_YEAR}(?<='s)",
     "FY22": rf"(?=f){_YEAR}(?![-.]\d)",

@@ -21,14 +21,8 @@ _WORD_IN_FRONT = time_pattern(
 """A word that changes the period, at the end of the text before the period ("until the ")."""
 _FIRST_WORD = time_pattern(r"(?P<word>since|before|prior to|after|until|till|up to|by|between|from)\b")
 """A word that changes the period, at the beginning of the period's own words ("since Friday")."""
-_JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
-"""The words between two periods if "between" or "from" stands before the first."""
-_JOIN_ALONE = time_pattern(r"\s{0,3}(?:to|until|till|through|-|\u2013) (?:the )?")
-"""The words between two periods if neither "between" nor "from" stands before the first: "28 Feb - 3 Mar"."""
-_OF_YEAR = time_pattern(r"(?:,? (?:(?:of|in|on|at) )?)?")
-"""The words between a period and its year: "in May of last year", "two years ago, at Christmas"."""
-YEAR_DAYS = (365, 366)
-"""Lengths of a year, in days."""
+_JOIN = time_pattern(r"\s{0,3}(?P<word>and|to|until|till|through|-|\u2013) (?:the |in |on )?")
+"""The words between two periods; "and" only if "between" or "from" stands before the first: "28 Feb - 3 Mar"."""
 _OFFSET = time_pattern(
     rf"(?<![\w-])(?:(?:the|last) )?(?:(?:{COUNT} )?{UNIT}(?(count)|(?<!s))|{WEEKDAY})"
     r" (?P<side>before|after)$"
@@ -54,52 +48,24 @@ class FoundPeriod:
     """Start and end as words beside the period change them, such as (start, None) for "since May"; None: unchanged."""
 
 
-def in_its_year(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod | None:
-    """The period of "May last year" or "two years ago at Christmas"; None: `first` and `second` are
-    not a period and its year."""
-    if second is None or _OF_YEAR.fullmatch(query, first.end, second.start) is None:
-        return None
-    for part, year in ((first, second), (second, first)):
-        length = (year.period.end - year.period.start).days
-        if part.period.yearless and not year.period.yearless and length in YEAR_DAYS:
-            return FoundPeriod(first.start, second.end, spans.in_year(part.period, year.period.start.year))
-    return None
-
-
-def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
-    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; `first` itself
-    if the query does not join A and B.
+def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> FoundPeriod | None:
+    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; None: the query
+    does not join A and B.
 
     Args:
         first: A.
-        second: B, the next period in the query; None: there is none.
+        second: B, the next period in the query.
     """
-    if second is None:
-        return first
-    opening, between = _operator(query, first), query[first.end : second.start]
-    if opening is None:
-        opening, joined = ("", first.start), _JOIN_ALONE.fullmatch(between) is not None
-    else:
-        joined = _JOIN.fullmatch(between) is not None or _begins_with_join(query, first, second)
-    if not joined or opening[0] not in {"", "between", "from"}:
-        return first
+    opening, start = _operator(query, first) or ("", first.start)
+    adjacent = not query[first.end : second.start].strip()  # B's own words may begin with the joining one ("to Friday")
+    join = _JOIN.match(query, second.start) if adjacent else _JOIN.fullmatch(query, first.end, second.start)
+    if join is None or opening not in {"", "between", "from"} or (join["word"].lower() == "and" and not opening):
+        return None
     period, end = first.period, second.period.end
-    if period.yearless:
-        period = _starting_before(period, end)
-    if end <= period.start:
-        return first
-    return FoundPeriod(opening[1], second.end, CalendarPeriod(period.start, end))
-
-
-def _begins_with_join(query: str, first: FoundPeriod, second: FoundPeriod) -> bool:
-    """Whether `second` follows `first` directly and its own words begin with a joining word ("to Friday")."""
-    return not query[first.end : second.start].strip() and _JOIN.match(query, second.start) is not None
-
-
-def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
-    """The period moved to the year of `end`, or to the year before if it would not start before `end`."""
-    moved = spans.in_year(period, end.year)
-    return moved if moved.start < end else spans.in_year(period, end.year - 1)
+    if period.yearless:  # it lies in the year of B, or in the year before
+        period = spans.in_year(period, end.year)
+        period = period if period.start < end else spans.in_year(period, end.year - 1)
+    return FoundPeriod(start, second.end, CalendarPeriod(period.start, end)) if end > period.start else None
 
 
 def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod:

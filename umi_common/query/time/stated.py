@@ -119,7 +119,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         any_year: Whether a date with a year is read as if it had none.
     """
     text = with_plain_letters(text[:CHARACTERS_READ])
-    if _states_years_around(text, period) or _states_decade_in(text, period):
+    if _names_years_of(text, period):
         return True
     parts, lowered = () if any_year else _parts_of_dates(period), text.lower()
     if parts and not any(part in lowered for part in parts):
@@ -148,36 +148,26 @@ def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
     return (*(f"{year % 100:02}" for year in range(days[0].year, days[2].year + 1)), *names)
 
 
-def _states_years_around(text: str, period: TimeRange) -> bool:
-    """Whether a text states a range of years, such as 1994-2001, that holds the period.
+def _names_years_of(text: str, period: TimeRange) -> bool:
+    """Whether a text states a range of years, such as 1994-2001, that holds the period; or names a decade without its
+    century ("the nineties"), and such a decade lies in the period.
 
     False for a period shorter than a year, unless it reaches from one year into the next: texts write "2022/23" for a
     winter.
     """
-    if period.start is None or period.end is None:
+    start, end = period.start, period.end
+    if start is None or end is None:
         return False
-    year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
-    if period.end - period.start < SHORTEST_YEAR and year == last_year:
-        return False
-    if not any(century in text for century in CENTURIES):
+    year, last_year = start.year, (end - timedelta(hours=24)).year
+    if end - start < SHORTEST_YEAR and year == last_year:
         return False
     for years in _YEARS.finditer(text):
         first, last = years["first"], years["last"]
         if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
             return True
-    return False
-
-
-def _states_decade_in(text: str, period: TimeRange) -> bool:
-    """Whether a text names a decade without its century ("the nineties"), and such a decade lies in the period."""
-    if period.start is None or period.end is None or period.end - period.start < DECADE:
-        return False
-    year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
-    named = (
-        DECADES.index(each["name"].lower()) * 10 + 20 if each["name"] else int(each["digits"])
-        for each in _DECADE.finditer(text)
-    )
-    return any(year + (decade - year) % 100 + 9 <= last_year for decade in named)
+    decades = _DECADE.finditer(text) if end - start >= DECADE else ()
+    names = (DECADES.index(each["name"].lower()) * 10 + 20 if each["name"] else int(each["digits"]) for each in decades)
+    return any(year + (decade - year) % 100 + 9 <= last_year for decade in names)
 
 
 def _possible_years(period: TimeRange) -> set[int]:
