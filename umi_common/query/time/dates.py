@@ -6,13 +6,9 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import partial
 
-from umi_common.query.time import spans
+from umi_common.query.time import spans, vocabulary
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
-    DAY_ORDINALS,
-    DECADES,
-    EASTER,
-    HOLIDAYS,
     WEEKDAYS,
     WHICH_OFFSET,
     Words,
@@ -67,8 +63,8 @@ def _nth_in(month: CalendarPeriod, given: Words) -> CalendarPeriod:
 
 
 def _holiday(name: str, now: datetime, year: int) -> CalendarPeriod:
-    month, day, weekday, count = HOLIDAYS[name]
-    if month == EASTER:
+    month, day, weekday, count = vocabulary.HOLIDAYS[name]
+    if month == vocabulary.EASTER:
         month, day = 3, day + spans.easter(year)
     first = spans.midnight(now).replace(year=year, month=month, day=1) + timedelta(days=day - 1)
     if weekday is not None:
@@ -78,7 +74,7 @@ def _holiday(name: str, now: datetime, year: int) -> CalendarPeriod:
 
 def _number(text: str) -> int:
     """The number of digits or of an ordinal: "5", "5th" or "fifth"."""
-    return DAY_ORDINALS.index(text) + 1 if text in DAY_ORDINALS else int(text.rstrip("stndrh"))
+    return vocabulary.DAY_ORDINALS.index(text) + 1 if text in vocabulary.DAY_ORDINALS else int(text.rstrip("stndrh"))
 
 
 def year_of(given: Words, now: datetime) -> int | None:
@@ -136,6 +132,6 @@ def several_years(given: Words, now: datetime) -> CalendarPeriod:
     if "until" in given:
         first = int(given["year"])
         return spans.years(now, first, int(given["until"]) - first + 1)
-    digits = f"{DECADES.index(given['name']) + 2}0" if "name" in given else given["decade"]
+    digits = f"{vocabulary.DECADES.index(given['name']) + 2}0" if "name" in given else given["decade"]
     century = 0 if len(digits) == 4 else 2000 if int(digits) <= now.year % 100 else 1900
     return spans.years(now, century + int(digits), 10)

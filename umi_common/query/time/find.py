@@ -67,7 +67,7 @@ _HINTS = {
     *(word for table in (UNITS, MONTHS, WEEKDAYS, SEASONS, HOLIDAYS, HOURS, DECADES) for word in table),
     *(name.split()[0].partition("'")[0] for name in HOLIDAYS),
     *(month[:3] for month in MONTHS),
-    *("sept", "yesterday", "today", "tonight", "tomorrow"),
+    *("sept", "yesterday", "today", "tonight", "tomorrow", "ago"),
 }
 """Each phrase for a period in English holds one of these words, perhaps with an "s" at the end, or a number."""
 _NAMES_YEAR = re.compile(
@@ -188,13 +188,11 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     wholes: list[FoundPeriod] = []
     while periods:
         first, *periods = periods
-        try:
+        with suppress(ValueError, OverflowError):  # 29 February of another year, a year before 1
             if periods and (joined := joined_periods(query, first, periods[0])):
                 first, *periods = joined, *periods[1:]
             else:
                 first = changed_period(query, first, now)
-        except (ValueError, OverflowError):  # 29 February of another year, a year before 1
-            pass
         wholes.append(first)
     dated = (whole for whole in wholes if _NAMES_YEAR.search(query, whole.start, whole.end))
     return next(dated, wholes[0] if wholes else None)

@@ -126,7 +126,7 @@ _NAMED = {
     "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
     "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
     "at Easter": rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}",
-    "two years ago, at Christmas": rf"(?:{_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
+    "two years ago, at Christmas": rf"(?:(?:in|of) {_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
     rf"(?:(?:{_DAY} )?{_NAME}|{_QUARTER})",
     "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
     "2019's": rf"{_YEAR}(?<='s)",
@@ -193,8 +193,9 @@ RULES = [
     ),
     rule("the 5th of last month", relative.day_of_month, rf"(?:on )?the (?P<day>[0-3]?\d){_TH} of {_WHICH} month"),
     rule("2-3 weeks ago", relative.units_ago, rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))"),
-    rule("two Fridays ago", relative.units_ago, rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})s? ago"),
+    rule("two Fridays ago", relative.units_ago, rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})(?:e?s)? ago"),
     rule("3 weeks from now", relative.units_ago, rf"(?:in )?{COUNT} {UNIT} (?P<ahead>from (?:now|today)|hence)"),
+    rule("in two weeks", relative.units_ago, rf"(?<=due\s)(?P<ahead>in) {COUNT} {UNIT}"),
     rule("in two weeks' time", relative.units_ago, rf"in {COUNT} {UNIT}(?:'s|') (?P<ahead>time)"),
     rule("half an hour ago", relative.halves_ago, rf"(?:(?P<count>one|two|three) and a )?half (?:an? )?{_HALVED} ago"),
     rule("a year and a half ago", relative.halves_ago, rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago"),

@@ -1,26 +1,23 @@
-"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A").
-
-`joined_periods` and `changed_period` return the period that they are given if no such words stand beside it.
-"""
+"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A")."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
 from umi_common.query.time.grammar import COUNT, UNIT, WEEKDAY, time_pattern
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import WEEKDAYS, counted, words_of
+from umi_common.query.time.vocabulary import SINCE, WEEKDAYS, counted, words_of
 
-_WORD_IN_FRONT = time_pattern(
-    r"(?<!\w)(?<!the\s)(?<!our\s)(?P<word>since|before|prior to|after|until|till|up to|by|between|from)"
-    r" (?:the |on |in )?$"
-)
+_WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{SINCE})"
+_WORD_IN_FRONT = time_pattern(rf"(?<!\w)(?<!the\s)(?<!our\s){_WORD} (?:the |on |in )?$")
 """A word that changes the period, at the end of the text before the period ("until the ")."""
-_FIRST_WORD = time_pattern(r"(?P<word>since|before|prior to|after|until|till|up to|by|between|from)\b")
+_FIRST_WORD = time_pattern(rf"{_WORD}\b")
 """A word that changes the period, at the beginning of the period's own words ("since Friday")."""
+_ON = time_pattern(r" (?:on|onwards?|up)\b")
+"""Words after a period that begins with "from" and has no end: "from May on"."""
 _JOIN = time_pattern(r"\s{0,3}(?P<word>and|to|until|till|through|-|\u2013) (?:the |in |on )?")
 """The words between two periods; "and" only if "between" or "from" stands before the first: "28 Feb - 3 Mar"."""
 _OFFSET = time_pattern(
@@ -32,8 +29,10 @@ before"."""
 CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 16, 40
 """Number of characters before a period that are searched for a word that changes the period, and number of characters
 before that word that are searched for an offset ("two weeks")."""
-_WEEK = time_pattern(r"(?:the )?week (?P<from>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$")
-"""Words before a day that name a week: "the week of 5 May"."""
+_WEEK = time_pattern(
+    r"(?:the )?(?P<unit>week(?:end)?) (?P<side>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$"
+)
+"""Words before a day that name a week or weekend: "the week of 5 May"."""
 SATURDAY = 5
 
 
@@ -71,53 +70,39 @@ def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> Found
 def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod:
     """The period of "since A", "before A" or "the week before A", where `found` is A; `found` itself if no such words
     stand beside it. "By A" begins today if A lies ahead."""
-    week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
-    if week is not None and found.period.end - found.period.start <= timedelta(hours=25):
-        return FoundPeriod(week.start(), found.end, _week(found.period, week["from"].lower()))
-    operator = _operator(query, found)
-    if operator is None:
-        return found
-    word, start = operator
     period = found.period
+    week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
+    if week is not None and period.end - period.start <= timedelta(hours=25):
+        return FoundPeriod(week.start(), found.end, _week(period.start, **words_of(week)))
+    word, start = _operator(query, found) or ("", found.start)
     if word in {"before", "after"}:
         offset = _OFFSET.search(query, max(0, start - OFFSET_CHARACTERS), start + len(word))
         if offset is not None:
             return FoundPeriod(offset.start(), found.end, _next_to(period, offset))
-    bounds: tuple[datetime | None, datetime | None]
-    if word == "since" or (word == "from" and _followed_by_on(query, found)):
-        bounds = period.start, None
-    elif word == "before" or word.startswith("prior"):
-        bounds = None, period.start
-    elif word == "by":
-        bounds = (spans.midnight(now) if period.end > now else None), period.end
-    elif word in {"until", "till"} or word.startswith("up"):
-        bounds = None, period.end
-    elif word == "after":
-        bounds = period.end, None
-    else:
-        return found
-    return FoundPeriod(start, found.end, CalendarPeriod(period.start, period.end), bounds)
+    if word == "from" and _ON.match(query, found.end):
+        word = "since"
+    bounds = {
+        **dict.fromkeys(("since", *SINCE.split("|")), (period.start, None)),
+        "after": (period.end, None),
+        **dict.fromkeys(("before", "prior to"), (None, period.start)),
+        **dict.fromkeys(("until", "till", "up to"), (None, period.end)),
+        "by": (spans.midnight(now) if period.end > now else None, period.end),
+    }.get(word)
+    return FoundPeriod(start, found.end, replace(period, yearless=False), bounds) if bounds else found
 
 
-def _week(day: CalendarPeriod, word: str) -> CalendarPeriod:
-    """The week that `word` names beside a day: "of", "starting", "beginning", "commencing" or "ending"."""
-    if word == "of":
-        return spans.week(day.start)
-    return spans.days(day.start - timedelta(days=6 if word == "ending" else 0), 7)
+def _week(day: datetime, unit: str, side: str) -> CalendarPeriod:
+    """The week or weekend that the words name beside a day: "of", "starting", "beginning", "commencing" or "ending"."""
+    if unit == "weekend":
+        return spans.weekend(day)
+    return spans.week(day) if side == "of" else spans.days(day - timedelta(days=6 if side == "ending" else 0), 7)
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
     """The word that changes a period, and its index: the period's own first word, else the word in front of it."""
-    first_word = _FIRST_WORD.match(query, found.start, found.end)
-    if first_word is not None:
-        return first_word["word"].lower(), found.start
-    in_front = _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
-    return None if in_front is None else (in_front["word"].lower(), in_front.start())
-
-
-def _followed_by_on(query: str, found: FoundPeriod) -> bool:
-    """Whether "on", "onwards" or "up" follows, as in "from May on": the period then has no end."""
-    return re.match(r" (?:on|onwards?|up)\b", query[found.end : found.end + 12], re.I) is not None
+    match = _FIRST_WORD.match(query, found.start, found.end)
+    match = match or _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
+    return None if match is None else (words_of(match)["word"], match.start())
 
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:

@@ -8,22 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from umi_common.query.time import spans
+from umi_common.query.time import spans, vocabulary
 from umi_common.query.time.dates import of_year
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import (
-    DAYS_AWAY,
-    HALVES,
-    HOURS,
-    OTHER_DAYS,
-    VAGUE_COUNTS,
-    WEEKDAYS,
-    WHICH_OFFSET,
-    Words,
-    counted,
-    named_part,
-    words_of,
-)
+from umi_common.query.time.vocabulary import WEEKDAYS, WHICH_OFFSET, Words, counted, named_part, words_of
 
 SATURDAY = 5
 PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
@@ -32,7 +20,7 @@ PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
 
 def near_day(given: Words, now: datetime) -> CalendarPeriod:
     """A day relative to the present, or a part of one."""
-    away = DAYS_AWAY[given["day"]] if "day" in given else -1 if given.get("which") == "last" else 0
+    away = vocabulary.DAYS_AWAY[given["day"]] if "day" in given else -1 if given.get("which") == "last" else 0
     return _hours(now + timedelta(days=away), given)
 
 
@@ -40,7 +28,7 @@ def _hours(day: datetime, given: Words) -> CalendarPeriod:
     """The part of a day that the words name; the whole day if they name none."""
     if "hours" not in given:
         return spans.days(day)
-    first, last = (timedelta(hours=hour) for hour in HOURS[given["hours"]])
+    first, last = (timedelta(hours=hour) for hour in vocabulary.HOURS[given["hours"]])
     return CalendarPeriod(spans.midnight(day) + first, spans.midnight(day) + last)
 
 
@@ -113,7 +101,7 @@ def units_ago(given: Words, now: datetime) -> CalendarPeriod:
     """ "three weeks ago", "2-3 weeks ago", "a few Fridays ago", "3 weeks from now"."""
     unit, sign = given.get("unit"), 1 if "ahead" in given else -1
     first, last = sorted(sign * count for count in counted(given["count"]))
-    if unit not in {None, "weekend"} and any(word in given["count"] for word in VAGUE_COUNTS):
+    if unit not in {None, "weekend"} and any(word in given["count"] for word in vocabulary.VAGUE_COUNTS):
         return replace(_between(now, unit, first, last), vague=True)
     start, end = (
         spans.around(spans.shifted(now, unit, count), unit) if unit else _nth(given, now, count)
@@ -125,16 +113,14 @@ def units_ago(given: Words, now: datetime) -> CalendarPeriod:
 def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
     """From `first` to `last` units after now, in whole days unless the unit is shorter."""
     start, end = (spans.shifted(now, unit, count) for count in (first, last))
-    return (
-        CalendarPeriod(start, end)
-        if unit in {"minute", "hour"}
-        else CalendarPeriod(spans.midnight(start), spans.days(end).end)
-    )
+    if unit in {"minute", "hour"}:
+        return CalendarPeriod(start, end)
+    return CalendarPeriod(spans.midnight(start), spans.days(end).end)
 
 
 def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
     """ "half an hour ago", "a year and a half ago"."""
-    smaller, half, around = HALVES[given["unit"]]
+    smaller, half, around = vocabulary.HALVES[given["unit"]]
     count = half + (2 * half * counted(given["count"])[1] if "count" in given else 0)
     return replace(spans.around(spans.shifted(now, smaller, -count), around), vague=True)
 
@@ -149,7 +135,7 @@ def running_units(given: Words, now: datetime) -> CalendarPeriod:
 
 def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
     today = spans.midnight(now)
-    return CalendarPeriod(today - timedelta(days=OTHER_DAYS[given["other"]]), today, vague=True)
+    return CalendarPeriod(today - timedelta(days=vocabulary.OTHER_DAYS[given["other"]]), today, vague=True)
 
 
 def rest_of(given: Words, now: datetime) -> CalendarPeriod:

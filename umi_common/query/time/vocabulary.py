@@ -27,6 +27,8 @@ DAY_ORDINALS = [
     *_list("eighteenth nineteenth twentieth twenty-first twenty-second twenty-third twenty-fourth twenty-fifth"),
     *_list("twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"),
 ]
+SINCE = "seit|sinds|depuis|desde"
+"""Words for "since" in other languages, as a part of patterns."""
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
 """(farthest, nearest) number of units: "a few weeks ago" is from five weeks ago to two weeks ago."""
 UNITS = {
