@@ -102,9 +102,10 @@ def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
 
 
 def from_to(given: Words, now: datetime) -> CalendarPeriod:
-    """The period from one month or quarter to another; the year is that of the second."""
+    """The period from one month, quarter or holiday to another; the year is that of the second."""
     until = given["until"]
-    end = {"quarter": until[1]} if until[0] == "q" else {"month": until}
+    kind = "holiday" if until in vocabulary.HOLIDAYS else "month" if until in vocabulary.MONTHS else "quarter"
+    end = {kind: until.removeprefix("q")}
 
     def span(year: int) -> CalendarPeriod:
         first, last = of_year(given, now, year), of_year(end, now, year)

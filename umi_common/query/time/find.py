@@ -165,7 +165,16 @@ def find_time(query: str, now: datetime) -> When | None:
     kind = _kind_of(query, found.start, found.end, found.period)
     nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
     best_first = not dated and not _ANY_DAY.fullmatch(phrase) and _is_recalled(query, period, now)
-    return When(period, kind, phrase, (found.start, found.end), dated, nothing_else, best_first, found.period.yearless)
+    return When(
+        period,
+        kind,
+        phrase,
+        (found.start, found.end),
+        dated,
+        nothing_else,
+        best_first,
+        found.period.in_year is not None,
+    )
 
 
 def _is_recalled(query: str, period: TimeRange, now: datetime) -> bool:

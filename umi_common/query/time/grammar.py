@@ -83,6 +83,7 @@ _SEASON = _any("season", SEASONS)
 _HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
 _NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
 _QUARTER = r"q(?P<quarter>[1-4])"
+_RECURRENT = rf"(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
 _UNIT = r"(?P<unit>week|month|quarter|year|decade|hour)"
 _HALVED = rf"{_any('unit', vocabulary.HALVES)}s?"
 _HOURS = _any("hours", vocabulary.HOURS)
@@ -96,7 +97,7 @@ _IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|aroun
 _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year) )"
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
-_UNTIL = rf"{_TO}(?P<until>{'|'.join(MONTHS)}|q[1-4])"
+_UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}"
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 
 _NAMED = {
@@ -143,8 +144,8 @@ _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|wa
 RULES = [
     *(rule(example, dates.named_period, pattern) for example, pattern in _NAMED.items()),
     rule("5/8/2023", dates.numeric_date, _NUMERIC),
-    rule("between May and July", dates.from_to, rf"(?:between|from) (?:{_LONG_MONTH}|{_QUARTER}){_UNTIL}{_OF_YEAR}?"),
-    rule("Q1 to Q3 2022", dates.from_to, rf"(?:{_LONG_MONTH}|{_QUARTER}){_UNTIL}{_OF_YEAR}"),
+    rule("between May and July", dates.from_to, rf"(?:between|from) {_RECURRENT}{_UNTIL}{_OF_YEAR}?"),
+    rule("Q1 to Q3 2022", dates.from_to, rf"{_RECURRENT}{_UNTIL}{_OF_YEAR}"),
     rule(
         "2019-2021",
         dates.several_years,

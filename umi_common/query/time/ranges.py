@@ -61,9 +61,9 @@ def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> Found
     if join is None or opening not in {"", "between", "from"} or (join["word"].lower() == "and" and not opening):
         return None
     period, end = first.period, second.period.end
-    if period.yearless:  # it lies in the year of B, or in the year before
-        period = spans.in_year(period, end.year)
-        period = period if period.start < end else spans.in_year(period, end.year - 1)
+    if (in_year := period.in_year) is not None:  # A lies in the year of B, or in the year before
+        period = in_year(end.year)
+        period = period if period.start < end else in_year(end.year - 1)
     return FoundPeriod(start, second.end, CalendarPeriod(period.start, end)) if end > period.start else None
 
 
@@ -88,7 +88,7 @@ def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod
         **dict.fromkeys(("until", "till", "up to"), (None, period.end)),
         "by": (spans.midnight(now) if period.end > now else None, period.end),
     }.get(word)
-    return FoundPeriod(start, found.end, replace(period, yearless=False), bounds) if bounds else found
+    return FoundPeriod(start, found.end, replace(period, in_year=None), bounds) if bounds else found
 
 
 def _week(day: datetime, unit: str, side: str) -> CalendarPeriod:

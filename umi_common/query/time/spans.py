@@ -27,9 +27,9 @@ class CalendarPeriod:
 
     start: datetime
     end: datetime
-    yearless: bool = False
-    """Whether the phrase names no year. It then takes the year of another period: May in "between May and July
-    2023"."""
+    in_year: Callable[[int], CalendarPeriod] | None = None
+    """The same period of any year, if the phrase names no year; None: it names one. In "between May and July 2023" May
+    takes the year of July."""
     vague: bool = False
     """Whether start and end are estimates ("a few weeks ago")."""
 
@@ -107,7 +107,7 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> Cale
         with suppress(ValueError):  # 29 February
             found = span_of_year(year)
             if found.start <= now:
-                return CalendarPeriod(found.start, found.end, yearless=True)
+                return CalendarPeriod(found.start, found.end, in_year=span_of_year)
     raise ValueError("no year has this date")
 
 
@@ -129,18 +129,12 @@ def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offse
 
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
     """The part of a period from share `first` to share `last` of its length (0..1), rounded to whole days."""
-    start, end = period.start, period.end
-    length = (end - start).days
+    start, length, in_year = period.start, (period.end - period.start).days, period.in_year
     return CalendarPeriod(
-        start + timedelta(days=round(length * first)), start + timedelta(days=round(length * last)), period.yearless
+        start + timedelta(days=round(length * first)),
+        start + timedelta(days=round(length * last)),
+        None if in_year is None else lambda year: part(in_year(year), first, last),
     )
-
-
-def in_year(period: CalendarPeriod, year: int) -> CalendarPeriod:
-    """The period moved so that it starts in `year`. Raises ValueError for 29 February of another year."""
-    start, end = period.start, period.end
-    shift = year - start.year
-    return CalendarPeriod(start.replace(year=year), end.replace(year=end.year + shift))
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:

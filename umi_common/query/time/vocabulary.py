@@ -41,6 +41,7 @@ EASTER = 0
 HOLIDAYS = {
     **{"christmas eve": (12, 24, None, 1), "christmas": (12, 24, None, 3), "xmas": (12, 24, None, 3)},
     **{"boxing day": (12, 26, None, 1), "new year's eve": (12, 31, None, 1), "new year's": (1, 1, None, 1)},
+    **{"new year": (1, 1, None, 1)},
     **{"valentine's": (2, 14, None, 1), "independence day": (7, 4, None, 1), "halloween": (10, 31, None, 1)},
     **{"mother's day": (5, 8, 6, 1), "memorial day": (5, 25, 0, 1), "labor day": (9, 1, 0, 1)},
     **{"thanksgiving": (11, 22, 3, 1), "black friday": (11, 23, 4, 1), "cyber monday": (11, 26, 0, 1)},
