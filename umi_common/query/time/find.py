@@ -93,7 +93,8 @@ _SCOPE_BEFORE = re.compile(
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
-    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
+    r"|have|had|happen(?:s|ed|ing)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
+    r"|is|s|are|am|there|going|coming|up|plans?|planned|scheduled|due|later"
     r"|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
     r"|dijiste|cosa|ho|detto|ti|che|eu|disse|falei|o|wat|zei|heb|gezegd|ik)\b|[我你们说了告诉什么]|\W)*",
     re.I,
