@@ -94,7 +94,7 @@ _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
     r"|have|had|happen(?:s|ed|ing)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
-    r"|is|s|are|am|there|going|coming|up|plans?|planned|scheduled|due|later"
+    r"|is|s|are|am|there|going|coming|up|plans|planned|scheduled|due|later"
     r"|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
     r"|dijiste|cosa|ho|detto|ti|che|eu|disse|falei|o|wat|zei|heb|gezegd|ik)\b|[我你们说了告诉什么]|\W)*",
     re.I,
@@ -106,8 +106,8 @@ _PRESENT = re.compile(
 _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
 Friday?"."""
-_ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
-"""A day in another language that may be in the past or the future: "am Freitag", "el 12 de mayo"; not "el martes
+_ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op|an|zu|à|a|met)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
+"""A day in another language that may be in the past or the future: "am Freitag", "an Weihnachten"; not "el martes
 pasado"."""
 SCOPE_CHARS = 80
 """Number of characters before a period that are searched for a word such as "messages" or "said"."""

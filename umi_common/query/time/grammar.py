@@ -15,6 +15,9 @@ from umi_common.query.time import dates, relative, vocabulary
 from umi_common.query.time.spans import SEASONS, CalendarPeriod
 from umi_common.query.time.vocabulary import DAY_ORDINALS, MONTHS, NUMBERS, ORDINALS, WEEKDAYS, Words, words_of
 
+Read = Callable[[Words, datetime], CalendarPeriod | None]
+"""A function from what the groups of a match say and the current time to a period; None: the words mean no time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -40,9 +43,9 @@ def whole_words(pattern: str) -> re.Pattern[str]:
     return time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)")
 
 
-def rule(example: str, resolve: Callable[[Words, datetime], CalendarPeriod | None], pattern: str) -> Rule:
-    """A rule for a pattern of whole words, as `time_pattern` reads it; `resolve` gets what its groups say."""
-    return Rule(example, whole_words(pattern), lambda match, now: resolve(words_of(match), now))
+def _rule(phrase: str, read: Read, pattern: str) -> Rule:
+    """A rule for a pattern of whole words, as `time_pattern` reads it."""
+    return Rule(phrase, whole_words(pattern), lambda match, now: read(words_of(match), now))
 
 
 def _any(name: str, words: Iterable[str]) -> str:
@@ -100,39 +103,6 @@ _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
 _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}"
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 
-_NAMED = {
-    "2023-05-08": r"(?P<year>\d{4})([-/])(?P<month>\d\d?)\2(?P<day>\d\d?)(?:t\d\d:\d\d[\d:.z+-]{0,20})?",
-    "2023.05.08": rf"{_Y}\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])",
-    "2023-05": rf"{_Y}-(?P<month>0[1-9]|1[0-2])(?!-\d)",
-    "05/2023": rf"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/{_Y}(?![/\d])",
-    "Sat, the 7th of May 2023": rf"{_DAY_NAME}(?:the )?{_DAY}(?:\s{{0,3}}|[-/])(?:of )?{MONTH}{_OF_YEAR}?",
-    "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
-    "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
-    "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
-    rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
-    "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",
-    "5 to 9 May": rf"{_DAY}\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}{_LAST} (?:of )?{MONTH}{_OF_YEAR}?",
-    "May 5-9": rf"{MONTH} {_DAY}\s?(?:-|\u2013|to|through)\s?{_LAST}{_OF_YEAR}?",
-    "the last Friday of May": rf"(?:on )?(?:the )?{_NTH} (?:week|{WEEKDAY}) (?:of|in) {_LONG_MONTH}{_OF_YEAR}?",
-    "week 10 of 2023": rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}}){_OF_YEAR}",
-    "KW 10": r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|19|20))",
-    "2023-W10": r"(?P<year>\d{4})-?w(?P<week>\d\d)",
-    "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
-    "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
-    "third quarter of 2022": rf"(?P<quarter>{'|'.join(ORDINALS[:4])}|[1-4]{_TH})[\s-]{{1,3}}quarter{_OF_YEAR}",
-    "2022-Q4": rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}",
-    "4Q22": r"(?P<quarter>[1-4])q(?P<year>\d\d)",
-    "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
-    "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
-    "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
-    "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
-    "at Easter": rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}",
-    "two years ago, at Christmas": rf"(?:(?:in|of) {_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
-    rf"(?:(?:{_DAY} )?{_NAME}|{_QUARTER})",
-    "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
-    "2019's": rf"{_YEAR}(?<='s)",
-    "FY22": rf"(?=f){_YEAR}(?![-.]\d)",
-}
 _NUMERIC = (
     r"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
     r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
@@ -141,73 +111,103 @@ _DECADES = rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECA
 _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
 """What follows the day of a month: "on the 5th", but not "on the 5th floor"."""
 
+_PHRASES: dict[Read, dict[str, str]] = {
+    dates.named_period: {
+        "2023-05-08": r"(?P<year>\d{4})([-/])(?P<month>\d\d?)\2(?P<day>\d\d?)(?:t\d\d:\d\d[\d:.z+-]{0,20})?",
+        "2023.05.08": rf"{_Y}\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])",
+        "2023-05": rf"{_Y}-(?P<month>0[1-9]|1[0-2])(?!-\d)",
+        "05/2023": rf"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/{_Y}(?![/\d])",
+        "Sat, the 7th of May 2023": rf"{_DAY_NAME}(?:the )?{_DAY}(?:\s{{0,3}}|[-/])(?:of )?{MONTH}{_OF_YEAR}?",
+        "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
+        "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
+        "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
+        rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
+        "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",
+        "5 to 9 May": rf"{_DAY}\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}{_LAST} (?:of )?{MONTH}{_OF_YEAR}?",
+        "May 5-9": rf"{MONTH} {_DAY}\s?(?:-|\u2013|to|through)\s?{_LAST}{_OF_YEAR}?",
+        "the last Friday of May": rf"(?:on )?(?:the )?{_NTH} (?:week|{WEEKDAY}) (?:of|in) {_LONG_MONTH}{_OF_YEAR}?",
+        "week 10 of 2023": rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}}){_OF_YEAR}",
+        "KW 10": r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|19|20))",
+        "2023-W10": r"(?P<year>\d{4})-?w(?P<week>\d\d)",
+        "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
+        "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
+        "third quarter of 2022": rf"(?P<quarter>{'|'.join(ORDINALS[:4])}|[1-4]{_TH})[\s-]{{1,3}}quarter{_OF_YEAR}",
+        "2022-Q4": rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}",
+        "4Q22": r"(?P<quarter>[1-4])q(?P<year>\d\d)",
+        "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
+        "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
+        "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
+        "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
+        "at Easter": rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}",
+        "two years ago, at Christmas": rf"(?:(?:in|of) {_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
+        rf"(?:(?:{_DAY} )?{_NAME}|{_QUARTER})",
+        "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
+        "2019's": rf"{_YEAR}(?<='s)",
+        "FY22": rf"(?=f){_YEAR}(?![-.]\d)",
+    },
+    dates.numeric_date: {"5/8/2023": _NUMERIC},
+    dates.from_to: {
+        "between May and July": rf"(?:between|from) {_RECURRENT}{_UNTIL}{_OF_YEAR}?",
+        "Q1 to Q3 2022": rf"{_RECURRENT}{_UNTIL}{_OF_YEAR}",
+    },
+    dates.several_years: {
+        "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
+        "the nineties": _DECADES,
+        "1980s": r"(?P<decade>(?:18|19|20)\d0)s",
+    },
+    relative.near_day: {
+        "the day before yesterday": r"(?:the )?(?P<day>day (?:before yesterday|after tomorrow))",
+        "yesterday evening": rf"(?<!usa\s)(?P<day>yesterday|today|tomorrow)(?:'s)?(?: (?:in the )?{_HOURS})?",
+        "last night": rf"(?:(?P<which>this|last) |to(?=night)){_HOURS}",
+        "the night before last": r"(?:the )?(?P<hours>night) (?P<day>before last)",
+    },
+    relative.which_period: {
+        "early last year": rf"(?:{_PART_OF}|the )?{_WHICH} {_UNIT}(?! (?:in|at) (?:a|review)\b|s)",
+        "by the end of the month": rf"(?:at|by|in|since|until|till|before|after) the {_PART} of the {_UNIT}",
+        "last summer": rf"(?:{_PART_OF}|the |on )?{_WHICH} {_NAME}",
+        "last Friday": rf"(?:on )?{_WHICH} (?:week'?s )?{WEEKDAY}(?!s)",
+    },
+    relative.two_away: {
+        "the week before last": rf"(?:the )?(?:{UNIT}|{WEEKDAY}|{_NAME}) (?P<side>before last|after next)"
+    },
+    relative.which_weekend: {
+        "the past weekend": rf"(?:the |on )?{_WHICH} weekend",
+        "over the weekend": r"(?:over|at|on|during|since) the weekend",
+    },
+    relative.latest_weekday: {
+        "on Tuesday morning": rf"(?:on|since|until|till|before|after) {WEEKDAY}(?!s| night live| times)(?: {_HOURS})?",
+        "Tuesday's": rf"{WEEKDAY}'s",
+    },
+    relative.weekdays: {
+        "on Monday of last week": rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week",
+        "between Monday and Friday": rf"between {WEEKDAY} and {_any('until', WEEKDAYS)}(?!s)",
+    },
+    relative.day_of_month: {
+        "on the 5th": rf"(?:on|since|before|after|until) the (?P<day>[0-3]?\d){_TH}{_BESIDE_DAY}",
+        "the 5th of last month": rf"(?:on )?the (?P<day>[0-3]?\d){_TH} of {_WHICH} month",
+    },
+    relative.units_ago: {
+        "2-3 weeks ago": rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))",
+        "two Fridays ago": rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})(?:e?s)? ago",
+        "3 weeks from now": rf"(?:in )?{COUNT} {UNIT} (?P<ahead>from (?:now|today)|hence)",
+        "in two weeks": rf"(?<=due\s)(?P<ahead>in) {COUNT} {UNIT}",
+        "in two weeks' time": rf"in {COUNT} {UNIT}(?:'s|') (?P<ahead>time)",
+    },
+    relative.halves_ago: {
+        "half an hour ago": rf"(?:(?P<count>one|two|three) and a )?half (?:an? )?{_HALVED} ago",
+        "a year and a half ago": rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago",
+    },
+    relative.running_units: {
+        "in the last few months": rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s)",
+        "last 3 weeks": rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}",
+        "in the past week": rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
+    },
+    relative.the_other_day: {"the other day": rf"the other {_any('other', vocabulary.OTHER_DAYS)}"},
+    relative.rest_of: {"earlier this week": r"(?P<side>earlier|later) this (?P<unit>week|month|year)"},
+}
+"""For each function its phrases and their patterns."""
 RULES = [
-    *(rule(example, dates.named_period, pattern) for example, pattern in _NAMED.items()),
-    rule("5/8/2023", dates.numeric_date, _NUMERIC),
-    rule("between May and July", dates.from_to, rf"(?:between|from) {_RECURRENT}{_UNTIL}{_OF_YEAR}?"),
-    rule("Q1 to Q3 2022", dates.from_to, rf"{_RECURRENT}{_UNTIL}{_OF_YEAR}"),
-    rule(
-        "2019-2021",
-        dates.several_years,
-        rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
-    ),
-    rule("the nineties", dates.several_years, _DECADES),
-    rule("1980s", dates.several_years, r"(?P<decade>(?:18|19|20)\d0)s"),
-    rule("the day before yesterday", relative.near_day, r"(?:the )?(?P<day>day (?:before yesterday|after tomorrow))"),
-    rule(
-        "yesterday evening",
-        relative.near_day,
-        rf"(?<!usa\s)(?P<day>yesterday|today|tomorrow)(?:'s)?(?: (?:in the )?{_HOURS})?",
-    ),
-    rule("last night", relative.near_day, rf"(?:(?P<which>this|last) |to(?=night)){_HOURS}"),
-    rule("the night before last", relative.near_day, r"(?:the )?(?P<hours>night) (?P<day>before last)"),
-    rule(
-        "early last year",
-        relative.which_period,
-        rf"(?:{_PART_OF}|the )?{_WHICH} {_UNIT}(?! (?:in|at) (?:a|review)\b|s)",
-    ),
-    rule(
-        "by the end of the month",
-        relative.which_period,
-        rf"(?:at|by|in|since|until|till|before|after) the {_PART} of the {_UNIT}",
-    ),
-    rule("last summer", relative.which_period, rf"(?:{_PART_OF}|the |on )?{_WHICH} {_NAME}"),
-    rule("last Friday", relative.which_period, rf"(?:on )?{_WHICH} (?:week'?s )?{WEEKDAY}(?!s)"),
-    rule("on Monday of last week", relative.weekday_of_week, rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week"),
-    rule(
-        "the week before last",
-        relative.two_away,
-        rf"(?:the )?(?:{UNIT}|{WEEKDAY}|{_NAME}) (?P<side>before last|after next)",
-    ),
-    rule("the past weekend", relative.which_weekend, rf"(?:the |on )?{_WHICH} weekend"),
-    rule("over the weekend", relative.which_weekend, r"(?:over|at|on|during|since) the weekend"),
-    rule(
-        "on Tuesday morning",
-        relative.latest_weekday,
-        rf"(?:on|since|until|till|before|after) {WEEKDAY}(?!s| (?:night live|times))(?: {_HOURS})?",
-    ),
-    rule("Tuesday's", relative.latest_weekday, rf"{WEEKDAY}'s"),
+    *(_rule(phrase, read, pattern) for read, patterns in _PHRASES.items() for phrase, pattern in patterns.items()),
     Rule("by Friday", whole_words(rf"by {WEEKDAY}(?!s)"), relative.deadline),
-    rule("between Monday and Friday", relative.weekdays, rf"between {WEEKDAY} and {_any('until', WEEKDAYS)}(?!s)"),
-    rule(
-        "on the 5th", relative.day_of_month, rf"(?:on|since|before|after|until) the (?P<day>[0-3]?\d){_TH}{_BESIDE_DAY}"
-    ),
-    rule("the 5th of last month", relative.day_of_month, rf"(?:on )?the (?P<day>[0-3]?\d){_TH} of {_WHICH} month"),
-    rule("2-3 weeks ago", relative.units_ago, rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))"),
-    rule("two Fridays ago", relative.units_ago, rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})(?:e?s)? ago"),
-    rule("3 weeks from now", relative.units_ago, rf"(?:in )?{COUNT} {UNIT} (?P<ahead>from (?:now|today)|hence)"),
-    rule("in two weeks", relative.units_ago, rf"(?<=due\s)(?P<ahead>in) {COUNT} {UNIT}"),
-    rule("in two weeks' time", relative.units_ago, rf"in {COUNT} {UNIT}(?:'s|') (?P<ahead>time)"),
-    rule("half an hour ago", relative.halves_ago, rf"(?:(?P<count>one|two|three) and a )?half (?:an? )?{_HALVED} ago"),
-    rule("a year and a half ago", relative.halves_ago, rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago"),
-    rule("in the last few months", relative.running_units, rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s)"),
-    rule("last 3 weeks", relative.running_units, rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}"),
-    rule(
-        "in the past week",
-        relative.running_units,
-        rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
-    ),
-    rule("the other day", relative.the_other_day, rf"the other {_any('other', vocabulary.OTHER_DAYS)}"),
-    rule("earlier this week", relative.rest_of, r"(?P<side>earlier|later) this (?P<unit>week|month|year)"),
 ]
 """Of two rules that match the same words, the earlier one is used."""

@@ -74,10 +74,12 @@ def deadline(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 def weekdays(given: Words, now: datetime) -> CalendarPeriod:
-    """The days from one weekday to another, of which the latest first day has begun."""
-    first, last = (WEEKDAYS.index(given[name]) for name in ("weekday", "until"))
+    """ "Monday of last week"; "between Monday and Friday": of these days the first is the latest that has begun."""
+    first = WEEKDAYS.index(given["weekday"])
+    if "which" in given:
+        return spans.days(spans.week(now, WHICH_OFFSET[given["which"]]).start + timedelta(days=first))
     start = spans.weekday(now + timedelta(days=1), first, -1).start
-    return CalendarPeriod(start, spans.weekday(start, last, 1).end)
+    return CalendarPeriod(start, spans.weekday(start, WEEKDAYS.index(given["until"]), 1).end)
 
 
 def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
@@ -90,11 +92,6 @@ def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
             if "which" in given or day.start <= now:
                 return day
     raise ValueError("no month has this day")
-
-
-def weekday_of_week(given: Words, now: datetime) -> CalendarPeriod:
-    monday = spans.week(now, WHICH_OFFSET[given["which"]]).start
-    return spans.days(monday + timedelta(days=WEEKDAYS.index(given["weekday"])))
 
 
 def units_ago(given: Words, now: datetime) -> CalendarPeriod:
