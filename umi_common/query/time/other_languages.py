@@ -78,7 +78,7 @@ HINTS = frozenset(
     (  # noqa: SIM905 a list would take thirty lines
         "vorgestern gestern heute übermorgen hier avant-hier aujourd après-demain anteayer antes ayer hoy pasado ieri "
         "oggi ontem anteontem hoje gisteren eergisteren vandaag vorige afgelopen volgende deze geleden matin mañana "
-        "anoche soir seit sinds depuis desde"
+        "anoche soir stasera vanavond seit sinds depuis desde"
     ).split()
 ) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
 """Each phrase for a period in one of the European languages holds one of these words."""
@@ -93,7 +93,11 @@ def _any(*words: str) -> str:
 
 _UNITS, _SEASONS = ("day", "week", "month", "year", "weekend"), (*SEASONS, "night")
 _MONTH, _DAY, _UNIT, _SEASON = _any(*MONTHS), _any(*WEEKDAYS), _any(*_UNITS), _any(*_SEASONS)
-_NAME, _HOLIDAY, _PART = _any(*WEEKDAYS, *MONTHS, *_UNITS, *_SEASONS), _any(*HOLIDAYS), _any("early", "mid", "late")
+_NAME, _HOLIDAY, _PART = (
+    _any(*WEEKDAYS, *MONTHS, *_UNITS, *_SEASONS, *HOLIDAYS),
+    _any(*HOLIDAYS),
+    _any("early", "mid", "late"),
+)
 _COUNT = (
     rf"(?:(?:ein|een|un) (?=pa[ai]?r|paio))?(\d{{1,3}}(?:\s?[-–]\s?\d{{1,3}})?|{_any(*NUMBERS, 'few')[1:]}(?: d[ei])?"
 )
@@ -111,6 +115,7 @@ _PHRASES = {
     "gestern nacht|anoche": "last night",
     "heute|aujourd'hui|oggi|hoje|vandaag|(?-i:hoy)": "today",
     "heute (?:morgen|früh)|ce matin|esta mañana|esta manhã": "this morning",
+    "heute abend|ce soir|stasera|hoje à noite|vanavond": "this evening",
     "übermorgen|après-demain|pasado mañana": "the day after tomorrow",
     rf"(?:letzte|vorige|vergangene|afgelopen)[mnrs]? {_NAME}": "last {}",
     rf"vorletzte[mnrs]? {_NAME}": "the {} before last",
@@ -119,6 +124,7 @@ _PHRASES = {
     rf"(?:nächste|kommende|volgende)[mnrs]? {_NAME}": "next {}",
     rf"(?:el |la |le |il |n[ao] |l')?{_NAME} (?:prochaine?|que (?:viene|vem)|prossim[oa])": "next {}",
     rf"(?:vor|il y a|hace|há) {_COUNT} {_UNIT}": "{} {}s ago",
+    rf"(?:vor|il y a|hace|há) {_COUNT} (?:bis|oder|à|ou?|a) {_COUNT} {_UNIT}": "{} or {} {}s ago",
     rf"{_COUNT} {_UNIT} (?:fa|atrás|geleden)": "{} {}s ago",
     rf"(?:am|el|op|na|(?:{SINCE})(?: el)?) {_DAY}": "on {}",
     rf"(?:zwischen|entre|tra|tussen) (?:el )?{_DAY} (?:und|et|y|en?) (?:el )?{_DAY}": "between {} and {}",
