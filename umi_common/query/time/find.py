@@ -1,8 +1,8 @@
 """Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time;
 and whether a query asks for the latest or the first of several texts ("current phone", "first report").
 
-A query with a time word or a number is read by the rules of `grammar` and `other_languages`. Then `ranges` joins a
-period with its year, or two periods ("between A and B"). Last, the kind of the period is determined.
+A query with a time word or a number is read by the rules of `grammar` and `other_languages`. Then `ranges` joins two
+periods ("between A and B") or changes one ("since A"). Last, the kind of the period is determined.
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with

@@ -90,7 +90,7 @@ _RECURRENT = rf"(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
 _UNIT = r"(?P<unit>week|month|quarter|year|decade|hour)"
 _HALVED = rf"{_any('unit', vocabulary.HALVES)}s?"
 _HOURS = _any("hours", vocabulary.HOURS)
-_WHICH = _any("which", vocabulary.WHICH_OFFSET)
+_WHICH = _any("which", (word for word in vocabulary.WHICH_OFFSET if " " not in word))
 _RUNNING = r"(?P<which>last|past|previous|next|coming)"
 _OUR = r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
 _PART = _any("part", vocabulary.PARTS)
@@ -165,10 +165,8 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "early last year": rf"(?:{_PART_OF}|the )?{_WHICH} {_UNIT}(?! (?:in|at) (?:a|review)\b|s)",
         "by the end of the month": rf"(?:at|by|in|since|until|till|before|after) the {_PART} of the {_UNIT}",
         "last summer": rf"(?:{_PART_OF}|the |on )?{_WHICH} {_NAME}",
+        "the week before last": rf"(?:the )?(?:{UNIT}|{WEEKDAY}|{_NAME}) (?P<which>before last|after next)",
         "last Friday": rf"(?:on )?{_WHICH} (?:week'?s )?{WEEKDAY}(?!s)",
-    },
-    relative.two_away: {
-        "the week before last": rf"(?:the )?(?:{UNIT}|{WEEKDAY}|{_NAME}) (?P<side>before last|after next)"
     },
     relative.which_weekend: {
         "the past weekend": rf"(?:the |on )?{_WHICH} weekend",

@@ -33,12 +33,8 @@ def _hours(day: datetime, given: Words) -> CalendarPeriod:
 
 
 def which_period(given: Words, now: datetime) -> CalendarPeriod:
-    """ "last Friday", "this summer", "the end of next month"."""
+    """ "last Friday", "this summer", "the end of next month", "the week before last"."""
     return named_part(_nth(given, now, WHICH_OFFSET[given.get("which", "this")]), given)
-
-
-def two_away(given: Words, now: datetime) -> CalendarPeriod:
-    return _nth(given, now, -2 if given["side"] == "before last" else 2)
 
 
 def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:

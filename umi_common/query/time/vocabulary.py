@@ -20,13 +20,12 @@ NUMBERS = _list(
     "eighteen nineteen twenty"
 )
 DECADES = _list("twenties thirties forties fifties sixties seventies eighties nineties")
-ORDINALS = _list("first second third fourth fifth")
-DAY_ORDINALS = [
-    *ORDINALS,
-    *_list("sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth"),
-    *_list("eighteenth nineteenth twentieth twenty-first twenty-second twenty-third twenty-fourth twenty-fifth"),
-    *_list("twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"),
-]
+DAY_ORDINALS = _list(
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth twentieth"
+)
+DAY_ORDINALS += [*(f"twenty-{name}" for name in DAY_ORDINALS[:9]), "thirtieth", "thirty-first"]
+ORDINALS = DAY_ORDINALS[:5]
 SINCE = "seit|sinds|depuis|desde"
 """Words for "since" in other languages, as a part of patterns."""
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
@@ -68,7 +67,10 @@ OTHER_DAYS = {"day": 7, "night": 7, "week": 28, "month": 90}
 """Number of days before today that "the other day" may mean."""
 PIVOT_YEAR = 69
 """A two-digit year below this number is a year of the 2000s, any other one of the 1900s, as in `strptime`."""
-WHICH_OFFSET = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1}
+WHICH_OFFSET = {
+    **{"before last": -2, "last": -1, "past": -1, "previous": -1, "this": 0, "current": 0},
+    **{"next": 1, "coming": 1, "upcoming": 1, "after next": 2},
+}
 """Number of units from the current one, by the word for it."""
 PARTS = {
     **dict.fromkeys(("early", "beginning", "start"), (0.0, 1 / 3)),
