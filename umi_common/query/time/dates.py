@@ -108,7 +108,7 @@ def from_to(given: Words, now: datetime) -> CalendarPeriod:
     end = {kind: until.removeprefix("q")}
 
     def span(year: int) -> CalendarPeriod:
-        first, last = of_year(given, now, year), of_year(end, now, year)
+        first, last = named_part(of_year(given, now, year), given), of_year(end, now, year)
         return CalendarPeriod(first.start, (last if first.start <= last.start else of_year(end, now, year + 1)).end)
 
     year = year_of(given, now)

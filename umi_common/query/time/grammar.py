@@ -86,7 +86,6 @@ _SEASON = _any("season", SEASONS)
 _HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
 _NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
 _QUARTER = r"q(?P<quarter>[1-4])"
-_RECURRENT = rf"(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
 _UNIT = r"(?P<unit>week|month|quarter|year|decade|hour)"
 _HALVED = rf"{_any('unit', vocabulary.HALVES)}s?"
 _HOURS = _any("hours", vocabulary.HOURS)
@@ -96,6 +95,7 @@ _OUR = r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
 _PART = _any("part", vocabulary.PARTS)
 _PART_OF = rf"(?:the )?{_PART}[\s-]{{1,3}}(?:of |(?:(?<=early\s)|(?<=late\s))in )?(?:the )?"
 """The words in front of a period of which they name a part: "early in", "mid-", "the end of the"."""
+_RECURRENT = rf"(?:{_PART_OF})?(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
 _IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
 _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year) )"
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
@@ -148,7 +148,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
     dates.numeric_date: {"5/8/2023": _NUMERIC},
     dates.from_to: {
         "between May and July": rf"(?:between|from) {_RECURRENT}{_UNTIL}{_OF_YEAR}?",
-        "Q1 to Q3 2022": rf"{_RECURRENT}{_UNTIL}{_OF_YEAR}",
+        "Q1 to Q3 2022": rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s){_RECURRENT}{_UNTIL}{_OF_YEAR}",
     },
     dates.several_years: {
         "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
