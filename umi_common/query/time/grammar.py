@@ -77,8 +77,8 @@ _DAY_NAME = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
 _VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
 """In front of a month: it may be a verb in lower case before a number, as in "you may 3 times", "march 5 miles"."""
-_NUMBER = rf"(?:\d{{1,3}}|{'|'.join(NUMBERS[1:])})"
-_NUMBERS = rf"{_NUMBER}(?:(?: or | to |(?<=\d)\s?[-\u2013]\s?(?=\d)){_NUMBER})?"
+_NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
+_NUMBERS = rf"(?:\d{{1,3}}(?:(?: or | to |\s?[-\u2013]\s?)\d{{1,3}})?|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
 COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
 UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
 WEEKDAY = _any("weekday", WEEKDAYS)
@@ -100,7 +100,9 @@ _IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|aroun
 _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year) )"
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
-_UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}"
+_NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\s(?:of|in)\s)"
+"""In front of a month: it is not part of a day or week, as in "5th of May", "the last Friday of May"."""
+_UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \d\d?\b)"
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 
 _NUMERIC = (
@@ -138,7 +140,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
         "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
         "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
-        "at Easter": rf"(?:on|at|over|around|during|since|before|after|for) {_HOLIDAY}",
+        "at Easter": rf"(?:on|at|over|around|during|since|before|after|for|from|between) {_HOLIDAY}",
         "two years ago, at Christmas": rf"(?:(?:in|of) {_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
         rf"(?:(?:{_DAY} )?{_NAME}|{_QUARTER})",
         "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
@@ -148,7 +150,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
     dates.numeric_date: {"5/8/2023": _NUMERIC},
     dates.from_to: {
         "between May and July": rf"(?:between|from) {_RECURRENT}{_UNTIL}{_OF_YEAR}?",
-        "Q1 to Q3 2022": rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s){_RECURRENT}{_UNTIL}{_OF_YEAR}",
+        "Q1 to Q3 2022": rf"{_NO_DAY}{_RECURRENT}{_UNTIL}{_OF_YEAR}",
     },
     dates.several_years: {
         "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
