@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time.find import find_time
+from umi_common.query.time.grammar import RULES, Rule
 from umi_common.query.time.stated import states_date_in
 from umi_common.types import TimeRange
 
@@ -45,6 +46,15 @@ def test_a_phrase_means_the_range_in_the_table(row: dict[str, Any]):
 @pytest.mark.parametrize("row", TIMELESS, ids=lambda row: row["query"])
 def test_a_sentence_without_a_time_has_none(row: dict[str, Any]):
     assert find_time(row["query"], NOW) is None
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.example)
+def test_a_rule_reads_the_phrase_that_it_names(rule: Rule):
+    query = f"due {rule.example}"
+    match = rule.pattern.search(query)
+    assert match is not None
+    assert rule.resolve(match, NOW) is not None
+    assert find_time(query, NOW) is not None
 
 
 def test_a_clock_without_a_zone_is_refused():

@@ -105,6 +105,27 @@ def test_a_question_for_nothing_but_a_period_is_answered_from_that_period_first(
     assert set(hits[:3]) == {"turn-2", "turn-3", "turn-4"} and len(hits) == 10
 
 
+PLANS = [
+    Chunk("dentist", "Dentist at nine.", event_time=day("2024-07-09")),
+    Chunk("flight", "Flight to Rome.", event_time=day("2024-07-20")),
+    Chunk("tax", "Tax form to the office.", event_time=day("2024-06-13")),
+]
+
+
+@pytest.mark.parametrize("query", ["what is planned next month", "what's on next month?", "any plans for next month"])
+def test_a_question_for_the_plans_of_a_period_is_answered_from_that_period_first(query):
+    assert set(found(query, *PLANS, *DIARY, *NOTES)[:2]) == {"dentist", "flight"}
+
+
+def test_what_is_due_by_a_weekday_is_not_what_was_done_by_the_last_one():
+    assert found("what is due by Friday", *PLANS, *DIARY, *NOTES)[0] == "tax"
+
+
+def test_a_question_for_a_day_of_the_month_finds_the_latest_such_day():
+    rent = [Chunk(f"{at}", "Paid the rent.", event_time=day(f"2024-0{at}-05")) for at in (3, 4, 5, 6)]
+    assert found("what did we pay on the 5th?", *rent, *DIARY, *NOTES)[0] == "6"
+
+
 def test_a_text_that_says_the_month_does_not_pass_the_notes_of_the_day_that_is_asked_for():
     notes = [Chunk(text, text, event_time=day("2024-02-20")) for text in ("Rain all day.", "Ole was ill.")]
     undated = Chunk("undated", "In February 2024 the notes were lost.")

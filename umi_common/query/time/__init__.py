@@ -6,9 +6,10 @@ In: a query and the current time. Out: a period, and whether the query limits re
                  for the latest or the first of several texts
     events       an event by which a query names a time: "after the meeting with Bob"
     stated       whether a text states a date in a period; the words in which texts state a day or a month
-    vocabulary   English time words, and the register of rules
-    dates        rules for dates, months, quarters, seasons and years by name or number
-    relative     rules for periods relative to the present: "last week"
+    vocabulary   English time words, and what they mean
+    grammar      the table of English phrases, each with a pattern and a function of `dates` or `relative`
+    dates        days, months, quarters, seasons, holidays and years by name or number
+    relative     periods relative to the present: "last week"
     other_languages  phrases in six European languages and Chinese, each read as an English one
     ranges       words that join two periods or change one: "between", "since"
     spans        days, weeks, months, seasons and years of the calendar, relative to a time

@@ -1,259 +1,138 @@
-"""Rules for dates, months, quarters, seasons, years and decades by name or number."""
+"""Periods by name or number: days, weeks, months, quarters, seasons, holidays, years and decades."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, datetime, timedelta
+from functools import partial
 
-from umi_common.query.time import spans
+from umi_common.query.time import spans, vocabulary
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
-    BEFORE_DATE,
-    BEFORE_YEAR,
-    COUNT,
-    DAY,
-    DAY_ORDINALS,
-    DECADES,
-    FISCAL_YEAR,
-    IN,
-    LONG_MONTH,
-    MONTH,
-    MONTH_START,
-    MONTHS,
-    OF_YEAR,
-    ORDINALS,
-    PART,
-    SEASON,
-    WEEKDAY,
     WEEKDAYS,
-    WHICH,
     WHICH_OFFSET,
-    YEAR,
+    Words,
     counted,
     month_number,
     named_part,
-    rule,
     year_number,
 )
 
 
-def _in_its_year(match: re.Match[str], now: datetime, span: Callable[[int], CalendarPeriod]) -> CalendarPeriod:
-    """The period that `span` gives for the year of the phrase; if it names none, the latest period that has begun."""
-    return span(year_number(match["year"])) if match["year"] else spans.latest(now, span)
+def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
+    """The day, week, month, quarter, half, season or holiday of a year that the words name, or the year.
+
+    Raises:
+        ValueError: If the year has no such day or week.
+    """
+    if "holiday" in given:
+        return _holiday(given["holiday"], now, year)
+    if "season" in given:
+        return spans.months(now, year, spans.SEASONS[given["season"]], 3)
+    if "quarter" in given:
+        return spans.months(now, year, 3 * _number(given["quarter"]) - 2, 3)
+    if "half" in given:
+        return spans.part(spans.years(now, year), *((0, 0.5) if given["half"] == "1" else (0.5, 1)))
+    if "week" in given:  # week 1 is the one with the year's first Thursday: its Monday may be in December before
+        monday = date.fromisocalendar(year, int(given["week"]), 1)
+        return spans.days(now.replace(year=monday.year, month=monday.month, day=monday.day), 7)
+    if "month" not in given:
+        return spans.years(now, year)
+    number = month_number(given["month"])
+    month = spans.months(now, year, number)
+    if "nth" in given:
+        return _nth_in(month, given)
+    if "day" not in given:
+        return month
+    first, last = (spans.day(now, year, number, _number(given.get(name, given["day"]))) for name in ("day", "last"))
+    return CalendarPeriod(first.start, last.end)
 
 
-@rule(r"(?P<year>\d{4})-(?P<month>[01]\d)-(?P<day>[0-3]\d)(?:t\d\d:\d\d[\d:.z+-]{0,20})?")
-@rule(r"(?P<year>(?:19|20)\d\d)\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])")
-@rule(r"(?P<year>\d{4})/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)")
-def _iso_date(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return spans.day(now, int(match["year"]), int(match["month"]), int(match["day"]))
+def _nth_in(month: CalendarPeriod, given: Words) -> CalendarPeriod:
+    """The n-th or last week or weekday of a month; its weeks are counted from its first day or its last."""
+    last = given["nth"] == "last"
+    count = 0 if last else _number(given["nth"])
+    if "weekday" in given:
+        edge = month.end if last else month.start - timedelta(days=1)
+        found = spans.weekday(edge, WEEKDAYS.index(given["weekday"]), -1 if last else count)
+    else:
+        found = spans.days(month.end - timedelta(days=7) if last else month.start + timedelta(days=7 * count - 7), 7)
+    if found.start >= month.end:
+        raise ValueError("the month has no fifth such week or day")
+    return found
 
 
-@rule(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?!-\d)")
-@rule(r"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![/\d])")
-def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return spans.month(now, int(match["year"]), int(match["month"]))
+def _holiday(name: str, now: datetime, year: int) -> CalendarPeriod:
+    month, day, weekday, count = vocabulary.HOLIDAYS[name]
+    if month == vocabulary.EASTER:
+        month, day = 3, day + spans.easter(year)
+    first = spans.midnight(now).replace(year=year, month=month, day=1) + timedelta(days=day - 1)
+    if weekday is not None:
+        first += timedelta(days=(weekday - first.weekday()) % 7)
+    return spans.days(first, count)
 
 
-@rule(rf"{BEFORE_DATE}(?:the )?{DAY}\s{{0,3}}(?:of )?{MONTH}{OF_YEAR}?")
-@rule(rf"{DAY}\. {MONTH}{OF_YEAR}")
-@rule(rf"{DAY}-{MONTH}-{YEAR}")
-@rule(rf"{DAY}(?: |[/-]){MONTH}(?: |[/-])(?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})")
-@rule(rf"(?<!\b\d\s)(?<!\b\d\d\s){BEFORE_DATE}{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
-def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
-    month, number = month_number(match["month"]), int(match["day"])
-    # "you may 3 times", "march 5 miles": a verb in lower case before a bare number
-    verb = match["month"] in {"may", "march", "mar"} and match.start("month") < match.start("day")
-    if verb and match["ordinal"] is None and match["year"] is None:
+def _number(text: str) -> int:
+    """The number of digits or of an ordinal: "5", "5th" or "fifth"."""
+    return vocabulary.DAY_ORDINALS.index(text) + 1 if text in vocabulary.DAY_ORDINALS else int(text.rstrip("stndrh"))
+
+
+def year_of(given: Words, now: datetime) -> int | None:
+    """The year of "2023", "'23", "last year" or "two years ago"; None: the words name none."""
+    if "year" in given:
+        return year_number(given["year"])
+    if "years" in given:
+        return now.year - counted(given["years"])[0]
+    return now.year + WHICH_OFFSET[given["whose"]] if "whose" in given else None
+
+
+def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
+    """The period of the year that the words name; if they name none, the latest that has begun."""
+    if "verb" in given and not given.keys() & {"ordinal", "year", "years", "whose"}:
         return None
-    return _in_its_year(match, now, lambda year: spans.day(now, year, month, number))
+    span = partial(of_year, given, now)
+    year = year_of(given, now)
+    if year is None:
+        return named_part(spans.latest(now, span), given)
+    whole = span(year)
+    if given.get("season") == "winter" and year == now.year and "until" not in given:  # the nearer winter
+        before = span(year - 1)
+        whole = before if whole.start - now > now - before.end else whole
+    return named_part(whole, given)
 
 
-@rule(rf"(?:on )?the (?P<nth>{'|'.join(reversed(DAY_ORDINALS))}) of {LONG_MONTH}{OF_YEAR}?")
-def _date_in_words(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    month, number = month_number(match["month"]), DAY_ORDINALS.index(match["nth"].lower()) + 1
-    return _in_its_year(match, now, lambda year: spans.day(now, year, month, number))
-
-
-@rule(
-    rf"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}"
-    rf"(?P<last>[0-3]?\d)(?:st|nd|rd|th)? (?:of )?{MONTH}{OF_YEAR}?"
-)
-@rule(
-    rf"{MONTH} (?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s?(?:-|\u2013|to|through)\s?"
-    rf"(?P<last>[0-3]?\d)(?:st|nd|rd|th)?{OF_YEAR}?"
-)
-def _range_of_days(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    month = month_number(match["month"])
+def from_to(given: Words, now: datetime) -> CalendarPeriod:
+    """The period from one month, quarter or holiday to another; the year is that of the second."""
+    until = given["until"]
+    kind = "holiday" if until in vocabulary.HOLIDAYS else "month" if until in vocabulary.MONTHS else "quarter"
+    end = {kind: until.removeprefix("q")}
 
     def span(year: int) -> CalendarPeriod:
-        first, last = (spans.day(now, year, month, int(match[name])) for name in ("day", "last"))
-        return CalendarPeriod(first.start, last.end)
+        first, last = named_part(of_year(given, now, year), given), of_year(end, now, year)
+        return CalendarPeriod(first.start, (last if first.start <= last.start else of_year(end, now, year + 1)).end)
 
-    return _in_its_year(match, now, span)
-
-
-@rule(rf"(?:{PART}[\s-]{{1,3}}(?:of )?)?{MONTH}{OF_YEAR}")
-@rule(rf"{PART}(?:[\s-]{{1,3}}| of )(?P<year>){LONG_MONTH}")
-@rule(rf"(?:{IN}|as of )(?P<part>)(?P<year>){LONG_MONTH}")
-@rule(rf"(?P<part>)(?P<year>){LONG_MONTH}{BEFORE_YEAR}")
-def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    number = month_number(match["month"])
-    return named_part(_in_its_year(match, now, lambda year: spans.month(now, year, number)), match["part"])
+    year = year_of(given, now)
+    if year is None:
+        return spans.latest(now, span)
+    return span(year) if span(year).end <= spans.years(now, year).end else span(year - 1)
 
 
-@rule(
-    rf"(?:between|from) {LONG_MONTH} (?:and|to|until|till|through) "
-    rf"(?P<last>{'|'.join(MONTHS)})(?:\s{{0,3}},?\s{{0,3}}{YEAR})?"
-)
-def _range_of_months(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    first, last = month_number(match["month"]), month_number(match["last"])
-
-    def span(year: int) -> CalendarPeriod:
-        """The months from `first` of `year` to `last`, which may be in the next year."""
-        return spans.months(spans.day(now, year, first, 1).start, count=(last - first) % 12 + 1)
-
-    if match["year"]:
-        return span(year_number(match["year"]) - (1 if last < first else 0))
-    return spans.latest(now, span)
+def numeric_date(given: Words, now: datetime) -> CalendarPeriod | None:
+    """5/8/2023 is 8 May (month first), 8.5.2023 too (day first). If that gives no valid date, the other order is
+    used."""
+    first, second, year = int(given["first"]), int(given["second"]), year_number(given["year"])
+    orders = [(first, second), (second, first)]
+    for month, number in reversed(orders) if given["sign"] == "." else orders:
+        with suppress(ValueError):
+            return spans.day(now, year, month, number)
+    return None
 
 
-@rule(rf"{WHICH} {LONG_MONTH}")
-def _which_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    number, which = month_number(match["month"]), WHICH_OFFSET[match["which"].lower()]
-    this_year = spans.month(now, now.year, number)
-    if which == 0:
-        return this_year
-    if which > 0:
-        return this_year if number > now.month else spans.month(now, now.year + 1, number)
-    return this_year if number < now.month else spans.month(now, now.year - 1, number)
-
-
-@rule(rf"(?:the )?(?P<nth>{'|'.join(ORDINALS)}|last) week (?:of|in) {LONG_MONTH}{OF_YEAR}?")
-def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    number, name = month_number(match["month"]), match["nth"].lower()
-
-    def span(year: int) -> CalendarPeriod:
-        whole = spans.month(now, year, number)
-        if name == "last":
-            return spans.days(whole.end - timedelta(days=7), 7)
-        start = spans.midnight(now).replace(year=year, month=number, day=1 + 7 * ORDINALS.index(name))
-        return spans.days(start, 7)
-
-    return _in_its_year(match, now, span)
-
-
-@rule(rf"(?:on )?(?:the )?(?P<nth>{'|'.join(ORDINALS)}|last) {WEEKDAY} (?:of|in) {LONG_MONTH}{OF_YEAR}?")
-def _weekday_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    weekday, name = WEEKDAYS.index(match["weekday"].lower()), match["nth"].lower()
-
-    def span(year: int) -> CalendarPeriod:
-        whole = spans.month(now, year, month_number(match["month"]))
-        if name == "last":
-            return spans.weekday(whole.end, weekday, -1)
-        found = spans.weekday(whole.start - timedelta(days=1), weekday, ORDINALS.index(name) + 1)
-        if found.start >= whole.end:
-            raise ValueError("the month has no fifth such day")
-        return found
-
-    return _in_its_year(match, now, span)
-
-
-@rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)?\s{{0,3}}{YEAR}")
-@rule(r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?P<year>)(?![\w/]|,? (?:of|in|19|20))")
-@rule(r"(?P<year>\d{4})-?w(?P<week>\d\d)")
-def _iso_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    # Week 1 is the one with the year's first Thursday, so its Monday may be in December of the year before.
-    def span(year: int) -> CalendarPeriod:
-        monday = date.fromisocalendar(year, int(match["week"]), 1)
-        return spans.days(spans.midnight(now).replace(year=monday.year, month=monday.month, day=monday.day), 7)
-
-    return _in_its_year(match, now, span)
-
-
-@rule(
-    rf"(?:{PART}[\s-]{{1,3}}(?:of )?|{IN}|(?:by|from|of|between|and|to|as of|for|the year) ){YEAR}"
-    r"(?! (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b|%)"
-)
-@rule(rf"(?P<part>){YEAR}(?<='s)")
-@rule(rf"(?P<part>){FISCAL_YEAR}(?![-.]\d)")
-def _year(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return named_part(spans.years(now, year_number(match["year"])), match["part"])
-
-
-@rule(r"(?P<first>(?:19|20)\d\d)(?:-|\u2013|\u2014| (?:to|until|through) )(?P<last>(?:19|20)\d\d)(?![-./]\d)")
-def _range_of_years(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    first, last = int(match["first"]), int(match["last"])
-    return spans.years(now, first, last - first + 1)
-
-
-@rule(rf"(?:the|early|mid|late)[\s-]{{1,3}}(?P<name>{'|'.join(DECADES)})(?P<decade>)")
-@rule(r"(?:the|early|mid|late)[\s-]{1,3}(?:19|20)?'?(?P<decade>\d0)'?s")
-@rule(r"(?P<decade>(?:18|19|20)\d0)s")
-def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
-    name = match.groupdict().get("name")
-    digits = f"{DECADES.index(name.lower()) + 2}0" if name else re.sub(r"\D", "", match[0])
-    if len(digits) == 4:
-        return spans.years(now, int(digits), 10)
-    # A decade of two digits is one of this century if that has begun, else one of the last century.
-    century = 2000 if int(digits) <= now.year % 100 else 1900
+def several_years(given: Words, now: datetime) -> CalendarPeriod:
+    """Years from one to another, or a decade. One of two digits is of this century if that has begun."""
+    if "until" in given:
+        first = int(given["year"])
+        return spans.years(now, first, int(given["until"]) - first + 1)
+    digits = f"{vocabulary.DECADES.index(given['name']) + 2}0" if "name" in given else given["decade"]
+    century = 0 if len(digits) == 4 else 2000 if int(digits) <= now.year % 100 else 1900
     return spans.years(now, century + int(digits), 10)
-
-
-@rule(rf"q(?P<quarter>[1-4])[\s/-]{{0,3}}(?:of )?{YEAR}")
-@rule(rf"q(?P<quarter>[1-4])[\s/-]{{0,3}}(?:of )?{FISCAL_YEAR}")
-@rule(rf"{FISCAL_YEAR}[\s/-]?q(?P<quarter>[1-4])")
-@rule(r"(?P<year>(?:19|20)\d\d)[\s/-]?q(?P<quarter>[1-4])|(?P<nth>[1-4])q(?P<short>\d\d)")
-@rule(rf"(?P<quarter>{'|'.join(ORDINALS[:4])})[\s-]{{1,3}}quarter(?: of)?{OF_YEAR}")
-@rule(rf"(?:{PART} (?:of )?|{IN})q(?P<quarter>[1-4])(?:[\s/-]{{0,3}}(?:of )?{YEAR})?")
-def _quarter(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    if match.groupdict().get("nth"):  # 3Q24
-        return spans.quarter(now, year_number(match["short"]), int(match["nth"]))
-    name = match["quarter"].lower()
-    number = int(name) if name.isdigit() else ORDINALS.index(name) + 1
-    whole = _in_its_year(match, now, lambda year: spans.quarter(now, year, number))
-    return named_part(whole, match.groupdict().get("part"))
-
-
-@rule(rf"h(?P<half>[12])[\s/-]{{0,3}}(?:of )?{YEAR}")
-@rule(rf"h(?P<half>[12])[\s/-]{{0,3}}(?:of )?{FISCAL_YEAR}")
-def _half(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    whole = spans.years(now, year_number(match["year"]))
-    return named_part(whole, "first half" if match["half"] == "1" else "second half")
-
-
-@rule(rf"(?:in |during |over )?(?:the )?{SEASON} (?:of )?(?P<year>(?:19|20)\d\d)[/\u2013-](?:(?:19|20)?\d\d)")
-@rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")
-@rule(rf"(?P<which>)(?P<loose>)(?P<year>){SEASON}{BEFORE_YEAR}")
-def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
-    name = match["season"].lower()
-    if match["year"]:  # the winter 2022/23 begins in 2022
-        year = year_number(match["year"])
-        begins = spans.season(now, year, name)
-        ends = spans.season(now, year - 1, name)
-        ambiguous = name == "winter" and year == now.year and "which" in match.groupdict()
-        return ends if ambiguous and begins.start - now > now - ends.end else begins  # the nearer winter
-    if match["which"] is None and match["loose"] is None:
-        return None  # "spring" alone may mean something else
-    begun = spans.latest(now, lambda year: spans.season(now, year, name))
-    if match["loose"] is not None:
-        return begun
-    which = WHICH_OFFSET[match["which"].lower()]
-    if which > 0:
-        return spans.season(now, begun.start.year + 1, name)
-    goes_on = begun.end > now
-    if which < 0:
-        return _ended_season(now, name, 1)
-    return begun if goes_on else spans.season(now, now.year, name)  # "this summer"
-
-
-@rule(rf"{COUNT} {SEASON}s ago")
-def _seasons_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return _ended_season(now, match["season"].lower(), counted(match["count"])[1])
-
-
-def _ended_season(now: datetime, name: str, count: int) -> CalendarPeriod:
-    """The season of this name that has ended, `count` - 1 years before the last such season."""
-    begun = spans.latest(now, lambda year: spans.season(now, year, name))
-    return spans.season(now, begun.start.year - int(begun.end > now) - count + 1, name)

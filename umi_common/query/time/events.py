@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import spans
 from umi_common.query.time.find import SCANNED_CHARS
+from umi_common.query.time.grammar import time_pattern
 from umi_common.query.time.ranges import FoundPeriod, changed_period
-from umi_common.query.time.vocabulary import time_pattern
 from umi_common.types import TimeRange
 
 BESIDE = timedelta(days=7)
@@ -87,4 +87,4 @@ def _beside(query: str, span: tuple[int, int], moment: datetime) -> FoundPeriod:
     Args:
         span: [start, end) of the event in the query, in characters.
     """
-    return changed_period(query, FoundPeriod(*span, spans.days(moment)))
+    return changed_period(query, FoundPeriod(*span, spans.days(moment)), moment)

@@ -1,9 +1,8 @@
 """Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time;
 and whether a query asks for the latest or the first of several texts ("current phone", "first report").
 
-A query with a time word or a number is read by the rules of `dates`, `relative` and `other_languages`; if none matches,
-numeric dates are sought. Then `ranges` joins a period with its year, or two periods ("between A and B"). Last, the kind
-of the period is determined.
+A query with a time word or a number is read by the rules of `grammar` and `other_languages`. Then `ranges` joins two
+periods ("between A and B") or changes one ("since A"). Last, the kind of the period is determined.
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
@@ -22,18 +21,17 @@ from datetime import datetime
 from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
-from umi_common.query.time import dates, relative, spans
+from umi_common.query.time.grammar import MONTH, RULES
 from umi_common.query.time.other_languages import further_rules
-from umi_common.query.time.ranges import FoundPeriod, changed_period, in_its_year, joined_periods
+from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
+from umi_common.query.time.spans import SEASONS, CalendarPeriod
 from umi_common.query.time.stated import LONGEST_MONTH
-from umi_common.query.time.vocabulary import DECADES, MONTH, MONTHS, RULES, WEEKDAYS, year_number
+from umi_common.query.time.vocabulary import DECADES, HOLIDAYS, HOURS, MONTHS, UNITS, WEEKDAYS
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange, as_utc
 
 TimeKind = Literal["explicit", "fuzzy"]
 TimeOrder = Literal["latest", "first"]
-RULE_MODULES = (dates, relative)
-"""Importing these modules fills `RULES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +63,18 @@ SCANNED_CHARS = 1_000
 """Number of characters at the start of a query that are searched for a time; a longer query is probably a pasted
 text."""
 _WORD = re.compile(r"[a-z]+|\d+")
-_HINTS = frozenset(
-    {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
-    | {"current", "next", "coming", "upcoming", "week", "weekend", "quarter", "month", "year", "new"}
-    | {"christmas", "xmas", "halloween", "thanksgiving", "valentine", "boxing", "independence", "mother", "memorial"}
-    | {"labor", "easter", *DECADES}
-    | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
-)
+_HINTS = {
+    *(word for table in (UNITS, MONTHS, WEEKDAYS, SEASONS, HOLIDAYS, HOURS, DECADES) for word in table),
+    *(name.split()[0].partition("'")[0] for name in HOLIDAYS),
+    *(month[:3] for month in MONTHS),
+    *("sept", "yesterday", "today", "tonight", "tomorrow", "ago"),
+}
+"""Each phrase for a period in English holds one of these words, perhaps with an "s" at the end, or a number."""
 _NAMES_YEAR = re.compile(
     rf"(?:18|19|20)\d\d|(?:fy|fiscal)(?:\s{{1,3}}year)?[\s-]?\d\d|\dq\d\d"
     rf"|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
     re.I,
 )
-_NUMERIC = re.compile(
-    r"(?<![\w./-])(?<!version )(?<!port )(?<!release )(?:\d{1,2}\.\d{1,2}\.(?:19|20)\d\d"
-    r"|\d{1,2}/\d{1,2}/(?:(?:19|20)\d\d|\d\d)"
-    r"|\d{1,2}-\d{1,2}-(?:19|20)\d\d)(?![\w/-]|\.\d)"
-)
-
 _PREPOSITION = r"(?:in|on|at|of|from|during|since|before|after|until|till|between|by|over|for)"
 _RECORD = (
     r"(?:messages?|chats?|conversations?|discussions?|notes?|(?:e-?)?mails?|sessions?|entry|entries|logs?|documents?|files?"
@@ -101,7 +93,8 @@ _SCOPE_BEFORE = re.compile(
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
-    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
+    r"|have|had|happen(?:s|ed|ing)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
+    r"|is|s|are|am|there|going|coming|up|plans|planned|scheduled|due|later"
     r"|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
     r"|dijiste|cosa|ho|detto|ti|che|eu|disse|falei|o|wat|zei|heb|gezegd|ik)\b|[我你们说了告诉什么]|\W)*",
     re.I,
@@ -113,8 +106,8 @@ _PRESENT = re.compile(
 _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
 Friday?"."""
-_ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
-"""A day in another language that may be in the past or the future: "am Freitag", "el 12 de mayo"; not "el martes
+_ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op|an|zu|à|a|met)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
+"""A day in another language that may be in the past or the future: "am Freitag", "an Weihnachten"; not "el martes
 pasado"."""
 SCOPE_CHARS = 80
 """Number of characters before a period that are searched for a word such as "messages" or "said"."""
@@ -173,7 +166,16 @@ def find_time(query: str, now: datetime) -> When | None:
     kind = _kind_of(query, found.start, found.end, found.period)
     nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
     best_first = not dated and not _ANY_DAY.fullmatch(phrase) and _is_recalled(query, period, now)
-    return When(period, kind, phrase, (found.start, found.end), dated, nothing_else, best_first, found.period.yearless)
+    return When(
+        period,
+        kind,
+        phrase,
+        (found.start, found.end),
+        dated,
+        nothing_else,
+        best_first,
+        found.period.in_year is not None,
+    )
 
 
 def _is_recalled(query: str, period: TimeRange, now: datetime) -> bool:
@@ -185,41 +187,25 @@ def _is_recalled(query: str, period: TimeRange, now: datetime) -> bool:
 
 def _may_name_time(query: str) -> bool:
     """Whether the query holds a time word or a number: a fast test that every query with a period passes."""
-    words = set(_WORD.findall(query.lower()))
-    return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words) or bool(further_rules(query))
+    words = _WORD.findall(query.lower())
+    hinted = any(word in _HINTS or word.rstrip("s") in _HINTS or word.isdigit() for word in words)
+    return hinted or bool(further_rules(query))
 
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     """The first period that names its year, else the first period."""
-    periods = list(_periods(query, now)) or list(_numeric_dates(query, now))
+    periods = list(_periods(query, now))
     wholes: list[FoundPeriod] = []
     while periods:
         first, *periods = periods
-        try:
-            of_year = in_its_year(query, first, periods[0] if periods else None)
-            if of_year is not None:
-                first, periods = of_year, periods[1:]
-            whole = joined_periods(query, first, periods[0] if periods else None)
-            if whole is not first:
-                periods = periods[1:]
-            wholes.append(changed_period(query, first) if whole is first else whole)
-        except (ValueError, OverflowError):  # 29 February of another year, a year before 1
-            wholes.append(first)
+        with suppress(ValueError, OverflowError):  # 29 February of another year, a year before 1
+            if periods and (joined := joined_periods(query, first, periods[0])):
+                first, *periods = joined, *periods[1:]
+            else:
+                first = changed_period(query, first, now)
+        wholes.append(first)
     dated = (whole for whole in wholes if _NAMES_YEAR.search(query, whole.start, whole.end))
     return next(dated, wholes[0] if wholes else None)
-
-
-def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
-    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first). If the first order gives no valid date, the other
-    one is used."""
-    for match in _NUMERIC.finditer(query):
-        *numbers, digits = re.split(r"\D", match[0])
-        first, second, year = *map(int, numbers), year_number(digits)
-        orders = [(first, second), (second, first)]
-        for month, number in reversed(orders) if "." in match[0] else orders:
-            with suppress(ValueError):
-                yield FoundPeriod(match.start(), match.end(), spans.day(now, year, month, number))
-                break
 
 
 def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
@@ -228,12 +214,9 @@ def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
     found: list[FoundPeriod] = []
     for rule in (*RULES, *further_rules(query)):
         for match in rule.pattern.finditer(query):
-            try:
-                period = rule.resolve(match, now)
-            except (ValueError, OverflowError):  # 31 February, the year 12000
-                continue
-            if period is not None:
-                found.append(FoundPeriod(match.start(), match.end(), period))
+            with suppress(ValueError, OverflowError):  # 31 February, the year 12000
+                if period := rule.resolve(match, now):
+                    found.append(FoundPeriod(match.start(), match.end(), period))
     end = 0
     while remaining := [each for each in found if each.start >= end]:
         first = min(remaining, key=lambda each: (each.start, -each.end))
@@ -243,7 +226,7 @@ def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
         end = best.end
 
 
-def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> TimeKind:
+def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKind:
     """ "explicit" if a word for a record or for saying stands directly beside the period, query[start:end]; else
     "fuzzy".
 

@@ -10,106 +10,135 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 
-from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import MONTHS, NUMBERS, RULES, WEEKDAYS, Rule, whole_words
+from umi_common.query.time.grammar import RULES, Rule, whole_words
+from umi_common.query.time.spans import SEASONS, CalendarPeriod
+from umi_common.query.time.vocabulary import HOLIDAYS, MONTHS, NUMBERS, SINCE, WEEKDAYS
 
-UNITS = ["day", "week", "month", "year", "weekend"]
-
-
-def _english(words: list[str], *languages: str) -> dict[str, str]:
-    """A mapping from each word of these languages to its English word.
-
-    Args:
-        words: n English words.
-        languages: For each language its n words in the same order, separated by spaces; "|" separates forms of one
-            word.
-    """
-    pairs = [pair for language in languages for pair in zip(words, language.split(), strict=True)]
-    return {form: word for word, forms in pairs for form in forms.split("|")}
-
-
-_DAYS = _english(
-    WEEKDAYS,
-    "montag dienstag mittwoch donnerstag freitag samstag|sonnabend sonntag",
-    "lundi mardi mercredi jeudi vendredi samedi dimanche",
-    "lunes martes miércoles|miercoles jueves viernes sábado|sabado domingo",
-    "lunedì|lunedi martedì|martedi mercoledì|mercoledi giovedì|giovedi venerdì|venerdi sabato domenica",
-    "segunda-feira|segunda terça-feira|terça quarta-feira|quarta quinta-feira|quinta sexta-feira|sexta sábado domingo",
-    "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
-)
-_MONTHS = _english(
-    MONTHS,
-    "januar februar märz|maerz april mai juni juli august september oktober november dezember",
-    "janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",
-    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-    "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-    "januari februari maart april mei juni juli augustus september oktober november december",
-)
-_UNITS = _english(
-    UNITS,
-    "tag|tagen woche|wochen monat|monaten jahr|jahren wochenende",
-    "jour|jours semaine|semaines mois an|ans|année week-end|weekend",
-    "día|días|dia|dias semana|semanas mes|meses año|años finde",
-    "giorno|giorni settimana|settimane mese|mesi anno|anni weekend",
-    "dia|dias semana|semanas mês|meses ano|anos weekend",
-    "dag|dagen week|weken maand|maanden jaar|jaren weekend",
-)
-_COUNTS = _english(
-    NUMBERS[1:11],
-    "einem|einer zwei drei vier fünf sechs sieben acht neun zehn",
-    "un|une deux trois quatre cinq six sept huit neuf dix",
-    "un|una dos tres cuatro cinco seis siete ocho nueve diez",
-    "un|una due tre quattro cinque sei sette otto nove dieci",
-    "um|uma dois|duas três quatro cinco seis sete oito nove dez",
-    "een twee drie vier vijf zes zeven acht negen tien",
-)
-_CHINESE = {
-    **_english(WEEKDAYS, "周一 周二 周三 周四 周五 周六 周日|周天"),
-    **_english(WEEKDAYS, "星期一 星期二 星期三 星期四 星期五 星期六 星期日|星期天"),
-    **_english(MONTHS, "一月 二月 三月 四月 五月 六月 七月 八月 九月 十月 十一月 十二月"),
-    **_english(MONTHS, "1月 2月 3月 4月 5月 6月 7月 8月 9月 10月 11月 12月"),
-    **_english(UNITS, "天 周|星期|个星期 个月|月 年 周末"),
-    **_english(NUMBERS[1:11], "一 二|两 三 四 五 六 七 八 九 十"),
-    **_english(["last", "this", "next"], "上|去 这|本|今 下"),
+_WORDS = """
+monday: montag lundi lunes lunedì lunedi segunda-feira segunda maandag 周一 星期一
+tuesday: dienstag mardi martes martedì martedi terça-feira terça dinsdag 周二 星期二
+wednesday: mittwoch mercredi miércoles miercoles mercoledì mercoledi quarta-feira quarta woensdag 周三 星期三
+thursday: donnerstag jeudi jueves giovedì giovedi quinta-feira quinta donderdag 周四 星期四
+friday: freitag vendredi viernes venerdì venerdi sexta-feira sexta vrijdag 周五 星期五
+saturday: samstag sonnabend samedi sábado sabado sabato zaterdag 周六 星期六
+sunday: sonntag dimanche domingo domenica zondag 周日 周天 星期日 星期天
+january: januar janvier enero gennaio janeiro januari 一月 1月
+february: februar février fevrier febrero febbraio fevereiro februari 二月 2月
+march: märz maerz mars marzo março maart 三月 3月
+april: april avril abril aprile 四月 4月
+may: mai mayo maggio maio mei 五月 5月
+june: juni juin junio giugno junho 六月 6月
+july: juli juillet julio luglio julho 七月 7月
+august: august août aout agosto augustus 八月 8月
+september: september septembre septiembre settembre setembro 九月 9月
+october: oktober octobre octubre ottobre outubro 十月 10月
+november: november novembre noviembre novembro 十一月 11月
+december: dezember décembre decembre diciembre dicembre dezembro december 十二月 12月
+day: tag tagen jour jours día días dia dias giorno giorni dag dagen 天
+week: woche wochen semaine semaines semana semanas settimana settimane week weken 周 星期 个星期
+month: monat monaten mois mes meses mese mesi mês maand maanden 个月 月
+year: jahr jahren an ans année año años anno anni ano anos jaar jaren 年
+weekend: wochenende week-end weekend finde 周末
+spring: frühling frühjahr printemps primavera lente
+summer: sommer été verano estate verão zomer
+autumn: herbst automne otoño autunno outono herfst
+winter: winter hiver invierno inverno
+night: nacht nuit noche notte noite
+easter: ostern pâques pascua pasqua páscoa pasen
+christmas: weihnachten noël navidad natale natal kerst kerstmis
+new_year's_eve: silvester saint-sylvestre nochevieja silvestro réveillon oudejaarsavond
+pentecost: pfingsten pentecôte pentecostés pentecoste pentecostes pinksteren
+one: einem einer un une una um uma een 一
+two: zwei deux dos due dois duas twee 二 两
+three: drei trois tres tre três drie 三
+four: vier quatre cuatro quattro quatro 四
+five: fünf cinq cinco cinque vijf 五
+six: sechs six seis sei zes 六
+seven: sieben sept siete sette sete zeven 七
+eight: acht huit ocho otto oito 八
+nine: neun neuf nueve nove negen 九
+ten: zehn dix diez dieci dez tien 十
+few: einigen paar quelques unos unas algunos algunas par alcuni alcune qualche paio alguns algumas enkele 几
+early: anfang début principios comienzos inizio início inícios aanvang
+mid: mitte mi mediados metà meados midden
+late: ende fin finales termine fim finais eind
+last: 上 去
+this: 这 本 今
+next: 下
+"""
+"""English words, each with its forms in the other languages."""
+_ENGLISH = {
+    form: english.replace("_", " ")
+    for english, forms in (line.split(":") for line in _WORDS.strip().splitlines())
+    for form in forms.split()
 }
-_NAMES = {**_DAYS, **_MONTHS, **_UNITS}
 HINTS = frozenset(
     (  # noqa: SIM905 a list would take thirty lines
-        "vorgestern gestern heute übermorgen hier avant aujourd après anteayer antes ayer hoy pasado ieri oggi ontem "
-        "anteontem hoje gisteren eergisteren vandaag vorige afgelopen volgende deze geleden"
+        "vorgestern gestern heute übermorgen hier avant-hier aujourd après-demain anteayer antes ayer hoy pasado ieri "
+        "oggi ontem anteontem hoje gisteren eergisteren vandaag vorige afgelopen volgende deze geleden matin mañana "
+        "anoche soir stasera vanavond seit sinds depuis desde"
     ).split()
-) | (_NAMES.keys() - {"an", "week", *MONTHS})
+) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
 """Each phrase for a period in one of the European languages holds one of these words."""
-_CHINESE_HINT = re.compile("[天晚周期月年]")
+_CHINESE_HINT = re.compile("[天晚早周期月年]")
 
 
-def _any(words: dict[str, str]) -> str:
-    """A pattern of a group that matches one of these words; longer words are tried first."""
-    return f"({'|'.join(sorted(words, key=len, reverse=True))})"
+def _any(*words: str) -> str:
+    """A pattern of a group that matches a form of one of these English words; longer forms are tried first."""
+    forms = (form for form, word in _ENGLISH.items() if word in words)
+    return f"({'|'.join(sorted(forms, key=len, reverse=True))})"
 
 
-_NAME, _MONTH, _COUNT = _any(_NAMES), _any(_MONTHS), rf"(\d{{1,3}}|{_any(_COUNTS)[1:]}"
+_UNITS, _SEASONS = ("day", "week", "month", "year", "weekend"), (*SEASONS, "night")
+_MONTH, _DAY, _UNIT, _SEASON = _any(*MONTHS), _any(*WEEKDAYS), _any(*_UNITS), _any(*_SEASONS)
+_NAME, _HOLIDAY, _PART = (
+    _any(*WEEKDAYS, *MONTHS, *_UNITS, *_SEASONS, *HOLIDAYS),
+    _any(*HOLIDAYS),
+    _any("early", "mid", "late"),
+)
+_COUNT = (
+    rf"(?:(?:ein|een|un) (?=pa[ai]?r|paio))?(\d{{1,3}}(?:\s?[-–]\s?\d{{1,3}})?|{_any(*NUMBERS, 'few')[1:]}(?: d[ei])?"
+)
+_GONE = "(?:dernière|dernier|passée?|pass?ad[oa]|passat[oa]|scors[oa])"
+_LAST_YEAR = (
+    "(?:letzte[sn] jahr(?:es)?|(?:de )?l'an(?:née)? derni(?:er|ère)|del? año pasado|do ano passado|dell'anno scorso"
+    "|vorig jaar)"
+)
+_OF_YEAR = r"(?: (?:de )?(\d{4}))"
 _PHRASES = {
     "vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|anteontem|eergisteren": "the day before yesterday",
     r"gestern|gisteren|ieri|ontem|(?-i:ayer)": "yesterday",
-    r"(?:(?<=[éu]\s)|(?<=dit\s)|(?<=fait\s))hier|hier (?:soir|matin)": "yesterday",
+    r"(?:(?<=[éu]\s)|(?<=dit\s)|(?<=fait\s))hier|hier matin": "yesterday",
+    "(?:gestern|gisteren) (?:abend|avond)|hier soir|ayer por la noche|ieri sera|ontem à noite": "yesterday evening",
+    "gestern nacht|anoche": "last night",
     "heute|aujourd'hui|oggi|hoje|vandaag|(?-i:hoy)": "today",
+    "heute (?:morgen|früh)|ce matin|esta mañana|esta manhã": "this morning",
+    "heute abend|ce soir|stasera|hoje à noite|vanavond": "this evening",
     "übermorgen|après-demain|pasado mañana": "the day after tomorrow",
     rf"(?:letzte|vorige|vergangene|afgelopen)[mnrs]? {_NAME}": "last {}",
-    rf"(?:el |la |le |il |n[ao] |l')?{_NAME} (?:dernière|dernier|passée?|pass?ad[oa]|passat[oa]|scors[oa])": "last {}",
-    rf"(?:diese[mnrs]?|cette|ce|est[ea]|quest[oa]|deze|dit) {_NAME}": "this {}",
+    rf"vorletzte[mnrs]? {_NAME}": "the {} before last",
+    rf"(?:el |la |le |il |n[ao] |l')?{_NAME} {_GONE}": "last {}",
+    rf"(?:diese[mnrs]?|cette|ce|est[ea]|quest[oa]|deze|dit) (?!nacht|nuit){_NAME}": "this {}",
     rf"(?:nächste|kommende|volgende)[mnrs]? {_NAME}": "next {}",
     rf"(?:el |la |le |il |n[ao] |l')?{_NAME} (?:prochaine?|que (?:viene|vem)|prossim[oa])": "next {}",
-    rf"(?:vor|il y a|hace|há) {_COUNT} {_any(_UNITS)}": "{} {}s ago",
-    rf"{_COUNT} {_any(_UNITS)} (?:fa|atrás|geleden)": "{} {}s ago",
-    rf"(?:am|el|op|na) {_any(_DAYS)}": "on {}",
-    rf"(?:am|le|el|il|em|op) (\d{{1,2}})\.? (?:de )?{_MONTH}(?: (?:de )?(\d{{4}}))?": "{} {} {}",
+    rf"(?:vor|il y a|hace|há) {_COUNT} {_UNIT}": "{} {}s ago",
+    rf"(?:vor|il y a|hace|há) {_COUNT} (?:bis|oder|à|ou?|a) {_COUNT} {_UNIT}": "{} or {} {}s ago",
+    rf"{_COUNT} {_UNIT} (?:fa|atrás|geleden)": "{} {}s ago",
+    rf"(?:am|el|op|na|(?:{SINCE})(?: el)?) {_DAY}": "on {}",
+    rf"(?:zwischen|entre|tra|tussen) (?:el )?{_DAY} (?:und|et|y|en?) (?:el )?{_DAY}": "between {} and {}",
+    rf"(?:zwischen|entre|tra|tussen) {_MONTH} (?:und|et|y|en?) {_MONTH}{_OF_YEAR}?": "between {} and {} {}",
+    rf"(?:am|le|el|il|em|op) (\d{{1,2}})\.? (?:de )?{_MONTH}{_OF_YEAR}?": "{} {} {}",
     rf"(\d{{1,2}})\.? (?:de )?{_MONTH} (?:de )?(\d{{4}})": "{} {} {}",
-    rf"(?:im|en|em|in) {_MONTH}": "in {}",
-    rf"(?:(?:im|en) )?{_MONTH} (?:de )?(\d{{4}})": "{} {}",
+    rf"(?:im|en|em|in|{SINCE}) {_MONTH}": "in {}",
+    rf"(?:(?:im|en) )?(?:{_HOLIDAY}|{_SEASON}|{_MONTH}){_OF_YEAR}": "{} {}",
+    rf"(?:{_HOLIDAY}|{_SEASON}|{_MONTH}) {_LAST_YEAR}": "{} last year",
+    rf"(?:an|zu|à|en|a|met|{SINCE}) {_HOLIDAY}": "at {}",
+    rf"(?:{SINCE}) (\d{{4}})": "in {}",
+    rf"(?:a |à la )?{_PART}[ -](?:d[ei] |du )?(?:{_MONTH}{_OF_YEAR}?|(\d{{4}}))": "{} {} {}",
+    rf"{_PART} (?:letzten|vorigen|vergangenen) {_UNIT}(?:e?s)?": "{} last {}",
+    rf"(?:a )?{_PART} (?:del? |du )?(?:la |l')?{_UNIT} {_GONE}": "{} last {}",
 }
 """By pattern: the English phrase, in which each {} stands for a group of the match."""
 _DIGIT = "[\\d一二两三四五六七八九十]"
@@ -117,11 +146,13 @@ _CHINESE_PHRASES = {
     "前天": "the day before yesterday",
     "昨天|昨晚": "yesterday",
     "今天": "today",
+    "今天早上|今早": "this morning",
+    "上上(周|个月)": "the {} before last",
     "后天": "the day after tomorrow",
     "([上这本下])个?((?:周|星期)[一二三四五六日天])": "{1} of {0} week",
     "([上这本下])(个月|个?星期|周末|周)": "{} {}",
     "([去今])年": "{} year",
-    r"(\d{1,3}|[一二两三四五六七八九十])(天|周|个星期|个月|年)[之以]?前": "{} {}s ago",
+    r"(\d{1,3}|[一二两三四五六七八九十几])(天|周|个星期|个月|年)[之以]?前": "{} {}s ago",
     r"(\d{4})年(\d\d?)月(\d\d?)[日号]": "{}-{:0>2}-{:0>2}",
     r"(?<!年)(?<!\d)(\d\d?月)(\d\d?)[日号]": "{1} {0}",
     rf"(?<!年)(?<!\d)(十[一二]?月|[一二三四五六七八九]月|\d\d?月)(?!{_DIGIT}{{1,3}}[日号])": "in {}",
@@ -132,20 +163,26 @@ def _resolve(english: str, match: re.Match[str], now: datetime) -> CalendarPerio
     """The period of the English phrase, in which each {} is replaced by a group of the match, translated into
     English."""
     given = [group.lower() for group in match.groups() if group]
-    words = [_NAMES.get(word) or _COUNTS.get(word) or _CHINESE.get(word, word) for word in given]
+    words = [_ENGLISH.get(word, word) for word in given]
     phrase = english.format(*words, "").strip()
     found = ((each, each.pattern.fullmatch(phrase)) for each in RULES)
     return next((each.resolve(whole, now) for each, whole in found if whole is not None), None)
 
 
-FURTHER_RULES = [
-    *(Rule(whole_words(phrase), partial(_resolve, english)) for phrase, english in _PHRASES.items()),
-    *(Rule(re.compile(phrase), partial(_resolve, english)) for phrase, english in _CHINESE_PHRASES.items()),
-]
+@cache
+def _rules() -> list[Rule]:
+    """The rules of this file. Compiling them takes 40 ms, so they are compiled for the first query that needs them."""
+    return [
+        *(Rule(english, whole_words(phrase), partial(_resolve, english)) for phrase, english in _PHRASES.items()),
+        *(
+            Rule(english, re.compile(phrase), partial(_resolve, english))
+            for phrase, english in _CHINESE_PHRASES.items()
+        ),
+    ]
 
 
 def further_rules(query: str) -> list[Rule]:
     """The rules of this file; [] for a query that holds none of the words and signs of their phrases, because applying
     the rules takes half a millisecond."""
-    named = not HINTS.isdisjoint(re.findall(r"[^\W\d_]+", query.lower()))
-    return FURTHER_RULES if named or _CHINESE_HINT.search(query) else []
+    named = not HINTS.isdisjoint(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower()))
+    return _rules() if named or _CHINESE_HINT.search(query) else []

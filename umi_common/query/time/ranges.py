@@ -1,35 +1,27 @@
-"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A").
-
-`joined_periods` and `changed_period` return the period that they are given if no such words stand beside it.
-"""
+"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A")."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
+from umi_common.query.time.grammar import COUNT, UNIT, WEEKDAY, time_pattern
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
+from umi_common.query.time.vocabulary import SINCE, WEEKDAYS, counted, words_of
 
-_WORD_IN_FRONT = time_pattern(
-    r"(?<!\w)(?<!the\s)(?<!our\s)(?P<word>since|before|prior to|after|until|till|up to|by|between|from)"
-    r" (?:the |on |in )?$"
-)
+_WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{SINCE})"
+_WORD_IN_FRONT = time_pattern(rf"(?<!\w)(?<!the\s)(?<!our\s){_WORD} (?:the |on |in )?$")
 """A word that changes the period, at the end of the text before the period ("until the ")."""
-_FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
+_FIRST_WORD = time_pattern(rf"{_WORD}\b")
 """A word that changes the period, at the beginning of the period's own words ("since Friday")."""
-_JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
-"""The words between two periods if "between" or "from" stands before the first."""
-_JOIN_ALONE = time_pattern(r"\s{0,3}(?:to|until|till|through|-|\u2013) (?:the )?")
-"""The words between two periods if neither "between" nor "from" stands before the first: "28 Feb - 3 Mar"."""
-_OF_YEAR = time_pattern(r"(?:,? (?:(?:of|in|on|at) )?)?")
-"""The words between a period and its year: "in May of last year", "two years ago, at Christmas"."""
-YEAR_DAYS = (365, 366)
-"""Lengths of a year, in days."""
+_ON = time_pattern(r" (?:on|onwards?|up)\b")
+"""Words after a period that begins with "from" and has no end: "from May on"."""
+_JOIN = time_pattern(r"\s{0,3}(?P<word>and|to|until|till|through|-|\u2013) (?:the |in |on )?")
+"""The words between two periods; "and" only if "between" or "from" stands before the first: "28 Feb - 3 Mar"."""
 _OFFSET = time_pattern(
-    rf"(?<![\w-])(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
+    rf"(?<![\w-])(?:(?:the|last) )?(?:(?:{COUNT} )?{UNIT}(?(count)|(?<!s))|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
 """Words before a period that name another period beside it: "two weeks before", "the day after", "the Sunday
@@ -37,8 +29,10 @@ before"."""
 CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 16, 40
 """Number of characters before a period that are searched for a word that changes the period, and number of characters
 before that word that are searched for an offset ("two weeks")."""
-_WEEK = time_pattern(r"(?:the )?week (?P<from>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$")
-"""Words before a day that name a week: "the week of 5 May"."""
+_WEEK = time_pattern(
+    r"(?:the )?(?P<unit>week(?:end)?) (?P<side>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$"
+)
+"""Words before a day that name a week or weekend: "the week of 5 May"."""
 SATURDAY = 5
 
 
@@ -53,118 +47,74 @@ class FoundPeriod:
     """Start and end as words beside the period change them, such as (start, None) for "since May"; None: unchanged."""
 
 
-def in_its_year(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod | None:
-    """The period of "May last year" or "two years ago at Christmas"; None: `first` and `second` are
-    not a period and its year."""
-    if second is None or _OF_YEAR.fullmatch(query, first.end, second.start) is None:
-        return None
-    for part, year in ((first, second), (second, first)):
-        length = (year.period.end - year.period.start).days
-        if part.period.yearless and not year.period.yearless and length in YEAR_DAYS:
-            return FoundPeriod(first.start, second.end, spans.in_year(part.period, year.period.start.year))
-    return None
-
-
-def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
-    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; `first` itself
-    if the query does not join A and B.
+def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> FoundPeriod | None:
+    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; None: the query
+    does not join A and B.
 
     Args:
         first: A.
-        second: B, the next period in the query; None: there is none.
+        second: B, the next period in the query.
     """
-    if second is None:
-        return first
-    opening, between = _operator(query, first), query[first.end : second.start]
-    if opening is None:
-        opening, joined = ("", first.start), _JOIN_ALONE.fullmatch(between) is not None
-    else:
-        joined = _JOIN.fullmatch(between) is not None or _begins_with_join(query, first, second)
-    if not joined or opening[0] not in {"", "between", "from"}:
-        return first
+    opening, start = _operator(query, first) or ("", first.start)
+    adjacent = not query[first.end : second.start].strip()  # B's own words may begin with the joining one ("to Friday")
+    join = _JOIN.match(query, second.start) if adjacent else _JOIN.fullmatch(query, first.end, second.start)
+    if join is None or opening not in {"", "between", "from"} or (join["word"].lower() == "and" and not opening):
+        return None
     period, end = first.period, second.period.end
-    if period.yearless:
-        period = _starting_before(period, end)
-    if end <= period.start:
-        return first
-    return FoundPeriod(opening[1], second.end, CalendarPeriod(period.start, end))
+    if (in_year := period.in_year) is not None:  # A lies in the year of B, or in the year before
+        period = in_year(end.year)
+        period = period if period.start < end else in_year(end.year - 1)
+    return FoundPeriod(start, second.end, CalendarPeriod(period.start, end)) if end > period.start else None
 
 
-def _begins_with_join(query: str, first: FoundPeriod, second: FoundPeriod) -> bool:
-    """Whether `second` follows `first` directly and its own words begin with a joining word ("to Friday")."""
-    return not query[first.end : second.start].strip() and _JOIN.match(query, second.start) is not None
-
-
-def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
-    """The period moved to the year of `end`, or to the year before if it would not start before `end`."""
-    moved = spans.in_year(period, end.year)
-    return moved if moved.start < end else spans.in_year(period, end.year - 1)
-
-
-def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
+def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod:
     """The period of "since A", "before A" or "the week before A", where `found` is A; `found` itself if no such words
-    stand beside it."""
-    week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
-    if week is not None and found.period.end - found.period.start <= timedelta(hours=25):
-        return FoundPeriod(week.start(), found.end, _week(found.period, week["from"].lower()))
-    operator = _operator(query, found)
-    if operator is None:
-        return found
-    word, start = operator
+    stand beside it. "By A" begins today if A lies ahead."""
     period = found.period
+    week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
+    if week is not None and period.end - period.start <= timedelta(hours=25):
+        return FoundPeriod(week.start(), found.end, _week(period.start, **words_of(week)))
+    word, start = _operator(query, found) or ("", found.start)
     if word in {"before", "after"}:
         offset = _OFFSET.search(query, max(0, start - OFFSET_CHARACTERS), start + len(word))
         if offset is not None:
             return FoundPeriod(offset.start(), found.end, _next_to(period, offset))
-    bounds: tuple[datetime | None, datetime | None]
-    if word == "since" or (word == "from" and _followed_by_on(query, found)):
-        bounds = period.start, None
-    elif word == "before" or word.startswith("prior"):
-        bounds = None, period.start
-    elif word in {"until", "till", "by"} or word.startswith("up"):
-        bounds = None, period.end
-    elif word == "after":
-        bounds = period.end, None
-    else:
-        return found
-    return FoundPeriod(start, found.end, CalendarPeriod(period.start, period.end), bounds)
+    if word == "from" and _ON.match(query, found.end):
+        word = "since"
+    bounds = {
+        **dict.fromkeys(("since", *SINCE.split("|")), (period.start, None)),
+        "after": (period.end, None),
+        **dict.fromkeys(("before", "prior to"), (None, period.start)),
+        **dict.fromkeys(("until", "till", "up to"), (None, period.end)),
+        "by": (spans.midnight(now) if period.end > now else None, period.end),
+    }.get(word)
+    return FoundPeriod(start, found.end, replace(period, in_year=None), bounds) if bounds else found
 
 
-def _week(day: CalendarPeriod, word: str) -> CalendarPeriod:
-    """The week that `word` names beside a day: "of", "starting", "beginning", "commencing" or "ending"."""
-    if word == "of":
-        return spans.week(day.start)
-    return spans.days(day.start - timedelta(days=6 if word == "ending" else 0), 7)
+def _week(day: datetime, unit: str, side: str) -> CalendarPeriod:
+    """The week or weekend that the words name beside a day: "of", "starting", "beginning", "commencing" or "ending"."""
+    if unit == "weekend":
+        return spans.weekend(day)
+    return spans.week(day) if side == "of" else spans.days(day - timedelta(days=6 if side == "ending" else 0), 7)
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
     """The word that changes a period, and its index: the period's own first word, else the word in front of it."""
-    first_word = _FIRST_WORD.match(query, found.start, found.end)
-    if first_word is not None:
-        return first_word["word"].lower(), found.start
-    in_front = _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
-    return None if in_front is None else (in_front["word"].lower(), in_front.start())
-
-
-def _followed_by_on(query: str, found: FoundPeriod) -> bool:
-    """Whether "on", "onwards" or "up" follows, as in "from May on": the period then has no end."""
-    return re.match(r" (?:on|onwards?|up)\b", query[found.end : found.end + 12], re.I) is not None
+    match = _FIRST_WORD.match(query, found.start, found.end)
+    match = match or _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
+    return None if match is None else (words_of(match)["word"], match.start())
 
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after"."""
-    before = match["side"].lower() == "before"
-    edge = period.start if before else period.end
-    sign = -1 if before else 1
+    given = words_of(match)
+    before = given["side"] == "before"
+    edge, sign = (period.start, -1) if before else (period.end, 1)
     day = edge if before else edge - timedelta(days=1)  # `spans.weekday` looks from the next day on
-    if match["weekday"]:
-        return spans.weekday(day, WEEKDAYS.index(match["weekday"].lower()), sign)
-    if match["whole"]:
-        unit = match["whole"].lower()
-        if unit == "weekend":
-            return spans.days(spans.weekday(day, SATURDAY, sign).start, 2)
-        other = spans.shifted(edge, unit, sign)
-        return CalendarPeriod(other, edge) if before else CalendarPeriod(edge, other)
-    _, nearest = counted(match["count"])
-    unit = match["unit"].lower()
-    return spans.around(spans.shifted(edge, unit, sign * nearest), unit)
+    if "weekday" in given:
+        return spans.weekday(day, WEEKDAYS.index(given["weekday"]), sign)
+    unit, (_, count) = given["unit"], counted(given.get("count", "one"))
+    if unit == "weekend":
+        return spans.days(spans.weekday(day, SATURDAY, sign * count).start, 2)
+    other = spans.shifted(edge, unit, sign * count)
+    return spans.around(other, unit) if "count" in given else CalendarPeriod(min(edge, other), max(edge, other))

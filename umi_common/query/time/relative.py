@@ -1,227 +1,137 @@
-"""Periods relative to the current time: "yesterday", "last week", "two Fridays ago", "over the past few months"."""
+"""Periods relative to the current time: "yesterday", "last week", "two Fridays ago", "the past few months"."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
-from umi_common.query.time import spans
+from umi_common.query.time import spans, vocabulary
+from umi_common.query.time.dates import of_year
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import (
-    COUNT,
-    PART,
-    UNIT,
-    WEEKDAY,
-    WEEKDAYS,
-    WHICH,
-    WHICH_OFFSET,
-    counted,
-    named_part,
-    rule,
-    year_number,
-)
+from umi_common.query.time.vocabulary import WEEKDAYS, WHICH_OFFSET, Words, counted, named_part, words_of
 
-DAYS_AWAY = {"yesterday": -1, "today": 0, "tomorrow": 1}
-HALVES = {"hour": ("minute", 30), "day": ("hour", 12), "year": ("month", 6), "decade": ("year", 5)}
-"""For each unit: a smaller unit, and the number of smaller units in half of the larger one."""
-HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
-"""First hour of each part of a day, and the hour at which it ends; a night ends at six the next morning."""
-HOLIDAYS = {
-    "christmas eve": (12, 24, 1),
-    "christmas": (12, 24, 3),
-    "xmas": (12, 24, 3),
-    "boxing day": (12, 26, 1),
-    "new year's eve": (12, 31, 1),
-    "new year's day": (1, 1, 1),
-    "new year's": (1, 1, 1),
-    "valentine's day": (2, 14, 1),
-    "independence day": (7, 4, 1),
-    "halloween": (10, 31, 1),
-}
-"""(month, day, number of days) of each holiday; month and day are those of its first day."""
-WEEKDAY_HOLIDAYS = {
-    "mother's day": (5, 8, 6),
-    "memorial day": (5, 25, 0),
-    "labor day": (9, 1, 0),
-    "thanksgiving": (11, 22, 3),
-    "black friday": (11, 23, 4),
-    "cyber monday": (11, 26, 0),
-}
-"""(month, day, weekday): the holiday is on that weekday (Monday is 0) of the seven days that begin with this day."""
-EASTER_HOLIDAYS = {"good friday": (-2, 1), "easter sunday": (0, 1), "easter monday": (1, 1), "easter": (-2, 4)}
-"""(days after Easter Sunday, number of days) of each holiday."""
+SATURDAY = 5
+PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
+"""Words of a question about the past."""
 
 
-@rule(r"(?:the )?(?P<over>day (?:before yesterday|after tomorrow))")
-def _two_days_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return spans.days(now + timedelta(days=-2 if "before" in match["over"].lower() else 2))
+def near_day(given: Words, now: datetime) -> CalendarPeriod:
+    """A day relative to the present, or a part of one."""
+    away = vocabulary.DAYS_AWAY[given["day"]] if "day" in given else -1 if given.get("which") == "last" else 0
+    return _hours(now + timedelta(days=away), given)
 
 
-@rule(
-    rf"(?<!usa\s)(?P<day>{'|'.join(DAYS_AWAY)})(?:'s)?"
-    r"(?: (?:in the )?(?P<part>morning|afternoon|evening|night))?"
-)
-def _day_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return _hours(now + timedelta(days=DAYS_AWAY[match["day"].lower()]), match["part"])
-
-
-@rule(r"(?P<day>this|last) (?P<part>morning|afternoon|evening|night)|tonight")
-def _part_of_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    last = match["day"] is not None and match["day"].lower() == "last"
-    return _hours(now - timedelta(days=int(last)), match["part"] or "night")
-
-
-@rule(
-    rf"(?:(?:the )?{PART}[\s-]{{1,3}}(?:of |in )?)?(?:the )?{WHICH} (?P<unit>week|month|quarter|year|decade|hour)"
-    r"(?! (?:in|at) (?:a|review)\b|s)"
-)
-@rule(
-    rf"(?:at|by|in|since|until|till|before|after) the {PART} of the(?P<which>) (?P<unit>week|month|quarter|year|decade)"
-)
-def _unit_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return named_part(_unit(now, match["unit"], WHICH_OFFSET[(match["which"] or "this").lower()]), match["part"])
-
-
-@rule(r"(?:the )?(?P<unit>week|weekend|month|year) (?P<side>before last|after next)")
-def _unit_two_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    offset, unit = -2 if "last" in match["side"].lower() else 2, match["unit"].lower()
-    return spans.weekend(now, offset) if unit == "weekend" else _unit(now, unit, offset)
-
-
-@rule(rf"(?:the |on )?(?:{WHICH}|over the|(?:at|on|during|since) the) weekend")
-def _weekend(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    which = (match["which"] or "over").lower()
-    begun = now.weekday() >= 5
-    if which in {"last", "previous"}:
-        return spans.weekend(now, -1)
-    if which in {"past", "over"}:
-        return spans.weekend(now, 0 if begun else -1)
-    return spans.weekend(now, 1 if which == "next" else 0)
-
-
-@rule(rf"(?:on )?{WHICH} (?:week'?s )?{WEEKDAY}(?!s)")
-def _which_weekday(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    number, which = WEEKDAYS.index(match["weekday"].lower()), WHICH_OFFSET[match["which"].lower()]
-    if which == 0:
-        return spans.days(spans.week(now).start + timedelta(days=number))
-    return spans.weekday(now, number, which)
-
-
-@rule(
-    rf"(?:on|since|until|till|before|after|by) {WEEKDAY}(?!s| (?:night live|times))"
-    r"(?: (?P<part>morning|afternoon|evening|night))?"
-)
-@rule(rf"{WEEKDAY}'s(?P<part>)")
-def _latest_weekday(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return _hours(spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -1).start, match["part"])
-
-
-@rule(rf"(?:on )?{WEEKDAY} (?:of )?{WHICH} week")
-def _weekday_of_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    monday = spans.week(now, WHICH_OFFSET[match["which"].lower()]).start
-    return spans.days(monday + timedelta(days=WEEKDAYS.index(match["weekday"].lower())))
-
-
-@rule(rf"{COUNT} {WEEKDAY}s? ago")
-def _weekdays_ago(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
-    farthest, nearest = counted(match["count"])
-    if farthest != nearest or not nearest:
-        return None
-    return spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -nearest)
-
-
-@rule(rf"{COUNT} fortnights? ago")
-def _fortnights_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    weeks = 2 * counted(match["count"])[1]
-    return replace(spans.around(spans.shifted(now, "week", -weeks), "week"), vague=True)
-
-
-@rule(rf"{COUNT} weekends? ago")
-def _weekends_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return spans.weekend(now, -counted(match["count"])[1])
-
-
-@rule(r"half an? (?P<unit>hour|day|year|decade) ago")
-@rule(r"(?P<whole>an?|one|two|three) (?P<unit>hour|day|year|decade)s? and a half ago")
-@rule(r"(?P<whole>one|two|three) and a half (?P<unit>hour|day|year|decade)s ago")
-def _halves_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    smaller, half = HALVES[match["unit"].lower()]
-    whole = match.groupdict().get("whole")
-    count = half + (2 * half * counted(whole)[1] if whole else 0)
-    return replace(spans.around(spans.shifted(now, smaller, -count), smaller), vague=True)
-
-
-@rule(rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))")
-def _units_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    farthest, nearest = counted(match["count"])
-    unit = match["unit"].lower()
-    if farthest == nearest:
-        span = spans.around(spans.shifted(now, unit, -nearest), unit)
-        return span if unit == "day" else replace(span, vague=True)
-    return CalendarPeriod(spans.shifted(now, unit, -farthest), spans.shifted(now, unit, -nearest), vague=True)
-
-
-@rule(
-    rf"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
-    rf"(?P<which>last|past|previous|next|coming) (?:{COUNT} )?{UNIT}(?<=s)"
-)
-@rule(rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}")
-@rule(rf"(?:in|over|during|within) the (?P<which>last|past)(?P<count>) {UNIT}(?<!s)")
-def _running_units(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    one = match["count"] == ""  # "in the past week"
-    reach = 1 if one else counted(match["count"] or "few")[0]
-    if WHICH_OFFSET[match["which"].lower()] > 0:
-        return CalendarPeriod(now, spans.shifted(now, match["unit"].lower(), reach))
-    begin = spans.shifted(now, match["unit"].lower(), -reach)
-    whole_days = match["unit"].lower() not in {"minute", "hour"}
-    return CalendarPeriod(spans.midnight(begin) if whole_days else begin, spans.days(now).end if whole_days else now)
-
-
-@rule(r"the other (?P<part>day|night|week|month)|earlier this (?P<unit>week|month|year)")
-def _the_other_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    if match["unit"]:
-        return CalendarPeriod(_unit(now, match["unit"], 0).start, spans.days(now).end)
-    back = {"day": 7, "night": 7, "week": 28, "month": 90}[match["part"].lower()]
-    return CalendarPeriod(spans.midnight(now - timedelta(days=back)), spans.midnight(now), vague=True)
-
-
-@rule(
-    rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |"
-    r"(?=.{4,20}\s(?:(?:19|20)\d\d|(?:last|this|next) year|years? ago)\b))"
-    rf"(?P<holiday>{'|'.join((*HOLIDAYS, *WEEKDAY_HOLIDAYS, *EASTER_HOLIDAYS))})(?: day)?"
-    r"(?: (?P<year>(?:19|20)\d\d)\b)?"
-)
-def _holiday(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    name = match["holiday"].lower().replace("\u2019", "'")
-
-    def span(year: int) -> CalendarPeriod:
-        day = spans.midnight(now).replace(year=year, month=1, day=1)
-        if name in EASTER_HOLIDAYS:
-            after, count = EASTER_HOLIDAYS[name]
-            return spans.days(day.replace(month=3) + timedelta(days=spans.easter(year) - 1 + after), count)
-        if name in WEEKDAY_HOLIDAYS:
-            month, number, weekday = WEEKDAY_HOLIDAYS[name]
-            return spans.weekday(day.replace(month=month, day=number) + timedelta(days=7), weekday, -1)
-        month, number, count = HOLIDAYS[name]
-        return spans.days(day.replace(month=month, day=number), count)
-
-    if match["year"]:
-        return span(year_number(match["year"]))
-    coming = match["which"] is not None and WHICH_OFFSET[match["which"].lower()] > 0
-    latest = spans.latest(now, span)
-    return span(latest.start.year + 1) if coming else latest
-
-
-def _unit(now: datetime, unit: str, offset: int) -> CalendarPeriod:
-    """The week, month, quarter, year, decade or hour `offset` units from the current one."""
-    unit = unit.lower()
-    return spans.week(now, offset) if unit == "week" else spans.around(spans.shifted(now, unit, offset), unit)
-
-
-def _hours(day: datetime, part: str | None) -> CalendarPeriod:
-    """The part of a day that a key of HOURS names; the whole day if `part` is empty or None."""
-    if not part:
+def _hours(day: datetime, given: Words) -> CalendarPeriod:
+    """The part of a day that the words name; the whole day if they name none."""
+    if "hours" not in given:
         return spans.days(day)
-    first, last = (timedelta(hours=hour) for hour in HOURS[part.lower()])
+    first, last = (timedelta(hours=hour) for hour in vocabulary.HOURS[given["hours"]])
     return CalendarPeriod(spans.midnight(day) + first, spans.midnight(day) + last)
+
+
+def which_period(given: Words, now: datetime) -> CalendarPeriod:
+    """ "last Friday", "this summer", "the end of next month", "the week before last"."""
+    return named_part(_nth(given, now, WHICH_OFFSET[given.get("which", "this")]), given)
+
+
+def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
+    """The unit, weekday, month, season or holiday that the words name: 0 is the current one, -1 the last, 1 the
+    next."""
+    if "weekday" in given:
+        number = WEEKDAYS.index(given["weekday"])
+        return spans.weekday(now, number, offset) if offset else spans.days(spans.week(now).start + timedelta(number))
+    unit = given.get("unit")
+    if unit == "week":
+        return spans.week(now, offset)
+    if unit is not None:
+        return spans.around(spans.shifted(now, unit, offset), unit)
+    return spans.of_years(now, partial(of_year, given, now), offset)
+
+
+def which_weekend(given: Words, now: datetime) -> CalendarPeriod:
+    """ "over the weekend" and "the past weekend" are the latest that has begun, "the coming weekend" is the next to
+    end."""
+    which = given.get("which", "past")
+    if which == "past":
+        return spans.weekend(now, 0 if now.weekday() >= SATURDAY else -1)
+    return spans.weekend(now, 0 if which in {"coming", "upcoming"} else WHICH_OFFSET[which])
+
+
+def latest_weekday(given: Words, now: datetime) -> CalendarPeriod:
+    return _hours(_nth(given, now, -1).start, given)
+
+
+def deadline(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    """ "by Friday": the next Friday, or the last one if the query asks about the past."""
+    return _nth(words_of(match), now, -1 if PAST.search(match.string) else 1)
+
+
+def weekdays(given: Words, now: datetime) -> CalendarPeriod:
+    """ "Monday of last week"; "between Monday and Friday": of these days the first is the latest that has begun."""
+    first = WEEKDAYS.index(given["weekday"])
+    if "which" in given:
+        return spans.days(spans.week(now, WHICH_OFFSET[given["which"]]).start + timedelta(days=first))
+    start = spans.weekday(now + timedelta(days=1), first, -1).start
+    return CalendarPeriod(start, spans.weekday(start, WEEKDAYS.index(given["until"]), 1).end)
+
+
+def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
+    """ "on the 5th": the latest that has begun; "the 5th of last month"."""
+    offsets = (WHICH_OFFSET[given["which"]],) if "which" in given else (0, -1, -2)
+    for offset in offsets:
+        month = spans.shifted(now.replace(day=1), "month", offset)
+        with suppress(ValueError):  # 31 June
+            day = spans.day(now, month.year, month.month, int(given["day"]))
+            if "which" in given or day.start <= now:
+                return day
+    raise ValueError("no month has this day")
+
+
+def units_ago(given: Words, now: datetime) -> CalendarPeriod:
+    """ "three weeks ago", "2-3 weeks ago", "a few Fridays ago", "3 weeks from now"."""
+    unit, sign = given.get("unit"), 1 if "ahead" in given else -1
+    first, last = sorted(sign * count for count in counted(given["count"]))
+    if unit not in {None, "weekend"} and any(word in given["count"] for word in vocabulary.VAGUE_COUNTS):
+        return replace(_between(now, unit, first, last), vague=True)
+    start, end = (
+        spans.around(spans.shifted(now, unit, count), unit) if unit else _nth(given, now, count)
+        for count in (first, last)
+    )
+    return CalendarPeriod(start.start, end.end, vague=first != last or unit not in {None, "day", "weekend"})
+
+
+def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
+    """From `first` to `last` units after now, in whole days unless the unit is shorter."""
+    start, end = (spans.shifted(now, unit, count) for count in (first, last))
+    if unit in {"minute", "hour"}:
+        return CalendarPeriod(start, end)
+    return CalendarPeriod(spans.midnight(start), spans.days(end).end)
+
+
+def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
+    """ "half an hour ago", "a year and a half ago"."""
+    smaller, half, around = vocabulary.HALVES[given["unit"]]
+    count = half + (2 * half * counted(given["count"])[1] if "count" in given else 0)
+    return replace(spans.around(spans.shifted(now, smaller, -count), around), vague=True)
+
+
+def running_units(given: Words, now: datetime) -> CalendarPeriod:
+    """The units up to now, or from now on: "the past few months", "in the past week", "the next two days"."""
+    reach, _ = counted(given.get("count", "few" if "plural" in given else "one"))
+    if WHICH_OFFSET[given["which"]] > 0:
+        return CalendarPeriod(now, spans.shifted(now, given["unit"], reach))
+    return _between(now, given["unit"], -reach, 0)
+
+
+def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
+    today = spans.midnight(now)
+    return CalendarPeriod(today - timedelta(days=vocabulary.OTHER_DAYS[given["other"]]), today, vague=True)
+
+
+def rest_of(given: Words, now: datetime) -> CalendarPeriod:
+    """The part of the current week, month or year up to today, or from today on."""
+    whole, today = _nth(given, now, 0), spans.days(now)
+    return replace(whole, end=today.end) if given["side"] == "earlier" else replace(whole, start=today.start)

@@ -13,6 +13,10 @@ from datetime import datetime, timedelta, timezone
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """First month of each season of the northern hemisphere; winter reaches into the next year."""
+DAYS_OF = {"day": 1, "week": 7, "weekend": 7, "fortnight": 14}
+"""By unit: the number of days from one to the next."""
+JUST_OVER = timedelta(days=31)
+"""Time after its end in which a period of last year is still called "this": "this Christmas" in January."""
 LEAP_YEARS_APART = 8
 """Largest number of years from one 29 February to the next, such as from 1896 to 1904."""
 
@@ -23,9 +27,9 @@ class CalendarPeriod:
 
     start: datetime
     end: datetime
-    yearless: bool = False
-    """Whether the phrase names no year. It then takes the year of another period: May in "between May and July
-    2023"."""
+    in_year: Callable[[int], CalendarPeriod] | None = None
+    """The same period of any year, if the phrase names no year; None: it names one. In "between May and July 2023" May
+    takes the year of July."""
     vague: bool = False
     """Whether start and end are estimates ("a few weeks ago")."""
 
@@ -57,30 +61,16 @@ def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
     return days(week(now, offset).start + timedelta(days=5), 2)
 
 
-def months(now: datetime, count: int = 1) -> CalendarPeriod:
-    """`count` calendar months, the first of them the current one."""
-    return CalendarPeriod(_month_start(now, 0), _month_start(now, count))
-
-
-def month(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """The month `number` (1..12) of a year."""
-    return months(now.replace(year=year, month=number, day=1))
-
-
-def quarter(now: datetime, year: int, number: int) -> CalendarPeriod:
-    """The quarter `number` (1..4) of a year."""
-    return months(now.replace(year=year, month=3 * number - 2, day=1), count=3)
+def months(now: datetime, year: int, first: int, count: int = 1) -> CalendarPeriod:
+    """`count` calendar months from the month `first` (1..12) of a year on."""
+    start = midnight(now).replace(year=year, month=first, day=1)
+    return CalendarPeriod(start, _month_start(start, count))
 
 
 def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
     """`count` calendar years, of which `first` is the first."""
     start = midnight(now).replace(month=1, day=1, year=first)
     return CalendarPeriod(start, start.replace(year=first + count))
-
-
-def season(now: datetime, year: int, name: str) -> CalendarPeriod:
-    """The season that starts in `year`; `name` is a key of SEASONS."""
-    return months(now.replace(year=year, month=SEASONS[name], day=1), count=3)
 
 
 def easter(year: int) -> int:
@@ -117,36 +107,46 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> Cale
         with suppress(ValueError):  # 29 February
             found = span_of_year(year)
             if found.start <= now:
-                return CalendarPeriod(found.start, found.end, yearless=True)
+                return CalendarPeriod(found.start, found.end, in_year=span_of_year)
     raise ValueError("no year has this date")
+
+
+def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offset: int) -> CalendarPeriod:
+    """One of the periods that `span_of_year` gives for each year: for 0 this year's, or last year's if that is not
+    or just over; for -1 the last that is over; for 1 the first to come."""
+    year = now.year
+    if offset == 0:
+        before = span_of_year(year - 1)
+        return before if before.end > now - JUST_OVER else span_of_year(year)
+    if offset < 0:
+        while span_of_year(year).end > now:
+            year -= 1
+        return span_of_year(year + 1 + offset)
+    while span_of_year(year).start <= now:
+        year += 1
+    return span_of_year(year - 1 + offset)
 
 
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
     """The part of a period from share `first` to share `last` of its length (0..1), rounded to whole days."""
-    start, end = period.start, period.end
-    length = (end - start).days
+    start, length, in_year = period.start, (period.end - period.start).days, period.in_year
     return CalendarPeriod(
-        start + timedelta(days=round(length * first)), start + timedelta(days=round(length * last)), period.yearless
+        start + timedelta(days=round(length * first)),
+        start + timedelta(days=round(length * last)),
+        None if in_year is None else lambda year: part(in_year(year), first, last),
     )
-
-
-def in_year(period: CalendarPeriod, year: int) -> CalendarPeriod:
-    """The period moved so that it starts in `year`. Raises ValueError for 29 February of another year."""
-    start, end = period.start, period.end
-    shift = year - start.year
-    return CalendarPeriod(start.replace(year=year), end.replace(year=end.year + shift))
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
     """The moment `count` units later, or on the last day of the month if the month has no such day.
 
     Args:
-        unit: "minute", "hour", "day", "week", "month", "quarter", "year" or "decade".
+        unit: A key of `vocabulary.UNITS`.
     """
     if unit in {"minute", "hour"}:
         return _elapsed(moment, timedelta(**{f"{unit}s": count}))
-    if unit in {"day", "week"}:
-        return moment + timedelta(**{f"{unit}s": count})
+    if unit in DAYS_OF:
+        return moment + timedelta(days=DAYS_OF[unit] * count)
     total = {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit] * count
     first = _month_start(moment, total)
     last_day = (_month_start(first, 1) - timedelta(days=1)).day
@@ -161,12 +161,14 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
         return CalendarPeriod(_elapsed(moment, -half), _elapsed(moment, half))
     if unit == "day":
         return days(moment)
-    if unit == "week":
+    if unit == "weekend":
+        return weekend(moment)
+    if unit in {"week", "fortnight"}:
         return days(moment - timedelta(days=3), 7)
     if unit == "month":
-        return months(moment)
+        return months(moment, moment.year, moment.month)
     if unit == "quarter":
-        return quarter(moment, moment.year, (moment.month + 2) // 3)
+        return months(moment, moment.year, (moment.month - 1) // 3 * 3 + 1, 3)
     if unit == "decade":
         return years(moment, moment.year - moment.year % 10, 10)
     return years(moment, moment.year)

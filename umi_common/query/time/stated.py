@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import product
+from itertools import count, product
 
-from umi_common.query.time import spans
+from umi_common.query.time.dates import of_year
+from umi_common.query.time.grammar import MONTH, MONTH_START
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import DECADES, MONTH, MONTH_START, MONTHS, ORDINALS, month_number, year_number
+from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, year_number
 from umi_common.times import MONTHS as MONTHS_BY_NAME
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange
@@ -33,32 +34,53 @@ MANY_YEARS = timedelta(days=3_660)
 the digits of a year of a longer period, so the search would exclude few texts."""
 CENTURIES = ("18", "19", "20")
 _YEAR = rf"(?:{'|'.join(CENTURIES)})\d\d"
-_DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
 """Follows digits that are no part of a price, of a time or of a longer number."""
-_MAY_STATE = re.compile(
-    r"[\djfmasondqJFMASONDQ](?<![\w.].)(?:(?:[1-4][12])?[089]\d\d|(?i:y\s?['\u2019]?\d\d|q\d\d\b|"
-    rf"\d?(?:([/.])\s?\d\d?\1\s?\d\d|(?:st|nd|rd|th|\.)?[\s/-]{{1,2}}(?:of\s)?{MONTH_START})"
-    r"|(?:an|eb|[aä][iry]|pr|u[gln]|e[cpz]|[ck]t|ov)[a-z]{0,6}[.,]?[\s-]{1,2}['\u2019\d]))"
-)
-"""A pattern that every text with a date matches, searched before `_STATED`. On a text without a date it is three times
-as fast, because it begins with a set of characters."""
+_Y, _DAY = rf"(?P<year>{_YEAR})", r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
+_DAY_FIRST = rf"{_DAY}\.?(?:\s{{1,2}}(?:of\s)?|[-/]){MONTH}"
+_OF_YEAR = rf"(?:(?:,?\s{{1,2}}(?:of\s)?|[-/]){_Y}(?!\d)|,?\s{{1,2}}['\u2019](?P<year>\d\d)(?!\w))"
+_FORMS = {
+    r"\d{4}": (
+        rf"{_Y}[-/.](?P<month>[01]?\d)[-/.](?P<day>[0-3]?\d)(?!\d)",  # 2023-03-14
+        rf"{_Y}-(?P<month>[01]\d)(?!\d)",  # 2023-03
+        rf"(?P<short>(?:19|20)\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d){_ENDS}",  # 20230314
+        rf"{_Y}[\s/-]?q(?P<quarter>[1-4])(?!\w)",  # 2023-Q1
+        rf"{_Y}s?(?![\w%]|[.,]\d)",  # 2023
+    ),
+    r"\d\d?(?!\d)": (
+        rf"(?P<first>[0-3]?\d)(?:/(?P<second>[0-3]?\d)/|-(?P<second>[0-3]?\d)-){_Y}(?!\d)",  # 14/03/2023, 14-03-2023
+        rf"(?P<first>[0-3]?\d)/(?P<second>[0-3]?\d)/(?P<short>\d\d){_ENDS}",  # 14/03/23
+        rf"(?P<day>[0-3]?\d)\.\s?(?P<month>0?[1-9]|1[0-2])\.\s?{_Y}(?!\d)",  # 14.03.2023
+        rf"(?P<month>[01]?\d)\.\s?(?P<day>1[3-9]|[23]\d)\.\s?{_Y}(?!\d)",  # 3.14.2023
+        rf"(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<short>\d\d){_ENDS}",  # 14.03.23
+        rf"{_DAY_FIRST}{_OF_YEAR}",  # 14 March 2023, 14 Mar '23
+        rf"{_DAY_FIRST}(?:[\s-](?P<year>\d\d){_ENDS}(?!\s{{1,2}}{MONTH_START}))?",  # 14 Mar 23, 14 March
+        r"(?P<quarter>[1-4])q(?P<year>\d\d)(?!\w)",  # 1Q23
+    ),
+    MONTH_START: (
+        rf"{MONTH}(?:[\s-]{{1,2}}{_DAY})?{_OF_YEAR}",  # March 14, 2023; March 2023
+        rf"(?!(?-i:ma(?:y|r|rch)\b)){MONTH}\s{{1,2}}{_DAY}{_ENDS}",  # March 14; not the verb of "march 14 miles"
+    ),
+    "[qfst]": (
+        rf"q(?P<quarter>[1-4])[\s/-]{{0,2}}(?:(?:fy\s?)?{_Y}(?!\d)|(?:fy\s?|['\u2019])(?P<year>\d\d)(?!\w))",  # Q1 FY23
+        rf"(?:fy|fiscal\s(?:year\s)?)\s?['\u2019]?(?P<year>{_YEAR}|\d\d)(?:[\s/-]q(?P<quarter>[1-4]))?(?!\w)",  # FY23
+        rf"(?P<quarter>{'|'.join(ORDINALS[:4])})[\s-]quarter\s(?:of\s)?{_Y}(?!\w)",  # third quarter of 2023
+    ),
+}
+"""Forms of dates by their beginning, which is tested first to save time. Of the forms that match at one place the first
+is used."""
+_NUMBERS = count()
 _STATED = re.compile(
-    rf"(?<![\w.])(?:(?P<y1>{_YEAR})(?:[-/.](?P<m1>[01]?\d)[-/.](?P<d1>[0-3]?\d)|-(?P<m2>[01]\d))(?!\d)"
-    rf"|(?P<y8>(?:19|20)\d\d)(?P<m8>[01]\d)(?P<d8>[0-3]\d){_ENDS}"
-    r"|(?P<a>[0-3]?\d)(?P<mark>[-/]|\.\s?)(?P<b>[0-3]?\d)(?P=mark)"
-    rf"(?:(?P<y2>{_YEAR})(?!\d)|(?:(?<=/)|(?<=\d\d\.\d\d\.))(?P<y9>\d\d){_ENDS})"
-    rf"|(?:(?P<d3>[0-3]?\d)(?:st|nd|rd|th|\.)?(?:\s{{1,2}}(?:of\s)?|[-/]))?{MONTH}(?:"
-    rf"(?:[\s-]{{1,2}}(?P<d4>[0-3]?\d){_DAY_SIGN})?"
-    rf"(?:(?:,?\s{{1,2}}(?:of\s)?|[-/])(?P<y3>{_YEAR})(?!\d)|,?\s{{1,2}}['\u2019](?P<y6>\d\d)(?!\w))"
-    rf"|(?(d3)(?:[\s-](?P<y7>\d\d){_ENDS}(?!\s{{1,2}}{MONTH_START}))?|\s{{1,2}}(?P<d5>[0-3]?\d){_DAY_SIGN}{_ENDS}))"
-    rf"|q(?P<q1>[1-4])[\s/-]{{0,2}}(?:(?:fy\s?)?(?P<y4>{_YEAR})(?!\d)|(?:fy\s?|['\u2019])(?P<y10>\d\d)(?!\w))"
-    rf"|(?:fy|fiscal\s(?:year\s)?)\s?['\u2019]?(?P<y11>{_YEAR}|\d\d)(?:[\s/-]q(?P<q2>[1-4]))?(?!\w)"
-    rf"|(?P<y12>{_YEAR})[\s/-]?q(?P<q3>[1-4])(?!\w)|(?P<q4>[1-4])q(?P<y13>\d\d)(?!\w)"
-    rf"|(?P<nth>{'|'.join(ORDINALS[:4])})[\s-]quarter\s(?:of\s)?(?P<y14>{_YEAR})(?!\w)"
-    rf"|(?P<y5>{_YEAR})s?(?![\w%]|[.,]\d))",
+    r"(?<![\w.])(?=[\djfmasondqt])(?:"
+    + re.sub(
+        "(?<=P<)([a-z]+)",
+        lambda name: f"{name[0]}{next(_NUMBERS)}",
+        "|".join(f"(?={begin})(?:{'|'.join(forms)})" for begin, forms in _FORMS.items()),
+    )
+    + ")",
     re.IGNORECASE,
 )
+"""One pattern for all forms. Each group's name gets a number, because a pattern holds no name twice."""
 _NUMBER_OF = re.compile(
     r"(?:[-/,+#§$€£]|\b(?:version|release|build|section|chapter|clause|part|phone|tel|fax|call|account|order|ref|isbn|id|no"
     r"|nr|number))[.:]?\s{0,2}$",
@@ -97,15 +119,12 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         any_year: Whether a date with a year is read as if it had none.
     """
     text = with_plain_letters(text[:CHARACTERS_READ])
-    if _states_years_around(text, period) or _states_decade_in(text, period):
+    if _names_years_of(text, period):
         return True
-    parts, lowered = () if any_year else _parts_of_dates(period, now.tzinfo), text.lower()
+    parts, lowered = () if any_year else _parts_of_dates(period), text.lower()
     if parts and not any(part in lowered for part in parts):
         return False
-    if _MAY_STATE.search(text) is None:
-        return False
-    matches = (match for match in _STATED.finditer(text) if not _is_number(match))
-    different = {match[0]: match for match in matches}
+    different = {match[0]: match for match in _STATED.finditer(text)}
     yearless = _possible_years(period)
     return any(
         _inside(stated, period)
@@ -115,61 +134,40 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
 
 
 @lru_cache(maxsize=8)
-def _parts_of_dates(period: TimeRange, zone: tzinfo | None) -> tuple[str, ...]:
-    """Strings in lower case of which every text that states a date in the period holds one; () if no such strings are
-    known.
+def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
+    """Strings in lower case of which every text that states a date in the period holds one; (): any text may state one.
 
-    They are the last two digits of each year, and in a period of at most a month the beginnings of the names of its
-    months.
+    They are the last two digits of the years, and in a period of at most a month the beginnings of the months' names.
     """
-    if period.start is None or period.end is None or period.end - period.start > MANY_YEARS:
+    start, end = period.start, period.end
+    if start is None or end is None or end - start > MANY_YEARS or not 1 < start.year <= end.year < 9999:
         return ()
-    try:
-        first, last = period.start.astimezone(zone), (period.end - timedelta(microseconds=1)).astimezone(zone)
-    except OverflowError:  # the period is in the year 1 or 9999
-        return ()
-    months = range(first.month, first.month + (last.month - first.month) % 12 + 1) if _possible_years(period) else ()
-    names = [name for name, number in MONTHS_BY_NAME.items() if number in {(month - 1) % 12 + 1 for month in months}]
-    return (*(f"{year % 100:02}" for year in range(first.year, last.year + 1)), *names)
+    days = start - timedelta(days=1), start + (end - start) / 2, end + timedelta(days=1)  # whatever the time zone
+    months = {each.month for each in days} if _possible_years(period) else ()
+    names = (name for name, number in MONTHS_BY_NAME.items() if number in months)
+    return (*(f"{year % 100:02}" for year in range(days[0].year, days[2].year + 1)), *names)
 
 
-def _states_years_around(text: str, period: TimeRange) -> bool:
-    """Whether a text states a range of years, such as 1994-2001, that holds the period.
+def _names_years_of(text: str, period: TimeRange) -> bool:
+    """Whether a text states a range of years, such as 1994-2001, that holds the period; or names a decade without its
+    century ("the nineties"), and such a decade lies in the period.
 
     False for a period shorter than a year, unless it reaches from one year into the next: texts write "2022/23" for a
     winter.
     """
-    if period.start is None or period.end is None:
+    start, end = period.start, period.end
+    if start is None or end is None:
         return False
-    year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
-    if period.end - period.start < SHORTEST_YEAR and year == last_year:
-        return False
-    if not any(century in text for century in CENTURIES):
+    year, last_year = start.year, (end - timedelta(hours=24)).year
+    if end - start < SHORTEST_YEAR and year == last_year:
         return False
     for years in _YEARS.finditer(text):
         first, last = years["first"], years["last"]
         if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
             return True
-    return False
-
-
-def _states_decade_in(text: str, period: TimeRange) -> bool:
-    """Whether a text names a decade without its century ("the nineties"), and such a decade lies in the period."""
-    if period.start is None or period.end is None or period.end - period.start < DECADE:
-        return False
-    year, last_year = period.start.year, (period.end - timedelta(hours=24)).year
-    named = (
-        DECADES.index(each["name"].lower()) * 10 + 20 if each["name"] else int(each["digits"])
-        for each in _DECADE.finditer(text)
-    )
-    return any(year + (decade - year) % 100 + 9 <= last_year for decade in named)
-
-
-def _is_number(match: re.Match[str]) -> bool:
-    """Whether a match of `_STATED` is not a date but the number of something, by the label before it."""
-    if match["y8"] is None and match["y9"] is None:
-        return False
-    return _NUMBER_OF.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start()) is not None
+    decades = _DECADE.finditer(text) if end - start >= DECADE else ()
+    names = (DECADES.index(each["name"].lower()) * 10 + 20 if each["name"] else int(each["digits"]) for each in decades)
+    return any(year + (decade - year) % 100 + 9 <= last_year for decade in names)
 
 
 def _possible_years(period: TimeRange) -> set[int]:
@@ -182,34 +180,17 @@ def _possible_years(period: TimeRange) -> set[int]:
 def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_year: bool) -> Iterator[CalendarPeriod]:
     """The periods that a match of `_STATED` may mean: 5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August, 31 February
     is no period."""
-    given = {name: value for name, value in match.groupdict().items() if value}
-    if "d5" in given and given["month"] in {"may", "march", "mar"}:  # "you may 3 times": a verb
+    given = {name.rstrip("0123456789"): value.lower() for name, value in match.groupdict().items() if value}
+    if "short" in given and _NUMBER_OF.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start()):
         return
-    year = next((given[name] for name in given if name[0] == "y"), None)
-    month = month_number(given["month"]) if "month" in given else _first(given, "m1", "m2", "m8")
-    days = [(month, _first(given, "d1", "d3", "d4", "d5", "d8"))]
-    if "a" in given:
-        first, second = int(given["a"]), int(given["b"])
-        days = [(second, first), (first, second)]
-        if given["mark"].startswith(".") and second <= 12:  # with full stops the day comes first
-            days = days[:1]
-    quarter = ORDINALS.index(given["nth"].lower()) + 1 if "nth" in given else _first(given, "q1", "q2", "q3", "q4")
-    years = yearless if any_year or year is None else {year_number(year)}
-    for each, (number, date) in product(years, days):
+    year = given.pop("year", given.get("short"))
+    dates = [given]
+    if "first" in given:
+        first, second = given["first"], given["second"]
+        dates = [{"month": first, "day": second}, {"month": second, "day": first}]
+    for each, date in product(yearless if any_year or year is None else {year_number(year)}, dates):
         with suppress(ValueError, OverflowError):
-            if quarter is not None:
-                yield spans.quarter(now, each, quarter)
-            elif number is None:
-                yield spans.years(now, each)
-            elif date is None:
-                yield spans.month(now, each, number)
-            else:
-                yield spans.day(now, each, number, date)
-
-
-def _first(given: dict[str, str], *names: str) -> int | None:
-    """The number in the first of these groups that matched; None: none did."""
-    return next((int(given[name]) for name in names if name in given), None)
+            yield of_year(date, now, each)
 
 
 def _inside(stated: CalendarPeriod, period: TimeRange) -> bool:

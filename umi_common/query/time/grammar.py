@@ -1,0 +1,213 @@
+"""The English phrases for a period: one table of rules, each with a phrase that it reads.
+
+Repetitions in patterns are bounded, so the time to match is linear in the length of the query. Words that are also
+names or verbs (May, March, spring, second) need a preposition or a number beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from umi_common.query.time import dates, relative, vocabulary
+from umi_common.query.time.spans import SEASONS, CalendarPeriod
+from umi_common.query.time.vocabulary import DAY_ORDINALS, MONTHS, NUMBERS, ORDINALS, WEEKDAYS, Words, words_of
+
+Read = Callable[[Words, datetime], CalendarPeriod | None]
+"""A function from what the groups of a match say and the current time to a period; None: the words mean no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern, and a function from its match and the current time to a period."""
+
+    example: str
+    """A phrase that begins with a match of the pattern."""
+    pattern: re.Pattern[str]
+    resolve: Callable[[re.Match[str], datetime], CalendarPeriod | None]
+    """The period of a match; None: its words mean no time. Raises ValueError or OverflowError for a date that does not
+    exist."""
+
+
+def time_pattern(pattern: str) -> re.Pattern[str]:
+    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and ' matches
+    both apostrophes.
+    """
+    return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
+
+
+def whole_words(pattern: str) -> re.Pattern[str]:
+    """The `time_pattern` of `pattern` that matches whole words only."""
+    return time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)")
+
+
+def _rule(phrase: str, read: Read, pattern: str) -> Rule:
+    """A rule for a pattern of whole words, as `time_pattern` reads it."""
+    return Rule(phrase, whole_words(pattern), lambda match, now: read(words_of(match), now))
+
+
+def _any(name: str, words: Iterable[str]) -> str:
+    """A pattern of a group called `name` that matches one of these words; longer words are tried first."""
+    return rf"(?P<{name}>{'|'.join(sorted(words, key=len, reverse=True))})"
+
+
+MONTH = (
+    r"(?P<month>jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[yi]|jun[ei]?|jul[yi]?|aug(?:ust)?"
+    r"|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\b\.?"
+)
+"""A month's name or abbreviation, in English or German."""
+MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
+"""The letters with which the names of months begin, in English or German."""
+_LONG_MONTH = _any("month", MONTHS)
+_FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
+_YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
+"""Four digits, or two after an apostrophe that no closing one follows: "Feb '24", but not "of '20 questions'".
+A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in different
+months."""
+_YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
+_RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{'|'.join(NUMBERS[1:])}) years? ago)\b"
+_OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?(?:{_YEAR}|(?<=[\s,]){_RELATIVE_YEAR}))"
+_Y = r"(?P<year>(?:19|20)\d\d)"
+_TH = r"(?:st|nd|rd|th)"
+_DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
+_LAST = rf"(?P<last>[0-3]?\d){_TH}?"
+_DAY_NAME = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )?"
+"""The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
+_VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
+"""In front of a month: it may be a verb in lower case before a number, as in "you may 3 times", "march 5 miles"."""
+_NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
+_NUMBERS = rf"(?:\d{{1,3}}(?:(?: or | to |\s?[-\u2013]\s?)\d{{1,3}})?|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
+COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
+UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
+WEEKDAY = _any("weekday", WEEKDAYS)
+_SEASON = _any("season", SEASONS)
+_HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
+_NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
+_QUARTER = r"q(?P<quarter>[1-4])"
+_UNIT = r"(?P<unit>week|month|quarter|year|decade|hour)"
+_HALVED = rf"{_any('unit', vocabulary.HALVES)}s?"
+_HOURS = _any("hours", vocabulary.HOURS)
+_WHICH = _any("which", (word for word in vocabulary.WHICH_OFFSET if " " not in word))
+_RUNNING = r"(?P<which>last|past|previous|next|coming)"
+_OUR = r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
+_PART = _any("part", vocabulary.PARTS)
+_PART_OF = rf"(?:the )?{_PART}[\s-]{{1,3}}(?:of |(?:(?<=early\s)|(?<=late\s))in )?(?:the )?"
+"""The words in front of a period of which they name a part: "early in", "mid-", "the end of the"."""
+_RECURRENT = rf"(?:{_PART_OF})?(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
+_IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
+_BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year) )"
+_NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
+_TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
+_NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\s(?:of|in)\s)"
+"""In front of a month: it is not part of a day or week, as in "5th of May", "the last Friday of May"."""
+_UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \d\d?\b)"
+_NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
+
+_NUMERIC = (
+    r"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
+    r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
+)
+_DECADES = rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:19|20)?\d0)'?s)"
+_BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
+"""What follows the day of a month: "on the 5th", but not "on the 5th floor"."""
+
+_PHRASES: dict[Read, dict[str, str]] = {
+    dates.named_period: {
+        "2023-05-08": r"(?P<year>\d{4})([-/])(?P<month>\d\d?)\2(?P<day>\d\d?)(?:t\d\d:\d\d[\d:.z+-]{0,20})?",
+        "2023.05.08": rf"{_Y}\.(?P<month>[01]\d)\.(?P<day>[0-3]\d)(?![.\d])",
+        "2023-05": rf"{_Y}-(?P<month>0[1-9]|1[0-2])(?!-\d)",
+        "05/2023": rf"(?<![\d/.])(?P<month>0[1-9]|1[0-2])/{_Y}(?![/\d])",
+        "Sat, the 7th of May 2023": rf"{_DAY_NAME}(?:the )?{_DAY}(?:\s{{0,3}}|[-/])(?:of )?{MONTH}{_OF_YEAR}?",
+        "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
+        "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
+        "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
+        rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
+        "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",
+        "5 to 9 May": rf"{_DAY}\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}{_LAST} (?:of )?{MONTH}{_OF_YEAR}?",
+        "May 5-9": rf"{MONTH} {_DAY}\s?(?:-|\u2013|to|through)\s?{_LAST}{_OF_YEAR}?",
+        "the last Friday of May": rf"(?:on )?(?:the )?{_NTH} (?:week|{WEEKDAY}) (?:of|in) {_LONG_MONTH}{_OF_YEAR}?",
+        "week 10 of 2023": rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}}){_OF_YEAR}",
+        "KW 10": r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|19|20))",
+        "2023-W10": r"(?P<year>\d{4})-?w(?P<week>\d\d)",
+        "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
+        "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
+        "third quarter of 2022": rf"(?P<quarter>{'|'.join(ORDINALS[:4])}|[1-4]{_TH})[\s-]{{1,3}}quarter{_OF_YEAR}",
+        "2022-Q4": rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}",
+        "4Q22": r"(?P<quarter>[1-4])q(?P<year>\d\d)",
+        "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
+        "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
+        "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
+        "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
+        "at Easter": rf"(?:on|at|over|around|during|since|before|after|for|from|between) {_HOLIDAY}",
+        "two years ago, at Christmas": rf"(?:(?:in|of) {_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
+        rf"(?:(?:{_DAY} )?{_NAME}|{_QUARTER})",
+        "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
+        "2019's": rf"{_YEAR}(?<='s)",
+        "FY22": rf"(?=f){_YEAR}(?![-.]\d)",
+    },
+    dates.numeric_date: {"5/8/2023": _NUMERIC},
+    dates.from_to: {
+        "between May and July": rf"(?:between|from) {_RECURRENT}{_UNTIL}{_OF_YEAR}?",
+        "Q1 to Q3 2022": rf"{_NO_DAY}{_RECURRENT}{_UNTIL}{_OF_YEAR}",
+    },
+    dates.several_years: {
+        "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
+        "the nineties": _DECADES,
+        "1980s": r"(?P<decade>(?:18|19|20)\d0)s",
+    },
+    relative.near_day: {
+        "the day before yesterday": r"(?:the )?(?P<day>day (?:before yesterday|after tomorrow))",
+        "yesterday evening": rf"(?<!usa\s)(?P<day>yesterday|today|tomorrow)(?:'s)?(?: (?:in the )?{_HOURS})?",
+        "last night": rf"(?:(?P<which>this|last) |to(?=night)){_HOURS}",
+        "the night before last": r"(?:the )?(?P<hours>night) (?P<day>before last)",
+    },
+    relative.which_period: {
+        "early last year": rf"(?:{_PART_OF}|the )?{_WHICH} {_UNIT}(?! (?:in|at) (?:a|review)\b|s)",
+        "by the end of the month": rf"(?:at|by|in|since|until|till|before|after) the {_PART} of the {_UNIT}",
+        "last summer": rf"(?:{_PART_OF}|the |on )?{_WHICH} {_NAME}",
+        "the week before last": rf"(?:the )?(?:{UNIT}|{WEEKDAY}|{_NAME}) (?P<which>before last|after next)",
+        "last Friday": rf"(?:on )?{_WHICH} (?:week'?s )?{WEEKDAY}(?!s)",
+    },
+    relative.which_weekend: {
+        "the past weekend": rf"(?:the |on )?{_WHICH} weekend",
+        "over the weekend": r"(?:over|at|on|during|since) the weekend",
+    },
+    relative.latest_weekday: {
+        "on Tuesday morning": rf"(?:on|since|until|till|before|after) {WEEKDAY}(?!s| night live| times)(?: {_HOURS})?",
+        "Tuesday's": rf"{WEEKDAY}'s",
+    },
+    relative.weekdays: {
+        "on Monday of last week": rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week",
+        "between Monday and Friday": rf"between {WEEKDAY} and {_any('until', WEEKDAYS)}(?!s)",
+    },
+    relative.day_of_month: {
+        "on the 5th": rf"(?:on|since|before|after|until) the (?P<day>[0-3]?\d){_TH}{_BESIDE_DAY}",
+        "the 5th of last month": rf"(?:on )?the (?P<day>[0-3]?\d){_TH} of {_WHICH} month",
+    },
+    relative.units_ago: {
+        "2-3 weeks ago": rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))",
+        "two Fridays ago": rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})(?:e?s)? ago",
+        "3 weeks from now": rf"(?:in )?{COUNT} {UNIT} (?P<ahead>from (?:now|today)|hence)",
+        "in two weeks": rf"(?<=due\s)(?P<ahead>in) {COUNT} {UNIT}",
+        "in two weeks' time": rf"in {COUNT} {UNIT}(?:'s|') (?P<ahead>time)",
+    },
+    relative.halves_ago: {
+        "half an hour ago": rf"(?:(?P<count>one|two|three) and a )?half (?:an? )?{_HALVED} ago",
+        "a year and a half ago": rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago",
+    },
+    relative.running_units: {
+        "in the last few months": rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s)",
+        "last 3 weeks": rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}",
+        "in the past week": rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
+    },
+    relative.the_other_day: {"the other day": rf"the other {_any('other', vocabulary.OTHER_DAYS)}"},
+    relative.rest_of: {"earlier this week": r"(?P<side>earlier|later) this (?P<unit>week|month|year)"},
+}
+"""For each function its phrases and their patterns."""
+RULES = [
+    *(_rule(phrase, read, pattern) for read, patterns in _PHRASES.items() for phrase, pattern in patterns.items()),
+    Rule("by Friday", whole_words(rf"by {WEEKDAY}(?!s)"), relative.deadline),
+]
+"""Of two rules that match the same words, the earlier one is used."""
