@@ -295,13 +295,13 @@ def test_settings_that_are_no_settings_are_refused(store, config):
 
 
 @pytest.mark.parametrize("seconds", [None, "2", 0])
-def test_a_chroma_store_says_what_its_seconds_must_be(seconds):
-    collection = chromadb.EphemeralClient().get_or_create_collection("seconds")
+def test_a_chroma_store_says_what_its_seconds_must_be(seconds, tmp_path):
+    collection = chromadb.PersistentClient(str(tmp_path)).create_collection("seconds")
     with pytest.raises(InputError, match="expected a number above 0"):
         ChromaStore(collection, HashEmbedder(64), sync_seconds=seconds)
 
 
-def test_a_chroma_store_refuses_settings_that_are_a_dict():
-    collection = chromadb.EphemeralClient().get_or_create_collection("settings")
+def test_a_chroma_store_refuses_settings_that_are_a_dict(tmp_path):
+    collection = chromadb.PersistentClient(str(tmp_path)).create_collection("settings")
     with pytest.raises(ConfigError, match="config is dict; expected UmiConfig"):
         ChromaStore(collection, HashEmbedder(64), config={"fusion": {}})
