@@ -59,6 +59,7 @@ ONE = [
     "When exhausted, the pump is refilled. How it does so is poorly known.",
     "SELECT * FROM boats WHERE id = ?\nINSERT INTO boats VALUES (?, ?)",
     "I came back. Could we talk on Monday? You know what I mean?",
+    "What did Hugo Inoue answer to the question: What does your morning look like?",
     "Green tea lowers the blood pressure of old men. Is this claim supported by the evidence?",
     "",
     "?",

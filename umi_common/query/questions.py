@@ -89,15 +89,16 @@ class Exclusion(NamedTuple):
 def questions_of(query: str) -> tuple[str, ...]:
     """The questions of a query in order, without their frames; () if the query is one question alone, or has too many.
 
-    A question is a sentence that ends in a question mark, or, if no such sentence counts, one that begins as a
+    A question is a sentence that ends in a question mark, or, if no sentence but favours does, one that begins as a
     question. Lines of code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do
     not count. Nor do questions that refer to other prose ("Is this true?"), unless the query holds code. Both halves of
     "when ... and where ...?" are questions.
     """
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
-    questions = _with_subject(filter(_MARKED.search, prose))
-    if not questions:
+    marked = [sentence for sentence in prose if _MARKED.search(sentence) and not _FAVOUR.match(sentence)]
+    questions = _with_subject(marked)
+    if not questions and (not marked or len(prose) < len(sentences)):  # "?" may be a sign of code
         questions = _with_subject(filter(_UNMARKED.match, prose))
     if len(prose) == len(sentences):
         questions = [question for question in questions if REFERRING.isdisjoint(_WORD.findall(question.lower()))]
