@@ -23,7 +23,7 @@ from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
-from umi_common.runtime.calls import Call, adrive
+from umi_common.runtime.calls import Body, Call, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.loop_thread import LoopThread
 from umi_common.runtime.losses import PAUSED
@@ -71,8 +71,8 @@ class QueryEmbedder:
     An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
     embedder gets at most `config.concurrency` calls at a time if it takes one query per call. If it takes several
     queries per call, it gets half as many calls, and on an event loop the queries of all tasks that are ready are
-    embedded together. A call that exceeds its time limit continues in its own thread, and its outcome is dropped. A
-    blocking caller waits while an event loop in another thread makes the calls.
+    embedded together. A call that exceeds its time limit continues in its own thread, and its outcome is dropped. If a
+    blocking caller needs several calls, an event loop in another thread makes them.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -118,10 +118,7 @@ class QueryEmbedder:
         """
         if self.in_place:
             return _checked_rows(self._embedder.embed_queries(texts), len(texts), dim)
-        known = self._cached(texts, dim)
-        if all(text in known for text in texts):
-            return [known[text] for text in texts]
-        return self._loop_thread.run(lambda: self._embed_each(texts, seconds, dim, in_threads=True))
+        return drive(self._embedding(texts, seconds, dim), self._workers)
 
     def close(self) -> None:
         """End the event loop's thread, which serves blocking callers; a later call starts it again."""
@@ -130,7 +127,7 @@ class QueryEmbedder:
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
         """`embed_each` for an event loop, which it does not block."""
         if self._one_by_one:
-            return await self._embed_each(texts, seconds, dim)
+            return await adrive(self._embedding(texts, seconds, dim), self._workers)
         key = asyncio.get_running_loop(), seconds, dim
         group = self._groups.setdefault(key, _Group())
         start = len(group.texts)
@@ -148,7 +145,7 @@ class QueryEmbedder:
         self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group
     ) -> list[QueryVector]:
         self._close_group(key, group)
-        return await self._embed_each(group.texts, *key[1:])
+        return await adrive(self._embedding(group.texts, *key[1:]), self._workers)
 
     def _close_group(self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group) -> None:
         """Let no further query join the group. Called when the group's task begins and when it ends, because a task
@@ -156,15 +153,8 @@ class QueryEmbedder:
         if self._groups.get(key) is group:
             del self._groups[key]
 
-    async def _embed_each(
-        self, texts: Sequence[str], seconds: float, dim: int, *, in_threads: bool = False
-    ) -> list[QueryVector]:
-        """`embed_each` on the running loop.
-
-        Args:
-            in_threads: Call the model's blocking function in threads, not its async function, whose connections may
-                belong to another loop.
-        """
+    def _embedding(self, texts: Sequence[str], seconds: float, dim: int) -> Body[list[QueryVector]]:
+        """The result of `embed_each`."""
         known = self._cached(texts, dim)
         jobs = self._jobs([text for text in dict.fromkeys(texts) if text not in known])
         if not jobs:
@@ -175,12 +165,30 @@ class QueryEmbedder:
         rounds = math.ceil(len(jobs) / self._calls_max)  # each round of calls may take `seconds`
         deadline = self._clock() + seconds * rounds
         try:
-            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs))
-            jobs += (single := _jobs_of_one_text(jobs))
-            await asyncio.gather(*(self._run(job, seconds, deadline, in_threads=in_threads) for job in single))
+            yield (self._all_of(jobs, seconds, deadline),)
+            if single := _jobs_of_one_text(jobs):
+                jobs += single
+                yield (self._all_of(single, seconds, deadline),)
         finally:
             self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim)
+
+    def _all_of(self, jobs: Sequence[_Job], seconds: float, deadline: float) -> Call:
+        """A call that runs the jobs at the same time. A blocking caller makes the attempts of a single job itself."""
+
+        async def arun(*, in_threads: bool = False) -> None:
+            await asyncio.gather(*(self._arun(job, seconds, deadline, in_threads=in_threads) for job in jobs))
+
+        def run() -> None:
+            if len(jobs) > 1:
+                self._loop_thread.run(partial(arun, in_threads=True))
+                return
+            try:
+                jobs[0].outcome = drive(self._attempts(jobs[0], seconds, deadline, in_threads=True), self._workers)
+            except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
+                jobs[0].outcome = error
+
+        return Call(run, arun)
 
     def _cached(self, texts: Sequence[str], dim: int) -> dict[str, Vectors]:
         """The cached vectors of this dimension by text."""
@@ -193,18 +201,27 @@ class QueryEmbedder:
         batches = batches_of(missing, range(len(missing)), self._config)
         return [_Job([missing[index] for index in batch]) for batch in batches]
 
-    async def _run(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> None:
-        """Call the model for a job, with retries until the deadline, and set the job's outcome."""
+    async def _arun(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> None:
+        """Run a job on the running loop, and set its outcome."""
+        try:
+            job.outcome = await adrive(self._attempts(job, seconds, deadline, in_threads=in_threads), self._workers)
+        except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
+            job.outcome = error
+
+    def _attempts(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> Body[Any]:
+        """The model's reply to a job, with retries until the deadline.
+
+        Args:
+            in_threads: Call the model's blocking function in threads, not its async function, whose connections may
+                belong to another loop.
+        """
         embed = partial(self._embedder.embed_queries, job.texts)
         aembed = None if in_threads or self._aembed is None else partial(self._aembed, job.texts)
 
         def call(left: float) -> Call:
             return self._threads.limited(embed, min(left, seconds), aembed)
 
-        try:
-            job.outcome = await adrive(attempts(call, self._queue, deadline, self._clock, job.state), self._workers)
-        except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
-            job.outcome = error
+        return attempts(call, self._queue, deadline, self._clock, job.state)
 
     def _record_replies(self, jobs: Sequence[_Job]) -> None:
         """Record for the circuit breaker whether the model replied in time; an error in time counts as a reply."""
