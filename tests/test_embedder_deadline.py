@@ -11,7 +11,7 @@ import pytest
 
 from umi_common.config import RecallConfig, UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import SearchUnavailable
+from umi_common.errors import EmbedderError, SearchUnavailable
 from umi_common.protocols import Probe
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder, ScriptedLLM
@@ -192,3 +192,13 @@ def test_a_model_that_embeds_one_query_at_a_time_has_the_deadline_for_each_searc
         store.add(CHUNKS)
         results = umi.search_many([f"{n} roofers" for n in range(32)], now=NOW)
     assert {result.mode for result in results} == {"hybrid"}
+
+
+def test_closing_during_the_calls_for_several_texts_says_that_the_store_was_closed(embedder):
+    embedder.one_by_one = True
+    queries = QueryEmbedder(embedder)
+    closing = threading.Timer(0.3, queries.close)
+    closing.start()
+    with pytest.raises(EmbedderError, match="the store was closed during the call"):
+        queries.embed_each(["roofers", "chat"], 60.0, 64)
+    closing.join()

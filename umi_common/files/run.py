@@ -86,7 +86,7 @@ def index(
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: If the store or the checkpoint fails.
     """
-    if isinstance(store, type) or not hasattr(store, "embedder"):
+    if isinstance(store, type) or not hasattr(store, "embedder"):  # a store that is only written needs no `recall`
         check_store(store, "LangChain's UmiVectorStore holds its store as .store, LlamaIndex's as .client")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     model = _model(store, embedder)

@@ -23,7 +23,7 @@ from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
-from umi_common.runtime.calls import Body, Call, adrive, drive
+from umi_common.runtime.calls import Body, Call, adrive, drive, value_of
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.runtime.loop_thread import LoopThread
 from umi_common.runtime.losses import PAUSED
@@ -165,28 +165,26 @@ class QueryEmbedder:
         rounds = math.ceil(len(jobs) / self._calls_max)  # each round of calls may take `seconds`
         deadline = self._clock() + seconds * rounds
         try:
-            yield (self._all_of(jobs, seconds, deadline),)
+            value_of((yield (self._all_of(jobs, seconds, deadline),))[0])
             if single := _jobs_of_one_text(jobs):
                 jobs += single
-                yield (self._all_of(single, seconds, deadline),)
+                value_of((yield (self._all_of(single, seconds, deadline),))[0])
         finally:
             self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim)
 
     def _all_of(self, jobs: Sequence[_Job], seconds: float, deadline: float) -> Call:
-        """A call that runs the jobs at the same time. A blocking caller makes the attempts of a single job itself."""
+        """A call that runs the jobs at the same time. A blocking caller runs a single job in its own thread."""
 
         async def arun(*, in_threads: bool = False) -> None:
-            await asyncio.gather(*(self._arun(job, seconds, deadline, in_threads=in_threads) for job in jobs))
+            bodies = (self._run(job, seconds, deadline, in_threads=in_threads) for job in jobs)
+            await asyncio.gather(*(adrive(body, self._workers) for body in bodies))
 
         def run() -> None:
-            if len(jobs) > 1:
+            if len(jobs) == 1:
+                drive(self._run(jobs[0], seconds, deadline, in_threads=True), self._workers)
+            else:
                 self._loop_thread.run(partial(arun, in_threads=True))
-                return
-            try:
-                jobs[0].outcome = drive(self._attempts(jobs[0], seconds, deadline, in_threads=True), self._workers)
-            except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
-                jobs[0].outcome = error
 
         return Call(run, arun)
 
@@ -201,15 +199,8 @@ class QueryEmbedder:
         batches = batches_of(missing, range(len(missing)), self._config)
         return [_Job([missing[index] for index in batch]) for batch in batches]
 
-    async def _arun(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> None:
-        """Run a job on the running loop, and set its outcome."""
-        try:
-            job.outcome = await adrive(self._attempts(job, seconds, deadline, in_threads=in_threads), self._workers)
-        except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
-            job.outcome = error
-
-    def _attempts(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> Body[Any]:
-        """The model's reply to a job, with retries until the deadline.
+    def _run(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> Body[None]:
+        """Call the model for a job, with retries until the deadline, and set the job's outcome.
 
         Args:
             in_threads: Call the model's blocking function in threads, not its async function, whose connections may
@@ -221,7 +212,10 @@ class QueryEmbedder:
         def call(left: float) -> Call:
             return self._threads.limited(embed, min(left, seconds), aembed)
 
-        return attempts(call, self._queue, deadline, self._clock, job.state)
+        try:
+            job.outcome = yield from attempts(call, self._queue, deadline, self._clock, job.state)
+        except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
+            job.outcome = error
 
     def _record_replies(self, jobs: Sequence[_Job]) -> None:
         """Record for the circuit breaker whether the model replied in time; an error in time counts as a reply."""

@@ -12,8 +12,9 @@ is 0 for all other candidates.
 
 A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
 If the query asks for the present state, such a text is compared if it has the share `CHANGE_SCORE` of the largest
-score, whatever its BM25, and its weight is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday")
-has at least the score of the best of the `CORRECTED` chunks before it. Measured in docs/decisions.md.
+score, whatever its BM25, and its weight is `CHANGE_WEIGHT` times as large; unless more than `CHANGES_MAX` candidates
+state one. A correction ("no wait, I meant Thursday") has at least the score of the best of the `CORRECTED` chunks
+before it. Measured in docs/decisions.md.
 
 If the query asks when something last took place ("when did I last do yoga?"), the shares are `EVENT_SCORE` and
 `EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared; its score is divided by
@@ -47,8 +48,8 @@ CHANGE_WEIGHT = 3.0
 """Factor on `weight` for such a candidate: with the default weight, the latest one reaches a text of 2.5 times its
 score."""
 CHANGES_MAX = 3
-"""Largest number of candidates that state a change for which this rule holds. Where more do, as notes that all end with
-"from now on", most of them changed something else than what the query asks for."""
+"""Largest number of candidates that state a change. If more do, as notes that all end with "from now on", most of them
+are about something else than the query, and none is compared by `CHANGE_SCORE` or weighs more."""
 CORRECTED = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(

@@ -8,7 +8,7 @@ see the order of words, and the stage `neighbours` raises chunks beside the text
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
     a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates
-        hold, while others hold its single words
+        hold, with or without a middle initial, while others hold its single words
     a phrase in quotation marks
     a whole query of few words, without the function words around it ("what is Harrow v Lindqvist"); if no candidate
         holds a phrase or a code, the query without all its function words ("return true if object is data descriptor")
@@ -392,8 +392,8 @@ def reorder_by_lookup(
     rows = np.sort(ranked.order[:read])
     with trace.stage(STAGE) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        wanted = [*(phrase.split() for phrase in sought.phrases), sought.keywords, sought.content.split()]
-        words = [_words_if_any(text, [each for each in wanted if each]) for text in texts]
+        wanted = [each for each in (*map(str.split, sought.phrases), sought.keywords, sought.content.split()) if each]
+        words = [_words_if_any(text, wanted) for text in texts]
         phrases = [[_phrase_in(own, phrase) for phrase in sought.phrases] for own in words]
         offsets = np.array([[_code_in(text, code) for code in sought.codes] for text in texts])
         codes = _with_words_beside(offsets, texts, sought, terms_of)

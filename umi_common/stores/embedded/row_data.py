@@ -40,7 +40,8 @@ CHUNKS_CACHED, TERMS_CACHED = 8_192, 2_048
 """Number of chunks in the cache of chunks, and in the cache of the terms of texts. A search reads some 25 chunks, which
 takes a tenth of its time if none of them is cached."""
 CACHED_CHARACTERS_MAX = 8_192
-"""Number of characters of the longest text that is cached; the cache of chunks takes at most 64 MB of ASCII text."""
+"""Number of characters of the longest text that is cached, so that the texts of 8,192 chunks in ASCII take at most
+64 MB."""
 SAVE_EVERY = 50_000
 """The arrays are saved when the number of rows changed since the last save reaches this plus an eighth of the store's
 rows. After a crash, opening reads the unsaved rows from the ledger and analyses them again: under 1 s for 50,000."""
