@@ -7,15 +7,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
-from umi_common.query.time.grammar import COUNT, UNIT, WEEKDAY, time_pattern
+from umi_common.query.time.grammar import COUNT, THAN, UNIT, WEEKDAY, time_pattern
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import SINCE, WEEKDAYS, counted, words_of
 
-_WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{SINCE})"
+_WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{THAN}|{SINCE})"
 _WORD_IN_FRONT = time_pattern(rf"(?<!\w)(?<!the\s)(?<!our\s){_WORD} (?:the |on |in )?$")
 """A word that changes the period, at the end of the text before the period ("until the ")."""
 _FIRST_WORD = time_pattern(rf"{_WORD}\b")
 """A word that changes the period, at the beginning of the period's own words ("since Friday")."""
+_NOT = time_pattern(r"(?<!\w)(?:not|no) $")
+"""A word before one that changes the period: "not before", "no later than"."""
+_FROM_START = {"since", *SINCE.split("|"), "not before", "not until", "not till", "not earlier than", "not older than"}
+_FROM_END = {"after", "later than", "newer than"}
+_UNTIL_START = {"before", "prior to", "earlier than", "older than"}
+_UNTIL_END = {"until", "till", "up to", "not after", "not later than", "not newer than"}
+"""Words after which a period begins or ends at the start or at the end of the period that they change."""
 _ON = time_pattern(r" (?:on|onwards?|up)\b")
 """Words after a period that begins with "from" and has no end: "from May on"."""
 _JOIN = time_pattern(r"\s{0,3}(?P<word>and|to|until|till|through|-|\u2013) (?:the |in |on )?")
@@ -26,7 +33,7 @@ _OFFSET = time_pattern(
 )
 """Words before a period that name another period beside it: "two weeks before", "the day after", "the Sunday
 before"."""
-CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 16, 40
+CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 24, 40
 """Number of characters before a period that are searched for a word that changes the period, and number of characters
 before that word that are searched for an offset ("two weeks")."""
 _WEEK = time_pattern(
@@ -82,10 +89,10 @@ def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod
     if word == "from" and _ON.match(query, found.end):
         word = "since"
     bounds = {
-        **dict.fromkeys(("since", *SINCE.split("|")), (period.start, None)),
-        "after": (period.end, None),
-        **dict.fromkeys(("before", "prior to"), (None, period.start)),
-        **dict.fromkeys(("until", "till", "up to"), (None, period.end)),
+        **dict.fromkeys(_FROM_START, (period.start, None)),
+        **dict.fromkeys(_FROM_END, (period.end, None)),
+        **dict.fromkeys(_UNTIL_START, (None, period.start)),
+        **dict.fromkeys(_UNTIL_END, (None, period.end)),
         "by": (spans.midnight(now) if period.end > now else None, period.end),
     }.get(word)
     return FoundPeriod(start, found.end, replace(period, in_year=None), bounds) if bounds else found
@@ -102,7 +109,11 @@ def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
     """The word that changes a period, and its index: the period's own first word, else the word in front of it."""
     match = _FIRST_WORD.match(query, found.start, found.end)
     match = match or _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
-    return None if match is None else (words_of(match)["word"], match.start())
+    if match is None:
+        return None
+    word, start = words_of(match)["word"], match.start()
+    negation = _NOT.search(query, max(0, start - CHARACTERS_IN_FRONT), start)
+    return (word, start) if negation is None else (f"not {word}", negation.start())
 
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
