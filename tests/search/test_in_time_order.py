@@ -202,10 +202,52 @@ def test_a_settings_switch_turns_it_off(numbers):
         ("what was my first job", "first"),
         ("what was our original budget?", "first"),
         ("what did bread cost before the last increase", None),
+        ("when does Goran need the banners at the latest?", None),
+        ("by when at latest must I pay", None),
+        ("when can I check in at the earliest", None),
+        ("last but not least: who pays?", None),
+        ("what is the maximum current of the LM317?", None),
+        ("electric current in a coil", None),
+        ("current draw of the fan", None),
+        ("which side has alternating current", None),
+        ("what is the current price?", "latest"),
+        ("current CEO of the firm", "latest"),
+        ("first author of the paper", None),
+        ("what does the first chapter say", None),
+        ("rules for the first grade", None),
+        ("our first offer to Bob", "first"),
     ],
 )
 def test_which_of_several_texts_a_query_asks_for(query, asked):
     assert time_order(query) == asked
+
+
+def test_a_date_at_the_latest_is_found_in_the_first_mail_of_a_thread_that_says_it():
+    """"At the latest" names a deadline and does not ask for the latest mail."""
+    goods = ["banners", "stools", "printers", "desks", "scales", "blankets"]
+    mails = [
+        "Dear Emeka, we refurbish our Vigo branch and would like an offer for 157 {}. Delivery would have to be by 26 "
+        "September at the latest. Kind regards, Goran",
+        "Hello Goran, for the {} we can offer a total of 6,309 euros, delivered. Kind regards, Emeka",
+        "Hi Emeka, please quote for 90 {} instead. When is the new price ready? Kind regards, Goran",
+        "Hi Goran, no problem. The revised total for the {} that you need is 5,109 euros. Kind regards, Emeka",
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for which, thing in enumerate(goods):
+            start = NOW - timedelta(days=60 - which)
+            store.add(
+                Chunk(
+                    f"{thing} {at}",
+                    f"Subject: Re: Offer {thing}. " + mail.format(thing),
+                    source=thing,
+                    position=at,
+                    event_time=start + timedelta(days=at),
+                )
+                for at, mail in enumerate(mails)
+            )
+        for thing in goods:
+            question = f"When does Goran need the {thing} delivered at the latest?"
+            assert umi.search(question, now=NOW).ids[0] == f"{thing} 0"
 
 
 def test_a_text_without_a_time_and_for_the_latest_a_planned_one_gain_nothing():

@@ -13,7 +13,8 @@ from umi_common.ranking.neighbours import order_share, share_of_distinct
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
-from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, lookup, number_pairs, word_runs
+from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, number_pairs, word_runs
+from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -106,14 +107,14 @@ def _by_words(
     if fusion.method == "rrf":  # its scores differ so little that one of these stages alone would decide the order
         return
     if fusion.lookup_weight:
-        sought = lookup.lookup_in_query(request, (0, 0) if when is None else when.span)
+        sought = lookup_of(request, (0, 0) if when is None else when.span)
         if by_time is not None and not sought.quoted:  # the text with an older value may repeat the query's words
             sought = sought._replace(phrases=[], content="", keywords=[])
         if read := sought.candidates(pool, order):
             yield ReorderStage(
                 read,
                 partial(
-                    lookup.reorder_by_lookup,
+                    reorder_by_lookup,
                     sought=sought,
                     read=read,
                     weight=fusion.lookup_weight,

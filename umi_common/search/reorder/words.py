@@ -10,6 +10,7 @@ from unicodedata import normalize
 import numpy as np
 
 from umi_common.pool import Bools, Floats, Ints
+from umi_common.stores.lexical.languages import all_function_words
 from umi_common.stores.lexical.spellings import without_accents
 
 PARTS_MAX = 16
@@ -27,6 +28,14 @@ def words_in(text: str) -> list[str]:
         return text.translate(ASCII_WORDS).split()
     words = WHOLE_WORD.findall(normalize("NFC", text).lower())
     return [word if word.isascii() else without_accents(word) for word in words]
+
+
+def content_words(text: str) -> list[str]:
+    """`words_in` of a text without function words."""
+    function_words = all_function_words()
+    # `words_in` removes the accent that makes "für" a function word, so such words are removed before it, too.
+    kept = " ".join(word for word in text.split() if bare(word).lower() not in function_words)
+    return [word for word in words_in(kept) if word not in function_words]
 
 
 def spaced(words: Sequence[str]) -> str:

@@ -1,0 +1,116 @@
+"""Codes of a query ("error 502", "UMB-2231", "bug 983434"), found in texts as wholes.
+
+A code is a word of at least two characters, one of them a digit; a digit alone mostly counts something. A code with at
+least `IDENTIFIER_DIGITS` digits is an identifier, such as the number of an order. Identifiers are looked up in a query
+of any length, short codes only in a query of few other words: in a longer one, a short code is one detail of several.
+
+For a code p and a text i:
+
+    g(p, i) = 1 - offset of p / length of the text, if the text holds p; else 0
+              1 more for a short code, if the text also holds the query's other words, and another text with a code does
+              not: "which relay replaces K35?" asks for a text that names K35 late and holds "replaces"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from umi_common.pool import Floats
+from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
+from umi_common.search.reorder.number_pairs import TermsOf
+from umi_common.search.reorder.words import PARTS_MAX, bare, spaced, words_in
+from umi_common.stores.lexical.languages import all_function_words
+
+IDENTIFIER_DIGITS = 5
+"""Smallest number of digits of an identifier. A year and most quantities have fewer."""
+OTHER_WORDS_MAX = 2
+"""Largest number of words, other than codes and function words, of a query whose short codes are looked up."""
+LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
+"""A run of letters or a run of digits."""
+
+
+class Code(NamedTuple):
+    """A code of a query, in the forms in which a text may hold it."""
+
+    pattern: re.Pattern[str]
+    digits: str
+    """The first digits of the code, which every text with the code holds and few other texts hold: a quick test for the
+    code. "" if the code has superscript digits alone, as "m²" has."""
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The first match of the code in a text; None: the text does not hold the code."""
+        return self.pattern.search(text) if self.digits in text else None
+
+
+def codes_in(query: str) -> tuple[list[Code], list[Code]]:
+    """(short codes, identifiers) of a query, at most `PARTS_MAX` of each. There are no short codes if the query has
+    more than `OTHER_WORDS_MAX` other words."""
+    words = dict.fromkeys(bare(word).lower() for word in query.split())
+    digits = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
+    identifiers = [word for word, count in digits.items() if count >= IDENTIFIER_DIGITS]
+    codes = [word for word, count in digits.items() if 0 < count < IDENTIFIER_DIGITS]
+    others = words.keys() - {"", *codes, *identifiers} - all_function_words()
+    if len(others) > OTHER_WORDS_MAX:
+        codes = []
+    return list(map(_code, codes[:PARTS_MAX])), list(map(_code, identifiers[:PARTS_MAX]))
+
+
+def _code(code: str) -> Code:
+    """The pattern of a code, which also finds it as a part of a longer code.
+
+    The parts of a code are its runs of letters and its runs of digits. Between two parts a text may have one sign of
+    any kind or none; between two runs of digits it must have one.
+
+    "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
+    """
+    parts = LETTERS_OR_DIGITS.findall(code)
+    pattern = re.escape(parts[0])
+    for before, after in pairwise(parts):
+        between_digits = before[-1].isdigit() and after[0].isdigit()
+        pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
+    whole = re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
+    return Code(whole, next(filter(str.isdecimal, parts), ""))
+
+
+def words_beside_codes(query: str) -> list[str]:
+    """The words of letters alone of a query, without function words, in lower case."""
+    return [word for word in words_in(query) if word.isalpha() and word not in all_function_words()]
+
+
+def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
+    """(n, C) g of C codes in n texts by their offsets alone, by the formula at the top of this file."""
+    return np.array([[_by_offset(text, code) for code in codes] for text in texts])
+
+
+def _by_offset(text: str, code: Code) -> float:
+    match = code.search(text)
+    return 0.0 if match is None else 1 - match.start() / len(text)
+
+
+def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str], terms_of: TermsOf | None) -> Floats:
+    """(n, C) g of C short codes in n texts, by the formula at the top of this file.
+
+    Args:
+        held: (n, C) the result of `codes_held`.
+        beside: The other words of the query.
+        terms_of: The store's function from a text to its terms, which finds "replaces" for "replacement"; None: a text
+            must hold the words themselves, with at most `phrases.ENDING` more letters.
+    """
+    holding = np.asarray(held.any(axis=1))
+    if not (beside and holding.any()):
+        return held
+    wanted = frozenset(terms_of(" ".join(beside))) if terms_of is not None else frozenset()
+
+    def holds_words(text: str) -> bool:
+        text = text[:TEXT_CHARACTERS]
+        if holds_all(spaced(words_in(text)), beside):
+            return True
+        return terms_of is not None and wanted <= frozenset(terms_of(text))
+
+    full = np.array([holds and holds_words(text) for text, holds in zip(texts, holding.tolist(), strict=True)])
+    return held if full[holding].all() else held + (held > 0) * full[:, np.newaxis]

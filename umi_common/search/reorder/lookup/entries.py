@@ -1,0 +1,53 @@
+"""Entries of a dictionary or a reference, which begin with the word that a query asks for: "what does open do?".
+
+Other texts use the word more often than its entry does, so BM25 ranks them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from umi_common.pool import Floats
+from umi_common.search.reorder.words import content_words, words_in
+
+HEADS_MAX = 3
+"""Largest number of content words of a query that asks for an entry."""
+QUERY_WORDS_MAX = 8
+"""Largest number of words of a query that asks for an entry."""
+ENTRIES_MAX = 3
+"""Largest number of candidates that begin with the head of an entry. A word with which more candidates begin is the
+name of a speaker or a label, unless the query asks for its meaning."""
+ENTRY_WORDS_MIN = 4
+"""Smallest number of words of an entry: a heading without a text says nothing about its head."""
+ENTRY_CHARACTERS = 100
+"""Number of characters at the beginning of a text that are read for its first word, the head of an entry."""
+MEANING = frozenset(
+    {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
+)
+"""Words that ask what another word or a name of capital letters means."""
+
+
+def heads_in(query: str) -> tuple[list[str], bool]:
+    """(words, meaning): the words of a short query with which an entry may begin, and whether the query asks what its
+    only such word means, so that every entry on it is right."""
+    content = content_words(query)
+    heads = [word for word in dict.fromkeys(content) if word not in MEANING]
+    if len(heads) > HEADS_MAX or len(words_in(query)) > QUERY_WORDS_MAX:
+        return [], False
+    return heads, len(heads) == 1 and not MEANING.isdisjoint(content)
+
+
+def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool) -> Floats:
+    """(n, H) 1 where a text is the entry on one of H words, else 0.
+
+    Args:
+        asks_meaning: Whether more than `ENTRIES_MAX` texts may be entries on one word.
+    """
+    if not heads:
+        return np.zeros((len(texts), 0))
+    beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
+    first = [words[0] if len(words) >= ENTRY_WORDS_MIN else "" for words in beginnings]
+    held = np.array([[float(own == head) for head in heads] for own in first])
+    return np.asarray(held * (asks_meaning | (held.sum(axis=0) <= ENTRIES_MAX)))

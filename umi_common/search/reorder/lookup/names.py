@@ -1,0 +1,165 @@
+"""Names of a query, found in texts as wholes: names from programs, names of capital letters, and full names of people.
+
+    a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
+    capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
+    a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates
+        hold, with or without a middle initial, while others hold its single words
+
+g of a name is 1 for a text that holds it, else 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice, pairwise
+
+import numpy as np
+
+from umi_common.pool import Floats
+from umi_common.search.reorder.lookup.codes import LETTERS_OR_DIGITS
+from umi_common.search.reorder.lookup.entries import MEANING
+from umi_common.search.reorder.words import PARTS_MAX, bare, words_in
+from umi_common.stores.lexical.languages import all_function_words
+
+OPTION = re.compile(r"-[A-Za-z]|--[A-Za-z][\w-]*")
+"""An option of a command."""
+PROGRAM_NAME = re.compile(
+    r"_*[A-Za-z]\w+(?:(?:\.|::|->)_*[A-Za-z]\w+)+(?:\(\))?"
+    r"|[A-Za-z]+\d*(?:_[A-Za-z\d]+)+(?:\(\))?"
+    r"|[a-z]{2,}(?:[A-Z][a-z]+)+(?:\(\))?"
+    r"|[A-Za-z]\w{2,}\(\)"
+)
+"""A name from a program, such as os.path.join, max_tokens, maxTokens, or close()."""
+CAPITALS = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
+"""A name of two to six capital letters; the s of a plural may follow it."""
+TEXT_CHARACTERS = 20_000
+"""Number of characters at the beginning of a text in which names are sought. Reading so many takes some 0.2 ms for each
+name."""
+NAME_LENGTH = 100
+"""Number of characters at the beginning of a word that are read for a name."""
+SIGNS = r"[\W_]{0,8}"
+"""Pattern of what may stand between two parts of a name: "cache.ttl" is in "cache:\n  ttl"."""
+SIGNS_AND_INITIAL = rf"{SIGNS}(?:[^\W\d_][\W_]{{1,8}})?"
+"""Pattern of what may stand between two parts of a full name: "Maria Hollander" is in "Maria S. Hollander"."""
+HOLDERS_MAX = 3
+"""Largest number of candidates that hold a full name that is looked up. A name that more of them hold is their common
+subject and distinguishes none of them."""
+SHARED_MIN = 3
+"""A full name is looked up if each of its words is in at least so many candidates that do not hold the name. If one of
+its words is in fewer, BM25 finds the name by this word."""
+SHORT_QUERY_WORDS = 4
+"""Largest number of words, function words aside, of a query in which any two adjacent words may be a full name, because
+capital letters do not mark names in it."""
+NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
+"""Signs that end a full name: the words before and after them are not of one name."""
+CAPITALISED = r"[^\W\d_a-zß-öø-ÿ][\w'’-]+"
+"""A word that begins with a capital letter, or with a letter of a script that has none."""
+REVERSED_NAME = re.compile(rf"({CAPITALISED}\s)?\b({CAPITALISED}),\s({CAPITALISED})\b(?!\s{CAPITALISED})")
+"""A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
+POSSESSIVE = re.compile(r"['’]s\b")
+
+
+def program_names_in(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the query's command options, calls, and program names of several parts; "-x" and "-X" are two
+    options."""
+    words = [word[:NAME_LENGTH] for word in query.split()]
+    options = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words if OPTION.fullmatch(word)]
+    names = [word.removesuffix("()") for word in map(_without_signs, words) if PROGRAM_NAME.fullmatch(word)]
+    return list(dict.fromkeys([*options, *(_pattern(name.lower(), any_case=True) for name in names)]))[:PARTS_MAX]
+
+
+def _without_signs(word: str) -> str:
+    """A word without the punctuation and brackets around it, and without arguments of a call."""
+    word = word.strip("'\"`,.;:!?").removeprefix("(")
+    if word.count("(") < word.count(")"):
+        word = word.removesuffix(")")
+    return re.sub(r"\([^)].*$", "", word)
+
+
+def capitals_in(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the names of capitals in a query with at most one other word, function words aside. The
+    patterns find whole words in capitals only, with or without a plural s."""
+    found = list(dict.fromkeys(CAPITALS.findall(query)))
+    others = set(words_in(CAPITALS.sub(" ", query))) - all_function_words() - MEANING
+    if len(others) > 1 or query.isupper():
+        return []
+    return [re.compile(rf"(?<![^\W_]){re.escape(letters)}s?(?![^\W_])") for letters in found[:PARTS_MAX]]
+
+
+def full_names_in(query: str) -> tuple[list[str], list[str]]:
+    """(full names, possible names) of a query, at most `PARTS_MAX` of each.
+
+    The full names, in lower case, are adjacent words that begin with a capital letter, without punctuation between
+    them, or have the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no part of a
+    name.
+
+    Capital letters mark no names if every word of the query begins with one, or no word has one. Then any two adjacent
+    words may be a name, which texts spell with capitals: "Tara Hale". These are the possible names.
+    """
+    words = query.split()
+    content = [not all_function_words().issuperset(words_in(word)) for word in words]
+    named = [
+        telling and bare(word)[:1].isupper() and not word.isupper()
+        for word, telling in zip(words, content, strict=True)
+    ]
+    full = [f"{first} {last}".lower() for before, last, first in REVERSED_NAME.findall(query) if not before]
+    possible: list[str] = []
+    if not (all(named) or query.islower()):
+        line = " ".join(word if capital else "," for capital, word in zip(named, words, strict=True))
+        parts = [POSSESSIVE.sub("", part).strip(" '’.-").lower()[:NAME_LENGTH] for part in NAME_END.split(line)]
+        full += [part for part in parts if " " in part]
+    elif sum(content) <= SHORT_QUERY_WORDS:
+        pairs = pairwise(word.title() if telling else "," for word, telling in zip(words, content, strict=True))
+        possible = [f"{one} {bare(other)}" for one, other in pairs if one.isalpha() and bare(other).isalpha()]
+    return list(dict.fromkeys(full))[:PARTS_MAX], list(dict.fromkeys(possible))[:PARTS_MAX]
+
+
+def names_held(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Floats:
+    """(n, N) g of N names from programs or of capital letters in n texts."""
+    return np.array([[float(name.search(text, 0, TEXT_CHARACTERS) is not None) for name in names] for text in texts])
+
+
+def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequence[str]) -> Floats:
+    """(n, F) g of F names in n texts: first the full names, then the possible names of `full_names_in`.
+
+    It is 0 for a name that more than `HOLDERS_MAX` texts hold, or of which a word is in fewer than `SHARED_MIN` texts
+    without the name.
+    """
+    texts = [text[:TEXT_CHARACTERS] for text in texts]
+    lower = [text.lower() for text in texts] if full else []
+    held = [_holders(lower, name, any_case=True) for name in full]
+    held += [_holders(texts, name, any_case=False) for name in possible]
+    g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
+    return g
+
+
+def _holders(texts: Sequence[str], name: str, *, any_case: bool) -> list[bool]:
+    """Whether each text holds a full name; False for all by the conditions of `full_names_held`."""
+    none = [False] * len(texts)
+    parts = LETTERS_OR_DIGITS.findall(name)
+    possible = [all(part in text for part in parts) for text in texts]
+    if not any(possible):  # most names: their patterns need not be compiled
+        return none
+    pattern = _pattern(name, SIGNS_AND_INITIAL, any_case=any_case)
+    holding = [maybe and pattern.search(text) is not None for text, maybe in zip(texts, possible, strict=True)]
+    others = [text for text, holds in zip(texts, holding, strict=True) if not holds]
+    words = (_pattern(word, any_case=any_case) for word in name.split())
+    shared = sum(holding) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words)
+    return holding if shared else none
+
+
+def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:
+    found = (text for text in texts if word.search(text) is not None)
+    return len(list(islice(found, SHARED_MIN))) == SHARED_MIN
+
+
+def _pattern(name: str, between: str = SIGNS, *, any_case: bool) -> re.Pattern[str]:
+    """A pattern of a name as a whole.
+
+    Args:
+        between: Pattern of what may stand between two parts.
+        any_case: Whether upper and lower case are alike.
+    """
+    pattern = between.join(map(re.escape, LETTERS_OR_DIGITS.findall(name)))
+    return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE if any_case else 0)

@@ -1,0 +1,228 @@
+"""What a query looks up, and the new scores of the candidates that hold it.
+
+For part p of the query and candidate i, `codes`, `names`, `phrases` and `entries` define g(p, i) >= 0. Scores are
+`words.raised` with g. Of the query's own words, only the first of these that some candidate holds count:
+
+    1. phrases, short codes and identifiers
+    2. the query without its function words, as a phrase
+    3. all keywords of the query, in a text with nearly the best BM25
+
+Heads of entries count if no candidate holds one of the first two; names always count.
+
+Each identifier and full name that a candidate holds then adds the best score * the share of candidates that do not hold
+it: few texts hold it, they share few other words with the query, and vectors do not represent it. At last all scores
+are multiplied by one factor, so that the largest is as large as before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from umi_common.pool import Bools, Floats, Ints, Pool
+from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside, words_beside_codes
+from umi_common.search.reorder.lookup.entries import entries_held, heads_in
+from umi_common.search.reorder.lookup.names import (
+    capitals_in,
+    full_names_held,
+    full_names_in,
+    names_held,
+    program_names_in,
+)
+from umi_common.search.reorder.lookup.phrases import (
+    content_phrase_held,
+    content_phrase_in,
+    keywords_held,
+    keywords_in,
+    phrases_held,
+    phrases_in,
+    words_if_any,
+)
+from umi_common.search.reorder.number_pairs import TermsOf
+from umi_common.search.reorder.words import near_best, raised, up_to_last, words_in
+from umi_common.search.request import SearchRequest
+from umi_common.search.trace import TraceBuilder
+from umi_common.types import Chunk
+
+STAGE = "lookup"
+KEYWORDS_SHARE = 0.7
+"""A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
+but have low scores."""
+CANDIDATES = 50
+"""Number of best candidates whose texts are read."""
+FAR_CANDIDATES = 200
+"""Number of best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent, and
+for an identifier or a full name, which a text may hold among many other words."""
+HOLDING_SHARE = 0.5
+"""Only texts with at least this share of the best candidate's BM25 are read for all words of the query. Of the texts
+that hold all these words, 99 in 100 reach this share."""
+LONG_WORDS = 50
+"""Largest number of words of a query whose full names are looked up, and whose identifiers are sought beyond
+`FAR_CANDIDATES`. A longer query, such as a pasted text, holds many names and identifiers, and each is one detail of
+many: looking up all of them took 10 to 40 ms at 30,000 passages."""
+
+
+class Lookup(NamedTuple):
+    """What a query looks up."""
+
+    phrases: list[str]
+    """Phrases of at least two words, as `phrases` compares them."""
+    codes: list[Code]
+    """Short codes."""
+    identifiers: list[Code]
+    beside: list[str]
+    """The other words of a query with short codes; [] for a query without such codes."""
+    names: list[re.Pattern[str]]
+    """Patterns of names from programs and of names of capital letters."""
+    keywords: list[str]
+    """The words of a query that consists of keywords; [] for any other query."""
+    quoted: bool
+    """Whether the phrases stand in quotation marks."""
+    long: bool
+    """Whether the query has more than `LONG_WORDS` words."""
+    content: str
+    """The phrase of all words of the query without function words; "" if they are too few or too many."""
+    full_names: list[str]
+    """Full names that capital letters mark, in lower case."""
+    possible_names: list[str]
+    """Pairs of words that may be full names, as texts spell them."""
+    heads: list[str]
+    """Words of a short query; an entry about one of them begins with it."""
+    asks_meaning: bool
+    """Whether the query asks what its only head means, so that every entry on it answers the query."""
+
+    def candidates(self, pool: Pool, order: Ints) -> int:
+        """Number of best candidates whose texts are read; 0 if nothing is looked up.
+
+        An identifier is sought as far as the last candidate with a rare term, because a long text with it has a low
+        score; phrases of the query's own words only up to the last text with `HOLDING_SHARE` of the best BM25.
+
+        Args:
+            order: The rows of the pool, best first.
+        """
+        if self.identifiers and not self.long:
+            return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
+        if self.identifiers or self.quoted or self.full_names:
+            return FAR_CANDIDATES
+        if self.codes or self.names or self.possible_names or self.heads:  # an entry holds its head once, others often
+            return CANDIDATES
+        if self.phrases or self.keywords or self.content:
+            return up_to_last(near_best(pool.lexical[:1], order[:CANDIDATES], HOLDING_SHARE))
+        return 0
+
+
+def lookup_of(request: SearchRequest, period: tuple[int, int]) -> Lookup:
+    """What the query of a request looks up; `period` is that of `looked_up`. A query of which a frame was removed is
+    looked up as a phrase with it, too: "Show me the money" may be a title."""
+    lookup = looked_up(request.asked, period, request.verbatim)
+    frame_removed = request.asked == request.searched != request.query
+    if lookup.quoted or not frame_removed:
+        return lookup
+    typed, _ = phrases_in(request.query)
+    return lookup._replace(phrases=list(dict.fromkeys([*lookup.phrases, *typed])))
+
+
+def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None = None) -> Lookup:
+    """What a query looks up.
+
+    Args:
+        period: Indices in `query` of the first character of the words that name a period, and of the first one after
+            them; these words are no codes and no heads.
+        verbatim: The part of the query that is searched for names, if it is one line; None: the whole query.
+    """
+    without_period = f"{query[: period[0]]} {query[period[1] :]}"
+    line = query if verbatim is None else verbatim
+    line = "" if "\n" in line.strip() else line  # in pasted lines, names are details
+    long = len(words_in(without_period)) > LONG_WORDS
+    phrases, quoted = phrases_in(query)
+    codes, identifiers = codes_in(without_period)
+    names = [*program_names_in(line), *capitals_in(line)]
+    full_names, possible_names = ([], []) if long else full_names_in(line)
+    heads, asks_meaning = ([], False) if codes or identifiers else heads_in(without_period)
+    return Lookup(
+        phrases,
+        codes,
+        identifiers,
+        words_beside_codes(without_period) if codes else [],
+        names,
+        keywords_in(query, among_function_words=bool(names)),
+        quoted,
+        long,
+        content_phrase_in(without_period),
+        full_names,
+        possible_names,
+        heads,
+        asks_meaning,
+    )
+
+
+def reorder_by_lookup(
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    sought: Lookup,
+    read: int,
+    weight: float,
+    terms_of: TermsOf | None,
+) -> RankedPool:
+    """The ranking with its first `read` rows sorted by the formula at the top of this file, unchanged if none of them
+    holds a part of the query; see `ReorderStage`.
+
+    Args:
+        sought: What the query looks up, from `lookup_of`.
+        read: Number of candidates to read, from `sought.candidates`.
+        weight: >= 0, `FusionConfig.lookup_weight`.
+        terms_of: The store's function from a text to its terms; None: as in `codes.with_words_beside`.
+    """
+    rows = np.sort(ranked.order[:read])
+    with trace.stage(STAGE) as facts:
+        texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
+        identifiers = codes_held(texts, sought.identifiers)
+        full_names = full_names_held(texts, sought.full_names, sought.possible_names)
+        near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
+        g = np.hstack(
+            [_words_held(texts, sought, identifiers, near, terms_of), names_held(texts, sought.names), full_names]
+        )
+        held = int(g.any(axis=1).sum())
+        facts.update(candidates=len(rows), **_counts(sought), held=held)
+        if not held:
+            return ranked
+        own = ranked.scores[rows]
+        holding = np.hstack([identifiers, full_names]) > 0
+        identified = own.max(initial=0.0) * (holding * (1.0 - holding.mean(axis=0))).sum(axis=1)
+        return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
+
+
+def _words_held(
+    texts: Sequence[str], sought: Lookup, identifiers: Floats, near: Bools, terms_of: TermsOf | None
+) -> Floats:
+    """(n, P) g of the query's own words: phrases, codes, keywords and heads of entries.
+
+    Args:
+        identifiers: (n, I) g of the identifiers.
+        near: (n,) whether a text has nearly the best BM25.
+    """
+    wanted = [each for each in (*map(str.split, sought.phrases), sought.keywords, sought.content.split()) if each]
+    words = [words_if_any(text, wanted) for text in texts]
+    codes = with_words_beside(codes_held(texts, sought.codes), texts, sought.beside, terms_of)
+    g = np.hstack([phrases_held(words, sought.phrases), codes, identifiers])
+    if sought.content and not g.any():
+        g = content_phrase_held(words, sought.content)
+    if g.any():
+        return g
+    entries = entries_held(texts, sought.heads, asks_meaning=sought.asks_meaning)
+    keywords = keywords_held(words, sought.keywords) * near[:, np.newaxis] if sought.keywords else g
+    return np.hstack([keywords, entries])
+
+
+def _counts(sought: Lookup) -> dict[str, int]:
+    """The number of parts of each kind, for the trace."""
+    kinds = ("phrases", "codes", "identifiers", "names", "full_names", "keywords", "heads")
+    counts = {kind: len(getattr(sought, kind)) for kind in kinds}
+    return counts | {"full_names": len(sought.full_names) + len(sought.possible_names)}
