@@ -1,18 +1,22 @@
 """Remove the words of a query that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
 
-No answer holds these words. With them, the lexical arm searches for rare words that no right text holds, the query's
-vector moves towards texts that ask and thank, and a lookup of few words is not recognised. The frame of a query is a
-run of words of `FRAME` at its start, up to the last word after which `_ends` allows the frame to end. "Document number"
-has no frame. In comments, "|" marks the end of a frame.
+These words rarely stand in an answer in this use. With them, BM25 searches for rare words that no right text holds, the
+query's vector moves towards texts that ask and thank, and a query of few words is not looked up verbatim
+(`search.reorder.lookup`).
 
-Questions to a memory also hold words that no message holds, or only messages of small talk: "what did you say about
-Rome", "which vet did I mention a while ago". Measured in docs/decisions.md.
+The frame of a query is a run of words of `FRAME` at its start. It ends after the last word for which a row of `ENDINGS`
+holds, or before the first word of the subject (`_begins_subject`). "Document number" has no frame. In comments and
+examples, "|" marks the end of a frame.
+
+Questions about past conversations also hold words that the messages rarely hold: "what did you say about Rome", "which
+vet did I mention a while ago". Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS, QUESTION_WORDS
 
@@ -21,11 +25,11 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+QUESTIONING = QUESTION_WORDS | _words("which whom whose")
 FIND = _words("find know remember")
 EXPLAIN = _words("clarify describe explain locate provide recall summarise summarize")
-"""Verbs that end a frame only after a word of `READERS`: "can you explain", but not "can I recall an email"."""
-SEARCH = _words("look looking search searching")
 GIVE = _words("get give hear help inform learn let read remind see send show tell")
+SEARCH = _words("look looking search searching")
 TEXT = _words(
     "anything article articles detail details doc docs document documents everything info information material "
     "page pages paper papers passage passages something text texts"
@@ -36,38 +40,68 @@ SAY = _words(
     "speaks state states stating talk talks talking"
 )
 MOOD = _words("curious interested question wondering")
+ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
+"""Words that ask, or name what is asked for."""
 ABOUT = _words("about concerning regarding")
 LINKS = _words("for if in into of on through to up whether with")
-"""Words that link a word of the frame to the subject: "information on", "interested in", "talks of"."""
-LINKED = SEARCH | TEXT | MOOD
-"""Words that a word of `LINKS` may follow in a frame."""
+"""Words between the asking words and the subject: "information on", "interested in", "talks of"."""
+TAKES_LINK = SEARCH | TEXT | MOOD
+"""Words that a word of `LINKS` may follow."""
 THAT = _words("that where which")
 POLITE = _words("kindly please pls plz")
 GREETING = _words("hello hey hi sorry thank thanks")
 ME = _words("me us")
-READERS = _words("anyone someone u you") | POLITE
-ASKERS = READERS | _words("i we")
-OTHER = _words(
+YOU = _words("anyone someone u you") | POLITE
+"""Whom the query asks. "Please" stands for "you" in "please explain"."""
+PERSONS = YOU | _words("i we")
+FILLERS = _words(
     "a additional afternoon all also am an and any are basic be bit but can could d day do does doing evening excuse "
     "few further general good had has have hope hoping is it just like little lot love m maybe more morning most my "
     "need of ok okay one other our out perhaps quick re relevant s so some the there these they this trying ve want "
     "was well were what will wish would your"
 )
-ASKED_BY = QUESTION_WORDS | _words("which whom whose")
-ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
-FRAME = ASKING | ABOUT | LINKS | THAT | GREETING | ME | ASKERS | OTHER
+"""Other words that a frame may hold. "d", "m", "re", "s" and "ve" are the ends of contractions: "I'd"."""
+FRAME = ASKING | ABOUT | LINKS | THAT | GREETING | ME | PERSONS | FILLERS
 CLOSING = POLITE | _words("cheers thank thanks thx")
 """Words with which a closing at the end of a query may begin."""
 IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
 
-_NO_CONTENT = FUNCTION_WORDS | PRONOUNS | ASKED_BY
+
+class Ending(NamedTuple):
+    """A frame may end after one of `words`, if the conditions hold."""
+
+    words: frozenset[str]
+    after: frozenset[str] = frozenset()
+    """The word before is one of these; empty: any word."""
+    seen: frozenset[str] = frozenset()
+    """One of the words before is one of these; empty: any words."""
+    distinct: int = 0
+    """Smallest number of distinct words before."""
+
+
+ENDINGS = {
+    "please |": Ending(POLITE),
+    "show me |": Ending(ME, after=GIVE | FIND | EXPLAIN),
+    "remind me of |": Ending(LINKS | THAT, after=ME),
+    "what does it say about |": Ending(ABOUT, seen=ASKING),
+    "is there information on |": Ending(LINKS, after=TAKES_LINK, distinct=2),  # "search for" alone may be a title
+    "do you know if |": Ending(_words("if whether"), after=FIND),
+    "which page mentions |": Ending(SAY, seen=TEXT),
+    "did we find |": Ending(FIND, seen=PERSONS),
+    "can you explain |": Ending(EXPLAIN, seen=YOU),  # "can I recall an email" asks about recalling
+}
+"""By example."""
+
+_NO_CONTENT = FUNCTION_WORDS | PRONOUNS | QUESTIONING
 _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
 _BEFORE_SIGNS = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
-"""The characters between a frame and its subject, but for signs at the subject's first word: "about | --force"."""
+"""What is removed of the characters between a frame and its subject: signs at the subject's first word stay, as in
+"about | --force"."""
 _AFTER_SIGNS = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
-"""The characters between a subject and its closing, but for signs at the subject's last word: "C++ | please"."""
+"""What is removed of the characters between a subject and its closing: signs at the subject's last word stay, as in
+"C++ | please"."""
 _TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
 _TOLD_BEFORE = re.compile(
     rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
@@ -106,10 +140,13 @@ _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 
 
 def without_frame(query: str) -> str:
-    """The query without its frame, its closing words ("please", "thanks") and the words that ask what was said; the
-    query itself if only function words would be left."""
-    elsewhere = _ASKED_ELSEWHERE.sub("", query)
-    query = _CLOSED_ELSEWHERE.sub("", elsewhere) if elsewhere is not query else _without_asking(query)
+    """The query without its frame, its closing words ("please", "thanks") and the words that ask what was said.
+
+    Closing words of other languages than English are removed if the query has a frame of such a language. Words are
+    kept if only function words would be left without them.
+    """
+    unframed, found = _ASKED_ELSEWHERE.subn("", query)
+    query = _CLOSED_ELSEWHERE.sub("", unframed) if found else _without_asking(query)
     subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
     return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
 
@@ -139,44 +176,49 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
     """
     end = 0
     seen: set[str] = set()
-    complete = False  # True after "about", "that mentions" or "information on": the subject follows
-    for at, (before, word, gap) in enumerate(zip(["", *words], words, gaps, strict=False)):
-        if _QUOTE.search(gap):
+    subject_follows = False  # after "about", "that mentions" or "information on"
+    for at, word in enumerate(words):
+        before = words[at - 1] if at else ""
+        if _QUOTE.search(gaps[at]):
             break
-        asks = word in ASKED_BY and before in FIND | MOOD | ME and seen & ASKING  # tell me | when ...
-        if asks or (seen & GREETING and (word in ASKED_BY or _STOP.search(gap))):  # good morning all, | ...
+        if _begins_subject(word, before, gaps[at], seen):
             end = at
-        if word not in FRAME or (complete and not (before in SAY and word in ABOUT | LINKS | THAT)):  # talks of | ...
+        links_on = before in SAY and word in ABOUT | LINKS | THAT  # talks of | ...
+        if word not in FRAME or (subject_follows and not links_on):
             break
-        if complete or _ends(word, before, seen):
+        if subject_follows or _may_end(word, before, seen):
             end = at + 1
-            complete = complete or word in ABOUT | SAY or before in LINKED
+            subject_follows = subject_follows or word in ABOUT | SAY or before in TAKES_LINK
         seen.add(word)
     return end
 
 
-def _ends(word: str, before: str, seen: set[str]) -> bool:
-    """Whether a frame may end after a word.
+def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
+    """Whether the subject begins with a word that may also be a word of the frame; arguments as in `_may_end`.
 
     Args:
-        word: The word.
-        before: The word before it.
+        gap: The characters between the two words.
+    """
+    if word in QUESTIONING and before in FIND | MOOD | ME and seen & ASKING:
+        return True  # tell me | when ...
+    return bool(seen & GREETING) and (word in QUESTIONING or _STOP.search(gap) is not None)  # good morning all, | ...
+
+
+def _may_end(word: str, before: str, seen: set[str]) -> bool:
+    """Whether a row of `ENDINGS` holds.
+
+    Args:
+        word: The last word of the frame.
+        before: The word before it; "" if there is none.
         seen: All words before it.
     """
-    if word in POLITE or (before in ME and word in LINKS | THAT):
-        return True  # please | ...; remind me of | ...
-    if word in ABOUT:
-        return bool(seen & ASKING)  # what does it say about | ...
-    if word in LINKS and len(seen) > 1 and before in LINKED:
-        return True  # is there information on | ...
-    if word in ("if", "whether"):
-        return before in FIND  # do you know if | ...
-    if word in SAY:
-        return bool(seen & TEXT)  # which page mentions | ...
-    if word in ME:
-        return before in GIVE | FIND | EXPLAIN  # show me | ...
-    asked = ASKERS if word in FIND else READERS if word in EXPLAIN else frozenset()
-    return bool(seen & asked)  # can you explain | ...
+    return any(
+        word in ending.words
+        and (not ending.after or before in ending.after)
+        and (not ending.seen or bool(seen & ending.seen))
+        and len(seen) >= ending.distinct
+        for ending in ENDINGS.values()
+    )
 
 
 def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
@@ -192,5 +234,5 @@ def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
         start += 1
     if _PAUSE.search(gaps[start]):
         return start
-    alone = start == len(words) - 1 and words[start] in POLITE | {"thanks", "thx"}
-    return start if alone and words[start - 1] not in LINKS | SAY | OTHER | CLOSING else len(words)
+    alone = 0 < start == len(words) - 1 and words[start] in POLITE | {"thanks", "thx"}
+    return start if alone and words[start - 1] not in LINKS | SAY | FILLERS | CLOSING else len(words)
