@@ -1,4 +1,4 @@
-"""Every setting and its default: one frozen model per stage.
+"""Every setting and its default: one frozen model for each part of umi.
 
 From code: `UmiConfig(fusion=FusionConfig(method="rrf"))`. From a TOML file and the environment:
 `UmiConfig.load("umi.toml")`, where `UMI_FUSION__METHOD=rrf` beats the file. Unknown names are errors.
@@ -31,7 +31,7 @@ Query: {query}
 
 Return as JSON array of strings. Example: ["variation 1", "variation 2", "variation 3"]
 Only return the JSON array, nothing else."""
-"""The default prompt. The requirements of umi prescribe its exact words."""
+"""The default prompt. Its wording is fixed by the requirements of umi."""
 
 
 class Frozen(BaseModel):
@@ -163,10 +163,13 @@ class WhenConfig(Frozen):
     filter: if the query limits records to the period ("messages from March 2023"), chunks whose event_time is outside
     the period, and chunks without event_time, are left out; for all other phrases the same as lift."""
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
-    """The score of a chunk in the period is multiplied by 1 + boost, or by 1 + 5 * boost if the query limits records to
-    the period ("what did I say yesterday"). If the query asks about a past day, week or month ("three days ago"), the
-    best chunk of the period also gains boost times the largest score of all chunks; other chunks of the period gain
-    less."""
+    """How much the chunks of the period gain:
+
+    - each chunk: its score is multiplied by 1 + boost, or by 1 + 5 * boost if the query limits records to the period
+      ("what did I say yesterday");
+    - if the query asks about a past day, week or month ("three days ago"): the best of these chunks also gains boost
+      times the largest score of all chunks, the others less.
+    """
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """Used instead of `boost` if the phrase names a year, because it can then mean only one period."""
     order_boost: float = Field(default=0.5, ge=0.0, le=5.0)
@@ -179,15 +182,16 @@ class FusionConfig(Frozen):
     """How the scores of both arms for all query variations become one score."""
 
     method: Literal["convex", "rrf"] = "convex"
-    """convex: weighted mean of the arms' scores. rrf: sum of weighted reciprocal ranks; the scores do not count."""
+    """convex: weighted mean of the arms' evidence, or of their normalised scores if `adaptive` is False. rrf: sum of
+    weighted reciprocal ranks; the scores do not count."""
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
-    """How convex brings the arms' scores to one scale if `adaptive` is False; see `umi_common.ranking.evidence`."""
+    """How convex brings the arms' scores to one scale if `adaptive` is False."""
     lexical_weight: NotNegative = 0.45
-    """Weight of the lexical arm. Only the ratio of the two weights matters, except beside extra arms and in rrf."""
+    """Weight of the lexical arm. With method convex and no extra arms, only the ratio of the two weights matters."""
     dense_weight: NotNegative = 0.55
     """Weight of the dense arm."""
     adaptive: bool = True
-    """convex adds up each arm's evidence instead of its normalised scores; `normalizer` is then not used."""
+    """Whether convex takes each arm's evidence in place of its normalised scores; see `umi_common.ranking.evidence`."""
     rrf_k: Positive = 60.0
     """Rank damping of rrf: an arm adds weight / (rrf_k + rank), rank from 1."""
     variation_weight: NotNegative = 1.0
@@ -196,9 +200,10 @@ class FusionConfig(Frozen):
     """Largest gain of a chunk, as a share of its score, if it holds a number of the query beside the same word as in
     the query, such as "revision 7"; 0: off."""
     lookup_weight: NotNegative = 1.0
-    """Largest gain of a chunk, as a share of its score, if it holds one of these: the number or code of a query of few
-    words, such as "error 502"; a phrase that the query has in quotation marks; the whole query, if it has at most eight
-    words; all words of a query that consists of keywords. 0: off. Not used in rrf."""
+    """Largest gain of a chunk, as a share of its score, if it holds, verbatim, what the query looks up: a code
+    ("error 502"), a name ("os.path.join", "GDPR"), a phrase in quotation marks, or all of a short query;
+    `search.reorder.lookup` lists them. A long number or a full name adds up to the best score of all, whatever the
+    weight is. 0: off. Not used in rrf."""
     word_run_weight: NotNegative = 0.5
     """Largest gain of a chunk, as a share of its score, if it holds the query's words in the query's order, such as a
     quotation or an error message. A chunk with a part of the words gains less. 0: off. Not used in rrf."""
@@ -261,8 +266,8 @@ class LateInteractionConfig(Frozen):
     pool: int = Field(default=50, ge=1, le=1_000)
     """Number of best candidates that are compared."""
     weight: NotNegative = 0.16
-    """A short candidate whose match is z standard deviations above the mean of the compared candidates gains
-    weight * z^2, as a share of its score."""
+    """A candidate whose match is z > 0 standard deviations above the mean of the compared ones gains weight * z^2, as a
+    share of its score; a long candidate gains less."""
     adaptive: bool = True
     """Reduce the gain if adjacent chunks are hardly more alike than other chunks; to 0 if chunks have no position."""
 
@@ -369,7 +374,7 @@ class AssemblyConfig(Frozen):
 
 
 class UmiConfig(Frozen):
-    """All settings, by stage."""
+    """All settings, by part of umi."""
 
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()
@@ -416,7 +421,8 @@ class UmiConfig(Frozen):
                 values[name] = {**values[name], **change}
             else:
                 values[name] = change
-        return type(self)(**{name: values[name] for name in values if name in self.model_fields_set | changes.keys()})
+        given = self.model_fields_set | changes.keys()  # `checked_live_change` asks which fields a caller has set
+        return type(self)(**{name: value for name, value in values.items() if name in given})
 
     def checked_live_change(self, new: UmiConfig) -> UmiConfig:
         """`new`, checked as a replacement for these settings of an open store. If `new` sets no analyzer, it gets the
@@ -445,7 +451,7 @@ def check_settings(config: object) -> None:
 
 
 def _no_config(given: object) -> ConfigError:
-    return ConfigError(f"config is {type(given).__name__}; expected UmiConfig(...): UmiConfig(fusion={{...}})")
+    return ConfigError(f"config is {type(given).__name__}; expected UmiConfig, for example UmiConfig(fusion={{...}})")
 
 
 def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
@@ -453,24 +459,34 @@ def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
 
     Example: "FusionConfig.rrf_k: Input should be greater than 0; got -1".
     """
-    fault = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-    model = settings.__name__
-    if fault["type"] == "extra_forbidden":
-        *stages, name = map(str, fault["loc"])
-        known = settings.model_fields
-        for stage in stages:
-            known = getattr(known[stage].annotation, "model_fields", {}) if stage in known else {}
-        near = get_close_matches(name, known, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-        fault["msg"] = f"no such setting; {advice}"
-    field = settings.model_fields.get(str(fault["loc"][0])) if len(fault["loc"]) == 1 else None
-    if fault["type"] == "model_type" and field is not None:
-        fault["msg"] = f"expected a dict of settings: {', '.join(getattr(field.annotation, 'model_fields', ()))}"
-    path = ".".join(str(part) for part in fault["loc"]) or "value"
+    faults = error.errors()
+    fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])
+    path = [str(part) for part in fault["loc"]]
+    name = ".".join([settings.__name__, *(path or ["value"])])
     inner = fault.get("ctx", {}).get("error")
-    if isinstance(inner, ConfigError):  # the stage's own message: "LexicalConfig.k1: ..."
-        return f"{model}.{path}.{str(inner).split('.', 1)[-1]}" if fault["loc"] else str(inner)
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if isinstance(inner, ConfigError):  # of a part, which says "LexicalConfig.k1: ...", or of this model itself
+        return f"{name}.{str(inner).split('.', 1)[-1]}" if path else str(inner)
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if fault["type"] == "missing":
-        return f"{model}.{path} is missing; {model}({path}=...){more}"
-    return f"{model}.{path}: {fault['msg']}; got {fault.get('input')!r:.80}{more}"
+        return f"{name} is missing; {settings.__name__}({path[-1]}=...){more}"
+    return f"{name}: {_expected(settings, fault['type'], path) or fault['msg']}; got {fault.get('input')!r:.80}{more}"
+
+
+def _expected(settings: type[BaseModel], fault: str, path: list[str]) -> str:
+    """What was expected at a path of names below `settings`; "" if pydantic's own message says it."""
+    if fault == "extra_forbidden":
+        known = _settings_at(settings, path[:-1])
+        near = get_close_matches(path[-1], known, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+        return f"no such setting; {advice}"
+    if fault == "model_type" and len(path) == 1:
+        return f"expected a dict of settings: {', '.join(_settings_at(settings, path))}"
+    return ""
+
+
+def _settings_at(settings: type[BaseModel], path: list[str]) -> list[str]:
+    """The names of the settings of the part that a path of names leads to."""
+    fields = settings.model_fields
+    for name in path:
+        fields = getattr(fields[name].annotation, "model_fields", {}) if name in fields else {}
+    return list(fields)

@@ -1,7 +1,6 @@
 """Protocols of the parts that a caller can replace: store, embedder, rewriter, reranker, token counter.
 
-Each protocol states order, range, empty results and errors. `tests/contracts` runs one test suite over every
-implementation.
+Each method states what an implementation must guarantee. `tests/contracts` runs one test suite over every store.
 """
 
 from __future__ import annotations
@@ -72,9 +71,9 @@ class Reranker(Protocol):
     """Scores candidates against the query, for example a cross-encoder."""
 
     def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """One finite score per text, larger is better, aligned with texts; -inf drops a text.
+        """One score per text, aligned with texts: a finite number, larger is better, or -inf, which drops the text.
 
-        If any text is dropped, the hits of the search are only texts that the reranker scored and did not drop.
+        If a text is dropped, candidates that the reranker was not given are left out of the hits, too.
         """
 
 
@@ -95,23 +94,23 @@ class Probe:
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
     typed: str | None = None
-    """The query as the user typed it, if `text` is the query without some of its words. A model that is not part of umi
-    embeds `typed` in place of `text`, because such a model may cache its vectors by the query. None: it is `text`."""
+    """The query as the user typed it, if `text` lacks some of its words; None: `text` is the query as typed. A model
+    that is not part of umi embeds `typed`, because such a model may cache its vectors by the query."""
     references: bool = False
     """Whether to add to the pool the chunks that this text and its best candidates name or refer to (`Pool.named`,
     `Pool.links`). A store may ignore it."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
-    """Whether a chunk passes the filter and its time lies in the window; None: every chunk does."""
+    """Whether a chunk passes the filter and its time lies in the window. An argument that is None lets every chunk
+    pass."""
     inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
     return inside and (where is None or matches(where, chunk.metadata))
 
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """The arguments of one `Store.recall`. Inside a store: `RecallRequest(probes, **options)`, from the arguments of
-    `recall`."""
+    """The arguments of one `Store.recall`. A store may make one from them: `RecallRequest(probes, **options)`."""
 
     probes: Sequence[Probe]
     depth: int
@@ -135,7 +134,10 @@ class RecallRequest:
             SearchUnavailable: As `Store.recall`.
         """
         recall = store.recall
-        unknown = _unknown_options(getattr(recall, "__func__", recall))
+        function = getattr(
+            recall, "__func__", recall
+        )  # the cache of `_unknown_options` would keep a bound method's store
+        unknown = _unknown_options(function)
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
         return recall(options.pop("probes"), **options)
 
@@ -192,11 +194,13 @@ class Store(Protocol):
 
         terms_of        (text) -> its terms in the lexical arm; with it, results mark the query's words in the hits
         aembed          coroutine function (requests) -> the requests with the vectors of their probes filled in;
-                        searches on an event loop await it before `recall`. None: `recall` waits for no embedder
+                        searches on an event loop await it before `recall`. A store whose `recall` waits for no embedder
+                        lacks it, or has None in its place
         recall_many     (requests) -> one `Pool` for each: several searches in one call
         get_versions    (ids, versions, *, exact) -> as `get`, in the versions that `Pool.version` states, so that a hit
-                        shows the text that was scored
-        listing         (*, where, window) -> a `stores.values.Listing` of all chunks; a `SparseArm` needs it
+                        shows the text that was scored. For a chunk that was replaced since: None if `exact`, else the
+                        newer version
+        listing         (*, where, window) -> a `stores.values.Listing` of all chunks, which a `SparseArm` needs
         last_read       (ids) -> as `get`, without I/O: the chunks as last read, shown if `get` raises StoreUnavailable;
                         the result is then `degraded`
 
@@ -219,14 +223,14 @@ class Store(Protocol):
     ) -> Pool:
         """Candidates of both arms for all probes in one call.
 
-        The pool holds only chunks that pass `where` and `window`:
+        The pool holds only chunks that pass `where` and `window`, and of these at least
 
-        - for each probe and arm, at least the best `depth` chunks, or all if fewer pass. If decay is on, the best are
+        - for each probe and arm, the best `depth` chunks, or all if fewer pass. If decay is on, the best are
           those with the largest decayed scores. A chunk with a BM25 of 0 is no lexical hit.
         - the chunks at most `around` positions from the best `depth // NEIGHBOURS_OF` chunks of each probe and arm
         - the chunks with the `ids` of the probes
 
-        Every row has a score from both arms.
+        With strategy "hybrid", every row has a score from both arms.
 
         Args:
             strategy: "text": nothing is embedded and only the lexical arm runs; the pool's mode is "text". "vector":
@@ -270,12 +274,13 @@ class Store(Protocol):
         report.
 
         Args:
-            vectors: (n, dim), one row per chunk, scaled to length 1; a row of zeros means no vector. None: texts are
-                embedded.
+            vectors: (n, dim), one row per chunk, which the store scales to length 1; a row of zeros means no vector.
+                None: texts are embedded.
         """
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> int:
-        """Remove chunks by id, by filter, or by both; returns the number of removed chunks."""
+        """Remove the chunks that have one of these ids and pass the filter; returns their number. Of the two arguments,
+        one may be missing."""
 
     def __len__(self) -> int: ...
 

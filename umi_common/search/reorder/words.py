@@ -77,7 +77,7 @@ def raised(scores: Floats, g: Floats, weight: float) -> Floats:
 
     Args:
         scores: (n,) scores after the stages before.
-        g: (n, P) how well candidate i holds part p, 0..1; 0: not at all.
+        g: (n, P) how well candidate i holds part p, >= 0; 0: not at all.
         weight: >= 0.
     """
     h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
