@@ -223,7 +223,7 @@ def test_which_of_several_texts_a_query_asks_for(query, asked):
 
 
 def test_a_date_at_the_latest_is_found_in_the_first_mail_of_a_thread_that_says_it():
-    """"At the latest" names a deadline and does not ask for the latest mail."""
+    """ "At the latest" names a deadline and does not ask for the latest mail."""
     goods = ["banners", "stools", "printers", "desks", "scales", "blankets"]
     mails = [
         "Dear Emeka, we refurbish our Vigo branch and would like an offer for 157 {}. Delivery would have to be by 26 "
@@ -365,3 +365,56 @@ def test_when_something_last_took_place_is_told_by_no_message_that_plans_or_deni
             )
             ids = DualRetriever(store).search(query, now=NOW).ids
         assert ids[0] == [each for each in said if each != denied][-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("Treffpunkt Birkenau momentan", "latest"),
+        ("wer hat mittlerweile den Schlüssel", "latest"),
+        ("trikots waschen letzter Stand", "latest"),
+        ("die neueste Preisliste", "latest"),
+        ("quel est désormais le tarif", "latest"),
+        ("¿cuál es el precio hoy en día?", "latest"),
+        ("Wann sollte das Spiel ursprünglich stattfinden?", "first"),
+        ("welche Halle war zuerst gemeldet", "first"),
+        ("quel était le prix au départ", "first"),
+        ("precio inicialmente", "first"),
+        ("prezzo originariamente", "first"),
+        ("oorspronkelijke prijs", "first"),
+        ("der letzte Zug nach Mainz", None),
+        ("letzte Woche", None),
+    ],
+)
+def test_which_text_a_query_in_another_language_asks_for(query, asked):
+    assert time_order(query) == asked
+
+
+@pytest.mark.parametrize(
+    ("query", "old", "new"),
+    [
+        (
+            "Wann ist jetzt das Spiel gegen Lauter?",
+            "Das Spiel gegen Lauter ist am 3. um 18 Uhr.",
+            "Der Staffelleiter hat Lauter verlegt, Spiel am 12. um 20:30.",
+        ),
+        (
+            "¿A qué hora es ahora la cena con Rosa?",
+            "La cena con Rosa es a las ocho.",
+            "Rosa la ha aplazado, la cena será a las diez.",
+        ),
+        (
+            "C'est quand maintenant, le dîner avec Rose ?",
+            "Le dîner avec Rose est à huit heures.",
+            "Rose a reporté le dîner, ce sera dix heures.",
+        ),
+    ],
+)
+def test_what_was_put_off_is_told_in_german_spanish_and_french(query, old, new):
+    others = [f"{what} {n}" for n in range(12) for what in ("The tram was late, line", "I bought bread, number")]
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(text, text, source="chat", position=at, event_time=NOW - timedelta(days=60 - at))
+            for at, text in enumerate([old, *others[:12], new, *others[12:]])
+        )
+        assert DualRetriever(store).search(query, now=NOW).ids[0] == new

@@ -114,8 +114,8 @@ SCOPE_CHARS = 80
 
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
-    r"|jetzt|aktuell\w*|derzeit|inzwischen|maintenant|actuel\w*|ahora|actualmente|adesso|attual\w*|agora|atual\w*"
-    r"|momenteel|nu(?=\W*$)"
+    r"|jetzt|aktuell\w*|derzeit|inzwischen|mittlerweile|momentan|neueste[nrs]?|letzter stand"
+    r"|maintenant|actuel\w*|désormais|ahora|actualmente|hoy en día|adesso|attual\w*|agora|atual\w*|momenteel|nu(?=\W*$)"
     r"|what['\u2019]?s new|last(?! (?:weeks?|months?|quarters?|years?|nights?|weekends?|decades?|summer|winter|spring"
     r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b"
     r"|^\W*(?:(?:what|which|where|who|when|how (?:much|many|old|tall|often))(?:['\u2019]s (?:my|our)\b|\b[^,.]*?"
@@ -126,7 +126,9 @@ _LATEST = re.compile(
 """Words that ask for the latest text, or the beginning of a question in the present tense: "where do I live", "what's
 our rent", "do I still eat fish"."""
 _FIRST = re.compile(
-    r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place)))\b",
+    r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place))"
+    r"|ursprünglich(?:e[nrs]?)?|zuerst|anfangs|au départ|initialement|al principio|inicialmente|originalmente"
+    r"|inizialmente|originariamente|oorspronkelijke?|aanvankelijk)\b",
     re.IGNORECASE,
 )
 _OTHER_MEANING = re.compile(

@@ -68,7 +68,9 @@ _CHANGE_WORDS = frozenset(
         "nouveau nouvelle mudé cambié cambiado nuevo nueva gezogen trasferito trasferita cambiato cambiata nuovo nuova "
         "mudei mudou novo nova verhuisd veranderd nieuw nieuwe relocated relocates transferred transfers sold swapped "
         "swaps traded retires resigned unpacked halved doubled increased reduced lowered slips slipped delayed "
-        "rescheduled became promoted hired adopted divorced goodbye"
+        "rescheduled became promoted hired adopted divorced goodbye verlegt verschoben abgesagt getauscht geändert "
+        "ersetzt stattdessen annulé annulée reporté reportée remplacé remplacée aplazado aplazada cancelado cancelada "
+        "pospuesto pospuesta annullato annullata rimandato rimandata rinviato adiado adiada uitgesteld afgelast"
     )
 )
 _CHANGE_PHRASES = (
