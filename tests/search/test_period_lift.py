@@ -529,3 +529,34 @@ def test_a_query_of_words_that_no_chunk_holds_and_a_day_is_answered_with_every_s
         store.add([Chunk("met", "We met on 11 June 2024."), Chunk("came", "Bob came.", event_time=day("2024-05-12"))])
         result = umi.search("zeppelin yesterday", strategy=strategy)
     assert set(result.ids) <= {"met", "came"} and not result.degraded
+
+
+RULINGS = [
+    Chunk(
+        f"{town} {what}",
+        f"{town}: claim for {what}. The claim is dismissed; the tenant bears the costs.",
+        event_time=at,
+    )
+    for town, at in (("Neuss", day("2023-08-06")), ("Kleve", day("2024-01-31")), ("Jena", day("2022-01-14")))
+    for what in ("a broken lift", "damage by water", "an unpaid bill", "noise at the holidays", "a late statement")
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("was the claim for a broken heating in January dismissed?", "a broken heating in January"),
+        ("claim of the baker who stayed open at Christmas", "a bakery that was open at Christmas"),
+        ("the tenant who left in the summer", "a tenant who left in the summer"),
+    ],
+)
+def test_a_text_that_says_the_month_of_the_question_comes_before_texts_of_that_month(query, says):
+    right = Chunk("right", f"Emden: claim for {says}. The claim is dismissed in part.", event_time=day("2023-09-25"))
+    others = [*RULINGS, *(Chunk(f"c{n}", f"Notes on case {n}", event_time=day("2023-12-25")) for n in range(3))]
+    assert found(query, right, *others)[0] == "right"
+
+
+def test_a_text_that_says_the_month_of_another_year_is_not_of_the_month_of_the_question():
+    other, right = "The boiler broke in January 2019, in the cellar.", "The boiler broke in January, on the third floor."
+    chunks = [Chunk(text, text, event_time=day("2024-03-01")) for text in (other, right)]
+    assert found("what broke in January in the cellar?", *chunks, *MENU)[0] == right

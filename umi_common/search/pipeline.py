@@ -16,7 +16,7 @@ from umi_common.errors import ConfigError
 from umi_common.protocols import OnStage
 from umi_common.query.time.events import event_in
 from umi_common.query.time.find import When, find_time
-from umi_common.query.time.stated import states_date_in
+from umi_common.query.time.stated import spoken_without_year, states_date_in
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
 from umi_common.runtime.losses import log_once
@@ -192,7 +192,8 @@ def _period_boost(
         chunks = [None] * len(rows) if isinstance(outcome, CallFailure) else outcome
         texts = {row: chunk.indexed_text for row, chunk in zip(rows.tolist(), chunks, strict=True) if chunk is not None}
         stated = partial(states_date_in, period=when.range, now=request.now)
-        stating = [row for row, text in texts.items() if stated(text)]
+        spoken = spoken_without_year(when.phrase) if when.yearless else None
+        stating = [row for row, text in texts.items() if stated(text) or (spoken and spoken.search(text))]
         if when.yearless and not stating and not boost.inside(pool).any():  # "19 May" may then be of any year
             stating = [row for row, text in texts.items() if stated(text, any_year=True)]
         facts.update(read=len(rows), said=len(stating))

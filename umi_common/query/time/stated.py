@@ -133,6 +133,12 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
     )
 
 
+def spoken_without_year(phrase: str) -> re.Pattern[str]:
+    """A pattern of a phrase such as "in January", as a text may say it; not of "in January 2019"."""
+    words = r"\s{1,3}".join(map(re.escape, phrase.split()))
+    return re.compile(rf"(?<!\w){words}(?!\w)(?!,?\s{{1,2}}(?:of\s|in\s)?['\u2019]?\d)", re.IGNORECASE)
+
+
 @lru_cache(maxsize=8)
 def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
     """Strings in lower case of which every text that states a date in the period holds one; (): any text may state one.
