@@ -560,3 +560,16 @@ def test_a_text_that_says_the_month_of_another_year_is_not_of_the_month_of_the_q
     other, right = "The boiler in the cellar broke in January 2019.", "The boiler on floor 3 broke in January."
     chunks = [Chunk(text, text, event_time=day("2024-03-01")) for text in (other, right)]
     assert found("what broke in January in the cellar?", *chunks, *MENU)[0] == right
+
+
+def test_the_last_two_hours_are_two_hours_west_of_greenwich_too():
+    """There, whole days begin at midnight UTC, before midnight of the place; "the last two hours" do not."""
+    now = datetime(2024, 6, 12, 15, tzinfo=ZoneInfo("America/New_York"))
+    early = [
+        Chunk(f"e{n}", f"deployed version {n} of the shop", event_time=now - timedelta(hours=3)) for n in range(30)
+    ]
+    late = Chunk("late", "rolled back, since payments failed", event_time=now - timedelta(hours=1))
+    fillers = [
+        Chunk(f"f{n}", f"what was deployed on day {n}", event_time=now - timedelta(days=n + 1)) for n in range(400)
+    ]
+    assert found("what was deployed in the last two hours", *early, late, *fillers, now=now)[0] == "late"

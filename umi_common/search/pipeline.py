@@ -181,9 +181,9 @@ def _period_boost(
     )
     pool = recalled.pool
     read = pool.ranked_within(READ_OF_EACH_ARM)
-    if recalled.of_period:
-        of_period = frozenset(recalled.of_period)
-        read |= np.array([id in of_period for id in pool.ids], dtype=np.bool_)
+    if recalled.added_ids:
+        added = frozenset(recalled.added_ids)
+        read |= np.array([id in added for id in pool.ids], dtype=np.bool_)
     rows = np.flatnonzero(read & ~boost.inside(pool))
     if not len(rows):
         return boost

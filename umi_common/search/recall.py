@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -22,7 +22,7 @@ from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, warn_once
 from umi_common.search.extra_arms import ArmHits, ExtraArms
-from umi_common.search.reorder.in_time_order import CORRECTED
+from umi_common.search.reorder.in_time_order import CHUNKS_BEFORE_CORRECTION
 from umi_common.search.reorder.rerank import Reranking
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -30,15 +30,15 @@ from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
 SPECIFIC_BOUND = 6.0
-"""If a text could reach a larger BM25 than this for a question, the question is specific, and the text around it counts
-less than the question. Two rare words reach more; the common words of "what are the next steps?" reach less."""
+"""If a text could reach a larger BM25 than this for a question, the question is specific, and the rest of the query
+counts less than the question. Two rare words reach more; the common words of "what are the next steps?" reach less."""
 NO_TIMES = (
     "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
     'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
 )
-CONTEXT_WORDS = 2.0
-"""Largest number of words around the questions of a query, per word of the questions, with which the whole query keeps
-its full weight: so few words are the context of the questions ("I just bought a flat. Can I deduct the interest?")."""
+CONTEXT_RATIO = 2.0
+"""The whole query keeps its full weight if it has at most this many other words for each word of its questions: so few
+words are the context of the questions ("I just bought a flat. Can I deduct the interest?")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Components:
     reranker: Reranking | None
     arms: ExtraArms | None
     counter: SearchCounter
-    parent: Any = None
+    span_context: Any = None
     """OpenTelemetry's context for the spans of a search; None: the context of the caller."""
 
 
@@ -66,9 +66,9 @@ class Recalled:
     """The hits of the extra arms, by name of the arm."""
     chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that only an extra arm has, by id."""
-    of_period: tuple[str, ...] = ()
-    """Ids of the best chunks whose time lies in the period that the query names, and of the best chunks whose text
-    states that period. If it names none: the ids that the caller of `recall` gave."""
+    added_ids: tuple[str, ...] = ()
+    """Ids of chunks that are candidates, whatever the query finds: the best chunks whose time lies in the period that
+    the query names, and the best whose text states that period; else the ids that the caller of `recall` gave."""
 
 
 def recall(
@@ -85,23 +85,23 @@ def recall(
     store, and the candidates for its variations are added. Routing by evidence calls `recall_more` afterwards.
 
     Args:
-        when: The period whose chunks are raised; None: there is none.
-        ids: Chunks that become candidates, too; used only without such a period.
+        when: The period that the query names, if its chunks get higher scores; None: no chunk does.
+        ids: Chunks that become candidates, too; not used if `when` is given.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
     """
     decision = _decide_beforehand(components, request)
-    of_period, period = ids, None
+    period = None
     if when is not None:
-        of_period, period = yield from _recall_period(components, request, when, trace)
-    known = [] if period is None else [*[None] * _first_asking(request), *period.query_vectors]
-    probes = _probes(components, request, (), known, of_period)
-    fast = _ask_store(components, request, probes, _strategy_after(period, request))
+        ids, period = yield from _recall_period(components, request, when, trace)
+    known = [] if period is None else [*[None] * _first_with_period(request), *period.query_vectors]
+    probes = _probes(components, request, (), known, ids)
+    ask_store = _ask_store(components, request, probes, _strategy_after(period, request))
     arms = components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
     with trace.stage("recall") as facts:
-        first, *others = yield (fast, *arm_calls, *([_ask_llm(components, request)] if decision.deep else []))
+        first, *others = yield (ask_store, *arm_calls, *([_ask_llm(components, request)] if decision.deep else []))
         pool = _pool_of(first, request)
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
         if request.searched != request.query:
@@ -112,7 +112,7 @@ def recall(
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
     lost = () if period is None else period.degraded
-    recalled = Recalled(replace(pool, degraded=(*lost, *pool.degraded)), arm_hits=arm_hits, of_period=of_period)
+    recalled = Recalled(replace(pool, degraded=(*lost, *pool.degraded)), arm_hits=arm_hits, added_ids=ids)
     if decision.deep:
         recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
     if not decides_by_evidence(components, request):
@@ -150,14 +150,14 @@ def _recall_period(
     """(ids, pool) of a search in the period that the query names.
 
     The ids are those of the best `request.limit` chunks of each arm whose time lies in the period, and those of the
-    best chunks of a lexical search for its day or month in the words that texts use (`written`). The pool holds the
-    chunks of the first kind; it is None if the store fails.
+    best chunks of a lexical search for the period's day or month, written as texts write it (`written`). The pool holds
+    the chunks of the first kind; it is None if the store fails.
 
     In a long memory, the candidates for the query may hold no chunk of the period: "what did I say yesterday" has few
     words, and "12 March 2023" and "2023-03-12" have one word in common.
     """
-    limited = replace(request, time_range=_with_dates(when.range, request.now))
-    probes = [replace(probe, references=False) for probe in _probes(components, request)[_first_asking(request) :]]
+    limited = replace(request, time_range=_from_midnight_utc(when.range, request.now))
+    probes = [replace(probe, references=False) for probe in _probes(components, request)[_first_with_period(request) :]]
     calls = [_ask_store(components, limited, probes, request.strategy, best_of_each=request.limit)]
     if request.strategy != "vector" and (words := written(when.range)):
         start, end = when.span
@@ -175,13 +175,13 @@ def _recall_period(
     return tuple(sorted(best)), pools[0]
 
 
-def _with_dates(period: TimeRange, now: datetime) -> TimeRange:
-    """The period, extended to begin at midnight UTC of its first day if that is earlier: a chunk with a date but no
-    time of day has midnight UTC as its time."""
-    offset = now.utcoffset() or timedelta()
-    if period.start is None or offset >= timedelta():
+def _from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
+    """A period of whole days, begun at midnight UTC of its first day if that is earlier: a chunk with a date alone has
+    midnight UTC as its time. Any other period is unchanged."""
+    offset, start = now.utcoffset() or timedelta(), period.start
+    if start is None or offset >= timedelta() or start.astimezone(now.tzinfo).time() != time():
         return period
-    return replace(period, start=period.start + offset)
+    return replace(period, start=start + offset)
 
 
 def _with_variations(
@@ -195,7 +195,7 @@ def _with_variations(
     if not rewrites.variations:
         return recalled
     pool = recalled.pool
-    probes = _probes(components, request, rewrites.variations, pool.query_vectors, recalled.of_period)
+    probes = _probes(components, request, rewrites.variations, pool.query_vectors, recalled.added_ids)
     with trace.stage("recall variations") as facts:
         (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
         if isinstance(outcome, CallFailure):
@@ -234,7 +234,7 @@ def _with_arm_hits(
     """
     pool = recalled.pool
     with trace.stage("join arms") as facts:
-        ids = (*recalled.of_period, *missing)
+        ids = (*recalled.added_ids, *missing)
         probes = _probes(components, request, recalled.variations, pool.query_vectors, ids)
         recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
         outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
@@ -246,15 +246,29 @@ def _with_arm_hits(
         else:
             recalled_again = _pool_of(outcome, request)
             pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))
-        of_arms = {id: chunk for hits in recalled.arm_hits.values() for id, chunk in hits.chunks.items()}
-        known = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
-        in_pool = set(pool.ids)
-        unscored = {id: chunk or of_arms.get(id) for id, chunk in known.items() if id not in in_pool}
-        added = {id: chunk for id, chunk in unscored.items() if chunk is not None and request.passes(chunk)}
-        pool = pool.with_rows(tuple(added), [age_in_hours(chunk.event_time, request.now) for chunk in added.values()])
+        stored_chunks = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
+        unscored = _unscored(recalled.arm_hits, stored_chunks, pool, request)
+        pool = pool.with_rows(
+            tuple(unscored), [age_in_hours(each.event_time, request.now) for each in unscored.values()]
+        )
         facts.update(missing=len(missing), joined=len(set(missing).intersection(pool.ids)))
-    not_in_store = {id: chunk for id, chunk in added.items() if known[id] is None}
+    not_in_store = {id: chunk for id, chunk in unscored.items() if stored_chunks[id] is None}
     return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)
+
+
+def _unscored(
+    arm_hits: Mapping[str, ArmHits], stored: Mapping[str, Chunk | None], pool: Pool, request: SearchRequest
+) -> dict[str, Chunk]:
+    """The chunks of extra arms that the pool lacks and that pass the request, by id; a stored chunk comes from the
+    store, any other one from its arm.
+
+    Args:
+        stored: By id of each hit that the first pool lacked, the store's chunk; None: the store does not hold it.
+    """
+    of_arms = {id: chunk for hits in arm_hits.values() for id, chunk in hits.chunks.items()}
+    scored = set(pool.ids)
+    chunks = {id: chunk or of_arms.get(id) for id, chunk in stored.items() if id not in scored}
+    return {id: chunk for id, chunk in chunks.items() if chunk is not None and request.passes(chunk)}
 
 
 def _probes(
@@ -264,10 +278,10 @@ def _probes(
     vectors: Sequence[Vectors | None] | Vectors = (),
     ids: tuple[str, ...] = (),
 ) -> list[Probe]:
-    """A probe for the query, for each of its questions and for each of the LLM's variations.
+    """A probe for the query, for each text of `SearchRequest.questions` and for each of the LLM's variations.
 
-    References (`Probe.references`) are sought for the questions alone if more than CONTEXT_WORDS words per word of
-    theirs stand around them; else for the query, unless it is pasted text.
+    References (`Probe.references`) are sought for the questions alone if `words_around` is larger than CONTEXT_RATIO;
+    else for the query, unless it is pasted text.
 
     Args:
         variations: The LLM's variations of the query.
@@ -275,16 +289,16 @@ def _probes(
         ids: `Probe.ids` of the first probe.
     """
     known = [vector if vector is not None and len(vector) else None for vector in vectors] or [request.query_vector]
-    refer = components.config.references.enabled
-    whole = refer and request.words_around <= CONTEXT_WORDS and request.asked == request.searched
-    probes = [Probe(request.searched, ids=ids, typed=request.query, references=whole)]
-    apart = refer and request.words_around > CONTEXT_WORDS
-    probes += [Probe(question, references=apart) for question in request.questions]
+    enabled = components.config.references.enabled
+    by_questions = request.words_around > CONTEXT_RATIO
+    by_query = not by_questions and request.asked == request.searched
+    probes = [Probe(request.searched, ids=ids, typed=request.query, references=enabled and by_query)]
+    probes += [Probe(question, references=enabled and by_questions) for question in request.questions]
     probes += [Probe(variation) for variation in variations]
     return [replace(probe, vector=vector) for probe, vector in zip_longest(probes, known)]
 
 
-def _first_asking(request: SearchRequest) -> int:
+def _first_with_period(request: SearchRequest) -> int:
     """Index of the first probe that may name a period: 0, the query; 1 for pasted text, of which only the questions
     may."""
     return 1 if request.questions and request.asked != request.searched else 0
@@ -323,10 +337,10 @@ def _ask_store(
         best_of_each: Number of candidates of each arm, recalled without the chunks beside them; None: both as
             configured.
     """
-    config, whole = components.config, best_of_each is None
-    around = config.recall.around if config.neighbours.enabled and whole else 0
+    config = components.config
+    around = config.recall.around if config.neighbours.enabled and best_of_each is None else 0
     if around and time_order(request.asked) == "latest":
-        around = max(around, CORRECTED)
+        around = max(around, CHUNKS_BEFORE_CORRECTION)
     recall_request = RecallRequest(
         probes,
         depth=best_of_each or max(config.recall.depth, request.limit),
@@ -342,7 +356,8 @@ def _ask_store(
     store = components.store
     prepare = getattr(store, "aembed", None)
     run = partial(_recall_each, store)
-    return Call.batched(("recall", id(store)), [recall_request], run, lambda pools, own: pools[own][0], prepare)
+    kind = ("recall", id(store))
+    return Call.batched(kind, [recall_request], run, part=lambda pools, own: pools[own][0], prepare=prepare)
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
@@ -371,7 +386,7 @@ def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
     If the query holds questions beside other text, `query_weight` is set to
 
     min(1, max(SPECIFIC_BOUND / the largest `lexical_bound` of a question,
-               CONTEXT_WORDS / `SearchRequest.words_around`))
+               CONTEXT_RATIO / `SearchRequest.words_around`))
 
     Raises the call's error.
     """
@@ -380,5 +395,5 @@ def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
     bounds = pool.lexical_bound[1 : 1 + len(request.questions)]
     if not request.words_around or not bounds.any():
         return pool
-    weight = max(SPECIFIC_BOUND / bounds.max(), CONTEXT_WORDS / request.words_around)
+    weight = max(SPECIFIC_BOUND / bounds.max(), CONTEXT_RATIO / request.words_around)
     return replace(pool, query_weight=min(1.0, float(weight)))

@@ -94,7 +94,7 @@ def observed_search(search: SearchBody) -> SearchBody:
 
     @wraps(search)
     def body(components: Components, request: SearchRequest, *others: Any) -> Body[SearchResult]:
-        begun, parent = time.time_ns(), components.parent or _caller()
+        begun, parent = time.time_ns(), components.span_context or _caller()
         try:
             result = yield from search(components, request, *others)
         except Exception as error:
@@ -121,7 +121,7 @@ def observed_context(assembled: ContextBody) -> ContextBody:
     def body(components: Components, *others: Any) -> Body[AssembledContext]:
         span = _span("umi.context", time.time_ns(), _caller())
         if span is not None:
-            components = replace(components, parent=_api("set_span_in_context")(span))
+            components = replace(components, span_context=_api("set_span_in_context")(span))
         try:
             context = yield from assembled(components, *others)
         except BaseException as error:  # also when the search is cancelled: the span must end

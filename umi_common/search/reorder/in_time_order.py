@@ -13,8 +13,8 @@ is 0 for all other candidates.
 A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
 If the query asks for the present state, such a text is compared if it has the share `CHANGE_SCORE` of the largest
 score, whatever its BM25, and its weight is `CHANGE_WEIGHT` times as large; unless more than `CHANGES_MAX` candidates
-state one. A correction ("no wait, I meant Thursday") has at least the score of the best of the `CORRECTED` chunks
-before it. Measured in docs/decisions.md.
+state one. A correction ("no wait, I meant Thursday") has at least the score of the best of the
+`CHUNKS_BEFORE_CORRECTION` chunks before it. Measured in docs/decisions.md.
 
 If the query asks when something last took place ("when did I last do yoga?"), the shares are `EVENT_SCORE` and
 `EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared; its score is divided by
@@ -50,7 +50,7 @@ score."""
 CHANGES_MAX = 3
 """Largest number of candidates that state a change. If more do, as notes that all end with "from now on", most of them
 are about something else than the query, and none is compared by `CHANGE_SCORE` or weighs more."""
-CORRECTED = 2
+CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(
     r"\b(?:i meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir)\b", re.IGNORECASE
@@ -152,8 +152,8 @@ def reorder_by_time(
 
 
 def _with_corrected(pool: Pool, rows: Ints, scores: Floats, corrects: Bools) -> Floats:
-    """(k,) the scores, in which each correction has the largest of its own score and the scores of the `CORRECTED`
-    chunks before it in its source.
+    """(k,) the scores, in which each correction has the largest of its own score and the scores of the
+    `CHUNKS_BEFORE_CORRECTION` chunks before it in its source.
 
     Args:
         rows: (k,) rows of the pool.
@@ -164,7 +164,7 @@ def _with_corrected(pool: Pool, rows: Ints, scores: Floats, corrects: Bools) -> 
     source, position = pool.source[rows], pool.position[rows]
     for at in np.flatnonzero(corrects):
         before = position[at] - position
-        near = (source == source[at]) & (source != NO_SOURCE) & (before > 0) & (before <= CORRECTED)
+        near = (source == source[at]) & (source != NO_SOURCE) & (before > 0) & (before <= CHUNKS_BEFORE_CORRECTION)
         raised[at] = scores[near].max(initial=float(scores[at]))
     return raised
 
