@@ -1,7 +1,7 @@
 """Remove the words of a query that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
 
-These words rarely stand in an answer in this use. With them, BM25 searches for rare words that no right text holds, the
-query's vector moves towards texts that ask and thank, and a query of few words is not looked up verbatim
+Answers rarely hold these words. With them, BM25 searches for rare words that no right text holds, the query's vector
+moves towards texts that ask and thank, and a short query is too long to be looked up verbatim
 (`search.reorder.lookup`).
 
 The frame of a query is a run of words of `FRAME` at its start. It ends after the last word for which a row of `ENDINGS`
@@ -90,18 +90,18 @@ ENDINGS = {
     "did we find |": Ending(FIND, seen=PERSONS),
     "can you explain |": Ending(EXPLAIN, seen=YOU),  # "can I recall an email" asks about recalling
 }
-"""By example."""
+"""By example, which is not read."""
 
 _NO_CONTENT = FUNCTION_WORDS | PRONOUNS | QUESTIONING
 _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
 _BEFORE_SIGNS = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
-"""What is removed of the characters between a frame and its subject: signs at the subject's first word stay, as in
-"about | --force"."""
+"""The characters before the subject that are removed with a frame: up to the last blank, so that signs at the subject's
+first word stay, as in "about | --force"."""
 _AFTER_SIGNS = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
-"""What is removed of the characters between a subject and its closing: signs at the subject's last word stay, as in
-"C++ | please"."""
+"""The characters after the subject that are removed with a closing: punctuation, and all from the first blank on, so
+that other signs at the subject's last word stay, as in "C++ | please"."""
 _TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
 _TOLD_BEFORE = re.compile(
     rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
@@ -114,7 +114,7 @@ _TOLD_AFTER = re.compile(
 )
 """Words that ask for what was said in the conversation, at the end of a question: "which vet did I mention a while
 ago"."""
-_ASKED_ELSEWHERE = re.compile(
+_FRAME_ELSEWHERE = re.compile(
     r"\A[¿\s]*(?:"
     r"(?:kannst|könntest|können|könnten) (?:du|sie) (?:mir|uns) (?:(?:bitte|noch ?mal|noch einmal) )*"
     r"(?:sagen|erklären|zeigen|erzählen)|(?:sag|erklär|zeig)e? (?:mir|uns)(?: bitte)?|weißt du noch"
@@ -131,7 +131,7 @@ _ASKED_ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 """Frames of German, French, Spanish, Italian, Portuguese and Dutch, with at least two words after them."""
-_CLOSED_ELSEWHERE = re.compile(
+_CLOSING_ELSEWHERE = re.compile(
     r"(?<=\S)(?:,\s*|\s+)(?:bitte|danke(?: dir)?|s['\u2019]il (?:te|vous) pla[iî]t|merci|por favor|gracias|per favore"
     r"|grazie|obrigad[oa]|alsjeblieft|alstublieft|dank je)(?=[\s.!?]*\Z)",
     re.IGNORECASE,
@@ -145,8 +145,8 @@ def without_frame(query: str) -> str:
     Closing words of other languages than English are removed if the query has a frame of such a language. Words are
     kept if only function words would be left without them.
     """
-    unframed, found = _ASKED_ELSEWHERE.subn("", query)
-    query = _CLOSED_ELSEWHERE.sub("", unframed) if found else _without_asking(query)
+    unframed, found = _FRAME_ELSEWHERE.subn("", query)
+    query = _CLOSING_ELSEWHERE.sub("", unframed) if found else _without_asking(query)
     subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
     return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
 
@@ -194,14 +194,17 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
 
 
 def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
-    """Whether the subject begins with a word that may also be a word of the frame; arguments as in `_may_end`.
+    """Whether the subject begins with a word that may also be a word of the frame.
 
     Args:
+        word: The word.
+        before: The word before it; "" if there is none.
         gap: The characters between the two words.
+        seen: All words before it.
     """
     if word in QUESTIONING and before in FIND | MOOD | ME and seen & ASKING:
         return True  # tell me | when ...
-    return bool(seen & GREETING) and (word in QUESTIONING or _STOP.search(gap) is not None)  # good morning all, | ...
+    return bool(seen & GREETING) and (word in QUESTIONING or _STOP.search(gap) is not None)  # hi all, | ...
 
 
 def _may_end(word: str, before: str, seen: set[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The questions of a query that holds several, or one beside other text, such as a mail or code; what it excludes.
+"""The questions that a query holds, beside other text such as a mail or code; and what a query excludes.
 
 Each question is searched as a variation of the query, too. Without these variations, the words around a question decide
 what is found, and of two questions the one with the rarer words gets all hits. Measured in docs/decisions.md.
@@ -17,13 +17,14 @@ WRITTEN_WORDS_MAX, WRITTEN_NUMBERS_MAX = 128, 4
 """A query with more words and more numbers than these is taken as pasted text. A long mail that asks a question names
 few numbers, such as one order and its date."""
 QUESTIONS_MAX = 3
-"""Largest number of questions of a query that are searched apart. If a query has more, none of them is, because any of
-them may be the main one."""
+"""Largest number of questions of a query that are searched as variations. If a query has more, none of them is, because
+any of them may be the main one."""
 QUESTION_WORDS_MIN = 3
-"""Smallest number of words of a question that is searched apart."""
+"""Smallest number of words of a question. Both halves of "when ... and where ...?" need more, else the sentence stays
+one question."""
 WHOLE_SHARE = 0.8
-"""Largest share of the query's words of a single question that is searched apart; with more, the question is nearly the
-whole query."""
+"""Largest share of the query's words that a single question may have; with more, it is nearly the whole query, and is
+not searched as a variation."""
 REFERRING = frozenset({"this", "these", "such"})
 """A question with one of these words is about the text around it, and says little alone: "Is this claim supported?"."""
 EXCLUDING_CHARACTERS_MAX = 300
@@ -55,7 +56,7 @@ _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^(?:[\W_]*\s)?(?:\(?\d{1,2}[.)]\s+)?(?:[\W_]*\s)?[*_>(\[\u00bf\u00a1]*")
-"""The bullet, number and marks before a sentence, but for signs at its first word: "--force", a quotation mark."""
+"""The bullet, number and marks before a sentence, except signs at its first word: "--force", a quotation mark."""
 _MARKED = re.compile(r"\?[\"')*\s]*$")
 EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
 EVERYTHING |= {"alle", "alles", "tous", "tout", "toutes", "todo", "todos", "todas", "tudo", "tutti", "tutte", "tutto"}
@@ -87,12 +88,14 @@ class Exclusion(NamedTuple):
 
 
 def questions_of(query: str) -> tuple[str, ...]:
-    """The questions of a query in order, without their frames; () if the query is one question alone, or has too many.
+    """The questions of a query in order, without their frames; () if one question is nearly all of the query, or if
+    there are more than QUESTIONS_MAX.
 
-    A question is a sentence that ends in a question mark, or, if no sentence but favours does, one that begins as a
-    question. Lines of code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") do
-    not count. Nor do questions that refer to other prose ("Is this true?"), unless the query holds code. Both halves of
-    "when ... and where ...?" are questions.
+    A question is a sentence that ends in a question mark, or, if no sentence but favours does, one that begins with a
+    question word. In a query with code, where "?" may be a sign of code, such sentences count, too, if none that ends
+    in a question mark has a subject. Lines of code, favours ("could you have a look?") and questions without a subject
+    ("Can you clarify?") do not count. Nor do questions that refer to other prose ("Is this true?"), unless the query
+    holds code. Both halves of "when ... and where ...?" are questions.
     """
     sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
@@ -129,7 +132,7 @@ def exclusion_in(query: str) -> Exclusion | None:
 
 
 def is_question(query: str) -> bool:
-    """Whether a query ends in a question mark or begins as a question."""
+    """Whether a query ends in a question mark, or begins with a question word or a verb such as "is" or "can"."""
     return _MARKED.search(query) is not None or _ASKING.match(query) is not None
 
 
@@ -151,7 +154,7 @@ def _with_subject(sentences: Iterable[str]) -> list[str]:
 def _has_subject(question: str) -> bool:
     content = _content(question)
     in_conversation = not IN_CONVERSATION.isdisjoint(_WORD.findall(question.lower()))
-    enough = len(content) > in_conversation
+    enough = len(content) >= (2 if in_conversation else 1)
     return enough and _count(question) >= QUESTION_WORDS_MIN and not _FAVOUR.match(question)
 
 

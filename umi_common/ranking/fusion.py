@@ -36,12 +36,12 @@ def weighted_rrf(rankings: Sequence[RankedIds], weights: Sequence[float], *, k: 
     score(d) = sum_i weights[i] / (k + rank_i(d)), rank_i from 1; a list without d adds 0.
 
     Args:
-        rankings: L lists of ids, best first, no id twice in one list (a repeated id counts at its best rank).
+        rankings: L lists of ids, best first. An id that a list repeats counts at its best rank.
         weights: L numbers >= 0; not normalised.
-        k: Rank damping, > 0. With k = 59 this equals a rank base of 0 with k = 60.
+        k: Rank damping, > 0.
 
     Returns:
-        (id, score) pairs, score falling, then id rising. Scores do not compare across queries.
+        (id, score) pairs, score falling, then id rising. Scores of different queries are not comparable.
 
     Raises:
         ConfigError: If the lengths differ, a weight is negative or k <= 0.
@@ -195,7 +195,7 @@ def fuse_pool(
 
     Returns:
         (n,) scores, and facts for the trace. Scores of "rrf" are >= 0. Those of "convex" are 0..1, the best 1, except
-        that without extra arms the normalisers "zscore" and "none" leave them unbounded.
+        that without extra arms and with `adaptive` off, the normalisers "zscore" and "none" leave them unbounded.
 
     Raises:
         ConfigError: If all weights are 0, or an extra arm has none.
@@ -227,7 +227,8 @@ def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
 
 
 def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, Floats]:
-    """`fuse_evidence` with the weights of the settings; `config.normalizer` is not used."""
+    """`fuse_evidence` with the weights of the settings, then `with_rare_terms`, the best score 1; and the lexical share
+    of each variation."""
     scores, shares = fuse_evidence(
         *evidence,
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
@@ -262,10 +263,13 @@ def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], c
 
     rrf: score(row) = fused(row) + sum_a w[a, row] / (k + rank_a(row))
     convex: score(row) = m(row) / max m,
-        where m(row) = o * fused(row) / max fused + sum_a w[a, row] * arm_a(row) / max arm_a
+        where m(row) = store_weight * fused(row) / max fused + sum_a w[a, row] * arm_a(row) / max arm_a
 
-    o is the sum of the weights of the store's arms that answered. w[a, row] is the weight w of arm a; for a row that
-    the store did not score, so that only extra arms add to its score, it is max(w, min(2 w, o)).
+    store_weight is the sum of the weights of the store's arms that answered. w[a, row] is the weight w of arm a; for a
+    row that the store did not score, so that only extra arms add to its score, it is max(w, min(2 w, store_weight)).
+
+    Raises:
+        ConfigError: If an arm has no weight, or all weights are 0.
     """
     if missing := pool.extra.keys() - weights.keys():
         raise ConfigError(f"no weight for the extra arms {sorted(missing)}; give one for each in arm_weights")

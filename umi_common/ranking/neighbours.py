@@ -1,4 +1,4 @@
-"""Stage: a chunk gains from the chunks beside it and from its whole source. Pure.
+"""Raise the score of a chunk by the scores of the chunks beside it and by how well its whole source matches.
 
     e(i) = score(i) / max score                      the chunk's own score
     r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: a shorter one lacks more context
@@ -12,16 +12,16 @@ length(i) is the number of terms of chunk i, i-d and i+d are the chunks d positi
 the evidence for the whole source of i (`source_evidence`). ramp(x, a, b) is 0 up to x = a, 1 from x = b on, and linear
 between. previous, following and source are settings.
 
-p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no more alike than any two of their source,
-and s is 0 if chunks of one source are no more alike than any two of the corpus, so shuffled positions change nothing.
-p also falls to 0 if the best chunks of a query are copies of each other (`share_of_distinct`), as records and clauses
-are: the chunk beside the right one then answers another question equally well, and tells nothing about this one.
-p and s fall if the chunks of a source are so alike that each repeats its neighbours' content, as the entries of a
-reference manual do.
+At last all scores are divided by the best. p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no
+more alike than any two of their source, and s is 0 if chunks of one source are no more alike than any two of the
+corpus, so shuffled positions change nothing. p and s fall if the chunks of a source are so alike that each repeats its
+neighbours' content, as the entries of a reference manual do.
 
-s has a lower limit for each query, `source_lead`: it is above 0 if one source matches the query far better than all
-others, or if one matches better and the best chunks are copies of each other. Documents made from one template are such
-copies, and only its source distinguishes a clause of one contract from the same clause of another.
+p and s also depend on the query. p falls to 0 if the best chunks are copies of each other (`share_of_distinct`), as
+records and clauses are: the chunk beside the right one then answers another question equally well. s rises with
+`source_lead` if one source matches the query far better than all others, or if one matches better and the best chunks
+are copies of each other: of documents made from one template, only the source distinguishes a clause of one contract
+from the same clause of another.
 
 Time is linear in the pool, except for one sort. Measured in docs/decisions.md.
 """
@@ -71,8 +71,8 @@ BEST = 10
 """Number of best chunks among which copies are counted."""
 COPIES_FROM, COPIES_TO = 0.5, 0.9
 """Share of the `BEST` best chunks with a copy among them from which they begin to count as copies, and at which they
-all do. With copies in another source only, chats, meetings and articles have less than 0.3 in 9 of 10 questions, with
-random sources, too; contracts made from one template 0.9 and more."""
+all do. Counting only copies in other sources, 9 in 10 questions over chats, meetings and articles have a share below
+0.3, also with random sources; contracts made from one template have 0.9 and more."""
 COPY_TERMS_MIN = 8
 """Length in terms of the shortest chunk that counts as a copy: all "Okay." of a meeting are equal, which says nothing
 about its other chunks."""
@@ -100,11 +100,11 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     """(n,) `neighbour_scores` of the pool with the shares of its corpus. `facts` gets these shares."""
     own = settings.neighbours
     weights = weights_of_variations(pool, settings.fusion.variation_weight)
-    by_source = weighted_sum(weights / weights.sum(), pool.source_lexical)
+    source_lexical = weighted_sum(weights / weights.sum(), pool.source_lexical)
     shares = FULL_SHARES
     if own.adaptive:
         best = first_rows(scores, BEST)
-        least = source_lead(by_source, pool.source, partial(share_of_copies, pool, best, elsewhere=True))
+        least = source_lead(source_lexical, pool.source, partial(share_of_copies, pool, best, elsewhere=True))
         shares = shares_of(pool.calibration, least)
         if shares.position:
             shares = replace(shares, position=shares.position * share_of_distinct(pool, best))
@@ -114,7 +114,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
         pool.source,
         pool.position,
         pool.length,
-        source_evidence(by_source, pool.source),
+        source_evidence(source_lexical, pool.source),
         previous=own.previous,
         following=own.following,
         source_share=own.source,
@@ -136,7 +136,7 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
 
     Args:
         calibration: Any of these numbers, by name.
-        least: Lower limit of s, from `source_lead`.
+        least: Lower limit of the first factor of s, from `source_lead`.
     """
     pairs, chunks = calibration.get("autocorrelation_pairs", 0.0), calibration.get("icc_chunks", 0.0)
     autocorrelation = _shrunk(calibration.get("autocorrelation", 0.0), pairs, PRIOR_AUTOCORRELATION, PRIOR_PAIRS)
@@ -150,7 +150,8 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
 
 
 def order_share(calibration: Mapping[str, float]) -> float:
-    """How much adjacent chunks have in common in a corpus with these calibration numbers, 0..1; 0 without positions.
+    """How far adjacent chunks continue each other in a corpus with these calibration numbers, 0..1; 0 without
+    positions.
 
     ramp(autocorrelation * pairs / (pairs + 40), 0.03, 0.08)
     """
@@ -166,10 +167,9 @@ def length_factors(length: Ints) -> Floats:
 
 
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
-    """(n,) how well a row's whole source matches: (s - min) / max, 0..1, where s is the BM25 of the source.
+    """(n,) how well a row's whole source matches: (BM25 of the source - min) / max, 0..1.
 
-    min and max are the smallest and largest s of the pool's sources.
-    All 0 if the pool has one source only.
+    min and max are the smallest and largest BM25 of the pool's sources. All 0 if the pool has one source only.
 
     Args:
         source_lexical: (n,) BM25 of the whole source as one document, over all variations.
@@ -203,8 +203,8 @@ def source_lead(source_lexical: Floats, source: Ints, copies: Callable[[], float
 
 
 def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have at least `COPY_TERMS_MIN` terms and a copy among them: a
-    cosine of at least `COPY_FROM`. 0 for an empty pool.
+    """The share, 0..1, of the `BEST` best chunks that have at least `COPY_TERMS_MIN` terms and resemble another of them
+    with a cosine of at least `COPY_FROM`; 0 for an empty pool.
 
     Args:
         order: The rows of the pool, best first.
@@ -255,17 +255,17 @@ def neighbour_scores(
     Raises:
         ConfigError: If a factor is negative.
     """
-    before, after, by_source = previous * shares.position, following * shares.position, source_share * shares.source
-    if min(previous, following, source_share, before, after, by_source) < 0:
+    before, after, around = previous * shares.position, following * shares.position, source_share * shares.source
+    if min(previous, following, source_share, before, after, around) < 0:
         raise ConfigError(
             f"neighbours: previous {previous!r}, following {following!r}, source {source_share!r}, {shares!r}; "
             "expected numbers >= 0"
         )
-    if not len(scores) or max(before, after, by_source) == 0:
+    if not len(scores) or max(before, after, around) == 0:
         return np.array(scores)
     own = by_best(np.maximum(scores, 0.0))
     gain = length_factors(length)
-    gained = by_source * whole
+    gained = around * whole
     if before or after:
         from_previous, from_following = _given_by_neighbours(own * own * own * gain, source, position, vectors)
         gained = gained + before * from_previous + after * from_following
@@ -287,7 +287,7 @@ def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: V
     adjacent &= (source[1:] != NO_SOURCE) & (position[:-1] != NO_POSITION)
     vectors = None if vectors is None else vectors[order]
     from_previous, from_following = np.zeros((2, len(given)))
-    reached = adjacent
+    reached = adjacent  # whether the rows at i to i + hop hold consecutive positions of one source
     for hop in range(1, HOPS + 1):
         share = FADE ** (hop - 1) * reached
         if vectors is not None:

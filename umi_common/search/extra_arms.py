@@ -24,7 +24,7 @@ from umi_common.search.sparse_index import SparseIndex
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, TimeRange
 
-OWN_ARMS = ("lexical", "dense")
+STORE_ARMS = ("lexical", "dense")
 """The arms of the store; no extra arm may have one of these names."""
 
 ArmReply = Sequence[tuple[Chunk | str, float]]
@@ -45,7 +45,7 @@ class Arm:
         name: The arm's name in signals and degradations; neither "lexical" nor "dense".
         search: May block; called from many threads at once.
         weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. For a chunk that the store
-            does not hold it is doubled, at most to the sum of these two weights, because no arm of the store can add to
+            did not score it is doubled, at most to the sum of these two weights, because no arm of the store adds to
             the score of this chunk.
         asearch: `search` for event loops; None: `search` runs in a thread.
 
@@ -59,8 +59,8 @@ class Arm:
     asearch: AsyncArmSearch | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name or self.name in OWN_ARMS:
-            raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(OWN_ARMS)}")
+        if not isinstance(self.name, str) or not self.name or self.name in STORE_ARMS:
+            raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(STORE_ARMS)}")
         if not callable(self.search):
             raise ConfigError(f"arm {self.name!r}: search is {type(self.search).__name__}; expected a function")
         if iscoroutinefunction(self.search):
@@ -89,6 +89,7 @@ class SparseArm(Arm):
             model of sentence-transformers, the weights are kept in memory only.
         directory: An existing directory for `sparse.db`. None: the store's, which is only read if the store is
             read-only; if it has none, the weights are kept in memory only.
+        name, weight: As in `Arm`.
         show_progress: Whether to show a progress bar while the texts that the store holds now are encoded.
 
     Raises:
@@ -97,7 +98,7 @@ class SparseArm(Arm):
     """
 
     _index: SparseIndex
-    _made_again: Callable[[], SparseArm]
+    _rebuild: Callable[[], SparseArm]
 
     def __init__(
         self,
@@ -114,11 +115,11 @@ class SparseArm(Arm):
         super().__init__(name, index.search, weight)
         options: dict[str, Any] = {"model": model, "directory": directory, "name": name, "weight": weight}
         object.__setattr__(self, "_index", index)  # an Arm is frozen
-        object.__setattr__(self, "_made_again", partial(type(self), store, encoder, **options))
+        object.__setattr__(self, "_rebuild", partial(type(self), store, encoder, **options))
         self.update(show_progress=show_progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._made_again, ()  # a pickled arm has the index of its own process
+        return self._rebuild, ()  # the process that unpickles it makes an index of its own
 
     def update(self, *, show_progress: bool = False) -> None:
         """Index the chunks that the store holds now. Call it after a large write.
@@ -209,16 +210,16 @@ def _call(arm: Arm, limiter: ThreadLimiter, request: SearchRequest, config: Extr
     arguments = request.query, config.depth, request.where, request.time_range
 
     def search() -> ArmHits:
-        return _read(arm.search(*arguments), config.depth)
+        return _checked_hits(arm.search(*arguments), config.depth)
 
     async def asearch(function: AsyncArmSearch) -> ArmHits:
-        return _read(await function(*arguments), config.depth)
+        return _checked_hits(await function(*arguments), config.depth)
 
     without_blocking = None if arm.asearch is None else partial(asearch, arm.asearch)
     return limiter.limited(search, config.timeout_seconds, without_blocking)
 
 
-def _read(reply: ArmReply, depth: int) -> ArmHits:
+def _checked_hits(reply: ArmReply, depth: int) -> ArmHits:
     """The checked hits of a reply. Raises _BadReply."""
     scores: dict[str, float] = {}
     chunks: dict[str, Chunk] = {}

@@ -2,7 +2,7 @@
 
 Spans and metrics go to OpenTelemetry. They are made only if the process has imported OpenTelemetry's API and set up an
 SDK; umi imports neither. Spans, metrics and log lines hold numbers, names of parts of umi, and the facts named in
-`WORDS`. They never hold ids, or the text of a query, chunk or prompt.
+`EXPORTED_STRINGS`. They never hold ids, or the text of a query, chunk or prompt.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("umi")
 
-WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
+EXPORTED_STRINGS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
 """Names of the facts of stages that are exported and logged although they are strings. All other strings are left out,
 because they may hold words of the query."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
+"""Fields of `SearchMetrics` that OpenTelemetry gets as counters named `umi.<field>`, with their units."""
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
-"""Fields of `SearchMetrics` that OpenTelemetry gets as counters or histograms, named `umi.<field>`; with their
-units."""
+"""The same for histograms."""
 SearchBody = Callable[..., Body[SearchResult]]
 ContextBody = Callable[..., Body[AssembledContext]]
 
@@ -71,7 +71,7 @@ class TraceBuilder:
                 on_end(self.stages[-1])
 
     def add(self, name: str, **facts: Any) -> None:
-        """Adds a stage that takes next to no time, with its facts."""
+        """Adds a stage that is not timed, with its facts."""
         with self.stage(name) as stated:
             stated.update(facts)
 
@@ -90,7 +90,8 @@ class TraceBuilder:
 
 
 def observed_search(search: SearchBody) -> SearchBody:
-    """Wrap a search so that it is counted, logged and traced when it ends."""
+    """Wrap a search so that it is counted, logged and traced when it ends. The span is then made with the time of its
+    start, because a search may end in another thread than it began in."""
 
     @wraps(search)
     def body(components: Components, request: SearchRequest, *others: Any) -> Body[SearchResult]:
@@ -236,12 +237,12 @@ def _facts(trace: Trace, name: str) -> Mapping[str, Any]:
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that are numbers, or strings named in `WORDS`."""
+    """The facts that are numbers, or strings named in `EXPORTED_STRINGS`."""
     values = {name: value.item() if isinstance(value, np.generic) else value for name, value in facts.items()}
     return {
         name: value
         for name, value in values.items()
-        if isinstance(value, (bool, int, float)) or (name in WORDS and isinstance(value, str))
+        if isinstance(value, (bool, int, float)) or (name in EXPORTED_STRINGS and isinstance(value, str))
     }
 
 

@@ -1,11 +1,11 @@
-"""Names of a query, found in texts as wholes: names from programs, names of capital letters, and full names of people.
+"""Names of a query, found in texts as wholes: names from programs, acronyms, and full names of people.
 
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
-    capital letters that stand for a name, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
+    an acronym, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
     a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates
         hold, with or without a middle initial, while others hold its single words
 
-g of a name is 1 for a text that holds it, else 0.
+A text either holds a name, whatever its place, or does not.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PROGRAM_NAME = re.compile(
     r"|[A-Za-z]\w{2,}\(\)"
 )
 """A name from a program, such as os.path.join, max_tokens, maxTokens, or close()."""
-CAPITALS = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
-"""A name of two to six capital letters; the s of a plural may follow it."""
+ACRONYM = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
+"""Two to six capital letters; the s of a plural may follow them."""
 TEXT_CHARACTERS = 20_000
 """Number of characters at the beginning of a text in which names are sought. Reading so many takes some 0.2 ms for each
 name."""
 NAME_LENGTH = 100
-"""Number of characters at the beginning of a word that are read for a name."""
+"""Largest number of characters of a name; a longer one is cut."""
 SIGNS = r"[\W_]{0,8}"
 """Pattern of what may stand between two parts of a name: "cache.ttl" is in "cache:\n  ttl"."""
 SIGNS_AND_INITIAL = rf"{SIGNS}(?:[^\W\d_][\W_]{{1,8}})?"
@@ -53,8 +53,8 @@ SHORT_QUERY_WORDS = 4
 capital letters do not mark names in it."""
 NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
 """Signs that end a full name: the words before and after them are not of one name."""
-CAPITALISED = r"[^\W\d_a-zß-öø-ÿ][\w'’-]+"
-"""A word that begins with a capital letter, or with a letter of a script that has none."""
+CAPITALISED = r"[^\W\d_a-z][\w'’-]+"
+"""A word that does not begin with a lower-case letter of ASCII; `full_names_in` checks letters beyond ASCII."""
 REVERSED_NAME = re.compile(rf"({CAPITALISED}\s)?\b({CAPITALISED}),\s({CAPITALISED})\b(?!\s{CAPITALISED})")
 """A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
 POSSESSIVE = re.compile(r"['’]s\b")
@@ -77,11 +77,11 @@ def _without_signs(word: str) -> str:
     return re.sub(r"\([^)].*$", "", word)
 
 
-def capitals_in(query: str) -> list[re.Pattern[str]]:
-    """Patterns of the names of capitals in a query with at most one other word, function words aside. The
-    patterns find whole words in capitals only, with or without a plural s."""
-    found = list(dict.fromkeys(CAPITALS.findall(query)))
-    others = set(words_in(CAPITALS.sub(" ", query))) - all_function_words() - MEANING
+def acronyms_in(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the acronyms of a query with at most one other word, function words aside; [] for a query all in
+    capitals. The patterns find whole words in capitals only, with or without a plural s."""
+    found = list(dict.fromkeys(ACRONYM.findall(query)))
+    others = set(words_in(ACRONYM.sub(" ", query))) - all_function_words() - MEANING
     if len(others) > 1 or query.isupper():
         return []
     return [re.compile(rf"(?<![^\W_]){re.escape(letters)}s?(?![^\W_])") for letters in found[:PARTS_MAX]]
@@ -94,40 +94,41 @@ def full_names_in(query: str) -> tuple[list[str], list[str]]:
     them, or have the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no part of a
     name.
 
-    Capital letters mark no names if every word of the query begins with one, or no word has one. Then any two adjacent
-    words may be a name, which texts spell with capitals: "Tara Hale". These are the possible names.
+    If all words of the query are such words ("Tara Hale Phone"), or none has a capital letter, then capital letters
+    mark no names. In a query of at most `SHORT_QUERY_WORDS` words, function words aside, any two adjacent words may
+    then be a name, which texts spell with capitals. These are the possible names.
     """
     words = query.split()
     content = [not all_function_words().issuperset(words_in(word)) for word in words]
-    named = [
-        telling and bare(word)[:1].isupper() and not word.isupper()
-        for word, telling in zip(words, content, strict=True)
+    capital = [
+        is_content and bare(word)[:1].isupper() and not word.isupper()
+        for word, is_content in zip(words, content, strict=True)
     ]
-    full = [f"{first} {last}".lower() for before, last, first in REVERSED_NAME.findall(query) if not before]
+    reversed_names = [each[1:] for each in REVERSED_NAME.findall(query) if not each[0]]
+    full = [f"{first} {last}".lower() for last, first in reversed_names if not (last[0] + first[0]).islower()]
     possible: list[str] = []
-    if not (all(named) or query.islower()):
-        line = " ".join(word if capital else "," for capital, word in zip(named, words, strict=True))
+    if not (all(capital) or query.islower()):
+        # Any other word becomes a comma, at which `NAME_END` separates names.
+        line = " ".join(word if is_capital else "," for word, is_capital in zip(words, capital, strict=True))
         parts = [POSSESSIVE.sub("", part).strip(" '’.-").lower()[:NAME_LENGTH] for part in NAME_END.split(line)]
         full += [part for part in parts if " " in part]
     elif sum(content) <= SHORT_QUERY_WORDS:
-        pairs = pairwise(word.title() if telling else "," for word, telling in zip(words, content, strict=True))
-        possible = [f"{one} {bare(other)}" for one, other in pairs if one.isalpha() and bare(other).isalpha()]
+        titles = [word.title() if is_content else "" for word, is_content in zip(words, content, strict=True)]
+        pairs = ((first, bare(last)) for first, last in pairwise(titles))
+        possible = [f"{first} {last}" for first, last in pairs if first.isalpha() and last.isalpha()]
     return list(dict.fromkeys(full))[:PARTS_MAX], list(dict.fromkeys(possible))[:PARTS_MAX]
 
 
 def names_held(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Floats:
-    """(n, N) g of N names from programs or of capital letters in n texts."""
+    """(n, N) 1 where a text holds a name from a program or an acronym, else 0."""
     return np.array([[float(name.search(text, 0, TEXT_CHARACTERS) is not None) for name in names] for text in texts])
 
 
 def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequence[str]) -> Floats:
-    """(n, F) g of F names in n texts: first the full names, then the possible names of `full_names_in`.
-
-    It is 0 for a name that more than `HOLDERS_MAX` texts hold, or of which a word is in fewer than `SHARED_MIN` texts
-    without the name.
-    """
+    """(n, F) 1 where a text holds a name that is looked up, else 0: first the full names, then the possible names of
+    `full_names_in`. `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
     texts = [text[:TEXT_CHARACTERS] for text in texts]
-    lower = [text.lower() for text in texts] if full else []
+    lower = [text.lower() for text in texts] if full else []  # for the quick test of `_holders`
     held = [_holders(lower, name, any_case=True) for name in full]
     held += [_holders(texts, name, any_case=False) for name in possible]
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
@@ -135,18 +136,18 @@ def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequenc
 
 
 def _holders(texts: Sequence[str], name: str, *, any_case: bool) -> list[bool]:
-    """Whether each text holds a full name; False for all by the conditions of `full_names_held`."""
-    none = [False] * len(texts)
+    """Whether each text holds a full name; False for all if the name is not looked up."""
     parts = LETTERS_OR_DIGITS.findall(name)
-    possible = [all(part in text for part in parts) for text in texts]
-    if not any(possible):  # most names: their patterns need not be compiled
-        return none
+    may_hold = [all(part in text for part in parts) for text in texts]
+    if not any(may_hold):  # most names: their patterns need not be compiled
+        return may_hold
     pattern = _pattern(name, SIGNS_AND_INITIAL, any_case=any_case)
-    holding = [maybe and pattern.search(text) is not None for text, maybe in zip(texts, possible, strict=True)]
+    holding = [maybe and pattern.search(text) is not None for text, maybe in zip(texts, may_hold, strict=True)]
     others = [text for text, holds in zip(texts, holding, strict=True) if not holds]
     words = (_pattern(word, any_case=any_case) for word in name.split())
-    shared = sum(holding) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words)
-    return holding if shared else none
+    if sum(holding) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words):
+        return holding
+    return [False] * len(texts)
 
 
 def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:

@@ -1,13 +1,13 @@
 """What a query looks up, and the new scores of the candidates that hold it.
 
-For part p of the query and candidate i, `codes`, `names`, `phrases` and `entries` define g(p, i) >= 0. Scores are
-`words.raised` with g. Of the query's own words, only the first of these that some candidate holds count:
+For part p of the query and candidate i, the modules `codes`, `names`, `phrases` and `entries` of this folder define how
+well i holds p, g(p, i) >= 0. Scores are `words.raised` with g. Names always count; of the other parts, only the first
+of these that some candidate holds:
 
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
-    3. all keywords of the query, in a text with nearly the best BM25
-
-Heads of entries count if no candidate holds one of the first two; names always count.
+    3. all keywords of the query, in a text with nearly the best BM25; and entries, such as those of a glossary, whose
+       first word (head) is a word of the query
 
 Each identifier and full name that a candidate holds then adds the best score * the share of candidates that do not hold
 it: few texts hold it, they share few other words with the query, and vectors do not represent it. At last all scores
@@ -27,7 +27,7 @@ from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside, words_beside_codes
 from umi_common.search.reorder.lookup.entries import entries_held, heads_in
 from umi_common.search.reorder.lookup.names import (
-    capitals_in,
+    acronyms_in,
     full_names_held,
     full_names_in,
     names_held,
@@ -70,14 +70,15 @@ class Lookup(NamedTuple):
     """What a query looks up."""
 
     phrases: list[str]
-    """Phrases of at least two words, as `phrases` compares them."""
+    """Phrases of at least two words, in the form of `spaced(words_in(text))`."""
     codes: list[Code]
-    """Short codes."""
+    """Codes of few digits, such as "E-1042"."""
     identifiers: list[Code]
+    """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
     """The other words of a query with short codes; [] for a query without such codes."""
     names: list[re.Pattern[str]]
-    """Patterns of names from programs and of names of capital letters."""
+    """Patterns of names from programs and of acronyms."""
     keywords: list[str]
     """The words of a query that consists of keywords; [] for any other query."""
     quoted: bool
@@ -108,7 +109,7 @@ class Lookup(NamedTuple):
             return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
         if self.identifiers or self.quoted or self.full_names:
             return FAR_CANDIDATES
-        if self.codes or self.names or self.possible_names or self.heads:  # an entry holds its head once, others often
+        if self.codes or self.names or self.possible_names or self.heads:  # texts with these may have a low BM25
             return CANDIDATES
         if self.phrases or self.keywords or self.content:
             return up_to_last(near_best(pool.lexical[:1], order[:CANDIDATES], HOLDING_SHARE))
@@ -116,11 +117,14 @@ class Lookup(NamedTuple):
 
 
 def lookup_of(request: SearchRequest, period: tuple[int, int]) -> Lookup:
-    """What the query of a request looks up; `period` is that of `looked_up`. A query of which a frame was removed is
-    looked up as a phrase with it, too: "Show me the money" may be a title."""
+    """What the query of a request looks up; `period` is that of `looked_up`.
+
+    If words that only ask for a text were removed from the query, the query as typed is a phrase, too: "Show me the
+    money" may be a title.
+    """
     lookup = looked_up(request.asked, period, request.verbatim)
-    frame_removed = request.asked == request.searched != request.query
-    if lookup.quoted or not frame_removed:
+    pasted, words_removed = request.asked != request.searched, request.searched != request.query
+    if lookup.quoted or pasted or not words_removed:
         return lookup
     typed, _ = phrases_in(request.query)
     return lookup._replace(phrases=list(dict.fromkeys([*lookup.phrases, *typed])))
@@ -140,23 +144,23 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     long = len(words_in(without_period)) > LONG_WORDS
     phrases, quoted = phrases_in(query)
     codes, identifiers = codes_in(without_period)
-    names = [*program_names_in(line), *capitals_in(line)]
+    names = [*program_names_in(line), *acronyms_in(line)]
     full_names, possible_names = ([], []) if long else full_names_in(line)
     heads, asks_meaning = ([], False) if codes or identifiers else heads_in(without_period)
     return Lookup(
-        phrases,
-        codes,
-        identifiers,
-        words_beside_codes(without_period) if codes else [],
-        names,
-        keywords_in(query, among_function_words=bool(names)),
-        quoted,
-        long,
-        content_phrase_in(without_period),
-        full_names,
-        possible_names,
-        heads,
-        asks_meaning,
+        phrases=phrases,
+        codes=codes,
+        identifiers=identifiers,
+        beside=words_beside_codes(without_period) if codes else [],
+        names=names,
+        keywords=keywords_in(query, among_function_words=bool(names)),
+        quoted=quoted,
+        long=long,
+        content=content_phrase_in(without_period),
+        full_names=full_names,
+        possible_names=possible_names,
+        heads=heads,
+        asks_meaning=asks_meaning,
     )
 
 
@@ -178,7 +182,8 @@ def reorder_by_lookup(
         sought: What the query looks up, from `lookup_of`.
         read: Number of candidates to read, from `sought.candidates`.
         weight: >= 0, `FusionConfig.lookup_weight`.
-        terms_of: The store's function from a text to its terms; None: as in `codes.with_words_beside`.
+        terms_of: The store's function from a text to its terms, which finds the words beside a code in other forms;
+            None: only their endings may differ.
     """
     rows = np.sort(ranked.order[:read])
     with trace.stage(STAGE) as facts:
@@ -202,7 +207,7 @@ def reorder_by_lookup(
 def _words_held(
     texts: Sequence[str], sought: Lookup, identifiers: Floats, near: Bools, terms_of: TermsOf | None
 ) -> Floats:
-    """(n, P) g of the query's own words: phrases, codes, keywords and heads of entries.
+    """(n, P) g of the parts of the query that are no names, by the list at the top of this file.
 
     Args:
         identifiers: (n, I) g of the identifiers.
@@ -211,14 +216,15 @@ def _words_held(
     wanted = [each for each in (*map(str.split, sought.phrases), sought.keywords, sought.content.split()) if each]
     words = [words_if_any(text, wanted) for text in texts]
     codes = with_words_beside(codes_held(texts, sought.codes), texts, sought.beside, terms_of)
-    g = np.hstack([phrases_held(words, sought.phrases), codes, identifiers])
-    if sought.content and not g.any():
-        g = content_phrase_held(words, sought.content)
-    if g.any():
-        return g
+    first = np.hstack([phrases_held(words, sought.phrases), codes, identifiers])
+    if first.any():
+        return first
+    if sought.content and (second := content_phrase_held(words, sought.content)).any():
+        return second
     entries = entries_held(texts, sought.heads, asks_meaning=sought.asks_meaning)
-    keywords = keywords_held(words, sought.keywords) * near[:, np.newaxis] if sought.keywords else g
-    return np.hstack([keywords, entries])
+    if not sought.keywords:
+        return entries
+    return np.hstack([keywords_held(words, sought.keywords) * near[:, np.newaxis], entries])
 
 
 def _counts(sought: Lookup) -> dict[str, int]:
