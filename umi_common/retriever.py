@@ -1,6 +1,6 @@
 """`DualRetriever`: from a query to hits, and to a context that fits into a prompt.
 
-    time phrases -> recall -> rank -> fetch -> assemble
+    time phrases -> recall -> rank -> fetch -> reorder -> assemble
 
 Every search is a generator (`search.pipeline`) that yields the calls it needs. `search` runs it with the synchronous
 driver of `runtime.calls`, `asearch` with the asynchronous one. `search_many` runs several generators in step, so that
@@ -90,7 +90,7 @@ class DualRetriever(Closing):
         config: UmiConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
-        check_store(store, "a UmiVectorStore has .retriever(), a UmiRetriever holds its store as .umi.store")
+        check_store(store, "of a UmiVectorStore use .retriever(), of a UmiRetriever give .umi.store")
         if clock is not None and not callable(clock):
             raise ConfigError(f"clock is {type(clock).__name__}; expected a function without arguments: lambda: now")
         self.store = store
@@ -141,11 +141,12 @@ class DualRetriever(Closing):
         return new
 
     def with_config(self, **changes: Any) -> Self:
-        """A copy of this retriever with other settings and the same store, models, LLM cache and threads.
+        """A copy of this retriever with other settings and the same store, models and threads; and the same cache of
+        the LLM's replies, unless `rewrite` is changed.
 
         Arguments and errors are those of `reconfigure`. This retriever does not change.
         """
-        self._current_components()
+        self._current_components()  # reads a changed file of `watch` first
         other = copy.copy(self)
         other._watched = None
         other.reconfigure(**changes)
@@ -239,7 +240,7 @@ class DualRetriever(Closing):
 
         Args:
             queries: Any number. All are checked before the first search; LLM calls run at the same time.
-            on_stages: One `on_stage` per query, or None for a query; None: nothing is called.
+            on_stages: For each query an `on_stage` or None; None: nothing is called for any query.
             **options: As in `search`, the same for all queries; `query_vector` is not allowed.
 
         Raises:

@@ -34,8 +34,8 @@ class PeriodBoost:
     """Whether the query limits records to the period: the boost is then multiplied by `EXPLICIT_FACTOR`."""
     first: bool = False
     """Whether all chunks of the period come before all others, because the query asks for the period alone."""
-    best_first: bool = False
-    """Whether the best chunk of the period comes before all others, see `When.best_first`."""
+    raise_best: bool = False
+    """Whether the best chunk of the period comes before all others."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
 
@@ -67,7 +67,7 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
 
         raised(i) = score(i) * (1 + boost)
         raised(i) = score(i) + max score                                           if `settings.first`
-        raised(i) = score(i) * (1 + boost) + b * max score * (score(i) / best)^2   if `settings.best_first`
+        raised(i) = score(i) * (1 + boost) + b * max score * (score(i) / best)^2   if `settings.raise_best`
 
     boost is `dated_boost` or `boost` of the configuration, times `EXPLICIT_FACTOR` if `settings.explicit`; b is `boost`
     of the configuration; best is the largest score of a lifted chunk.
@@ -83,6 +83,6 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     positive = np.maximum(scores, 0.0)
     raised = scores + boost * positive
     best = positive[lifted].max(initial=0.0)
-    if best > 0.0 and settings.best_first:
+    if best > 0.0 and settings.raise_best:
         raised += settings.config.boost * largest * np.square(positive / best)
     return np.where(lifted, raised, scores)

@@ -177,7 +177,7 @@ def _period_boost(
         components.config.when,
         explicit=when.kind == "explicit",
         first=when.nothing_else,
-        best_first=when.best_first,
+        raise_best=when.raise_best,
     )
     pool = recalled.pool
     read = pool.ranked_within(READ_OF_EACH_ARM)

@@ -6,14 +6,15 @@ periods ("between A and B") or changes one ("since A"). Last, the kind of the pe
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
 Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
-`when.mode` "filter", an explicit period is a filter. In a query that asks for nothing else ("what happened last week")
-the chunks of the period come first. Of several periods in a query the first that names its year is chosen, because such
-a period does not depend on `now`. "Recently" names no period.
+`when.mode` "filter", an explicit period is a filter. If a query asks for nothing else ("what happened last week"), all
+chunks of the period come before all others. Of several periods in a query the first that names its year is chosen,
+because such a period does not depend on `now`. "Recently" names no period.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,13 +51,13 @@ class When:
     boost than those of "last week"."""
     nothing_else: bool = False
     """Whether the query names no subject besides the period: "what did I say yesterday", "what happened last week"."""
-    best_first: bool = False
-    """Whether the query asks about the past ("what did I cook three days ago"), and the period is over, at most a month
-    long, and named without a year. A memory holds few texts of such a period, and the right one may lack the query's
-    words."""
+    raise_best: bool = False
+    """Whether the best chunk of the period comes before all others: if the query may ask about the past ("what did I
+    cook three days ago"), and the period is over, at most a month long, and named without a year. A memory holds few
+    texts of such a period, and the right one may lack the query's words."""
     yearless: bool = False
-    """Whether the phrase is a date, month or season without a year, such as "on 19 May". `range` is then the latest
-    one."""
+    """Whether the phrase is a date, month, season or holiday without a year, such as "on 19 May". `range` is then the
+    latest one that has begun."""
 
 
 SCANNED_CHARS = 1_000
@@ -75,24 +76,27 @@ _NAMES_YEAR = re.compile(
     rf"|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
     re.I,
 )
+"""The year in the words for a period: "2019", "FY24", "5 May 23"."""
 _PREPOSITION = r"(?:in|on|at|of|from|during|since|before|after|until|till|between|by|over|for)"
 _RECORD = (
     r"(?:messages?|chats?|conversations?|discussions?|notes?|(?:e-?)?mails?|sessions?|entry|entries|logs?|documents?|files?"
     r"|posts?|transcripts?|threads?|records?|memories|articles?|reports?|letters?|tweets?|commits?|comments?)"
 )
-_TOLD = (
+_SAYING = (
     r"(?:sa(?:y|id)|tell|told|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?|spoke|cha(?:t|tted)|ask(?:ed)?|wr(?:ite|ote|itten)"
     r"|noted?|record(?:ed)?|log(?:ged)?|sent|send|posted?|dated|created|saved|published)"
 )
 _SCOPE_BEFORE = re.compile(
-    rf"\b(?:{_RECORD}|{_TOLD}(?:\s{{1,3}}(?:me|you|us|him|her|them|it|this|that|about|to|with|of)){{0,3}})"
+    rf"\b(?:{_RECORD}|{_SAYING}(?:\s{{1,3}}(?:me|you|us|him|her|them|it|this|that|about|to|with|of)){{0,3}})"
     rf"(?:\s{{1,3}}(?:{_PREPOSITION}|dated|sent|written|posted|recorded|created|we\s{{1,3}}had|i\s{{1,3}}had)){{0,2}}"
     r"(?:\s{1,3}the)?\s{0,3}$",
     re.I,
 )
+"""Words directly before a period that limit records to it: "messages from", "what did I say on"."""
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
-_ASKING = re.compile(
-    rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
+"""Words directly after a period that limit records to it: "yesterday's messages"."""
+_NO_SUBJECT = re.compile(
+    rf"(?:\b(?:{_RECORD}|{_SAYING}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
     r"|have|had|happen(?:s|ed|ing)?|all|any|anything|show|list|give|please|meetings?|minutes|about|around|back|earlier"
     r"|is|s|are|am|there|going|coming|up|plans|planned|scheduled|due|later"
     r"|habe|haben|hast|ich|du|wir|dir|mir|gesagt|erzählt|qu|est|ce|que|j|ai|as|je|tu|t|dit|raconté|qué|te|dije|conté"
@@ -107,8 +111,8 @@ _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
 Friday?"."""
 _ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op|an|zu|à|a|met)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
-"""A day in another language that may be in the past or the future: "am Freitag", "an Weihnachten"; not "el martes
-pasado"."""
+"""A phrase in another language, already known to name a day, that may be in the past or the future: "am Freitag", "an
+Weihnachten"; not "el martes pasado"."""
 SCOPE_CHARS = 80
 """Number of characters before a period that are searched for a word such as "messages" or "said"."""
 
@@ -156,7 +160,7 @@ def find_time(query: str, now: datetime) -> When | None:
     Raises:
         InvalidTimeRange: If `now` has no time zone.
     """
-    as_utc(now, "now")
+    as_utc(now, "now")  # raises if `now` has no time zone
     query = with_plain_letters(query[:SCANNED_CHARS])
     if not _may_name_time(query):
         return None
@@ -170,8 +174,8 @@ def find_time(query: str, now: datetime) -> When | None:
     phrase = query[found.start : found.end]
     dated = _NAMES_YEAR.search(phrase) is not None
     kind = _kind_of(query, found.start, found.end, found.period)
-    nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
-    best_first = not dated and not _ANY_DAY.fullmatch(phrase) and _is_recalled(query, period, now)
+    nothing_else = all(_NO_SUBJECT.fullmatch(part) for part in (query[: found.start], query[found.end :]))
+    raise_best = not dated and not _ANY_DAY.fullmatch(phrase) and _may_be_remembered(query, period, now)
     return When(
         period,
         kind,
@@ -179,13 +183,14 @@ def find_time(query: str, now: datetime) -> When | None:
         (found.start, found.end),
         dated,
         nothing_else,
-        best_first,
+        raise_best,
         found.period.in_year is not None,
     )
 
 
-def _is_recalled(query: str, period: TimeRange, now: datetime) -> bool:
-    """Whether the period is over and at most a month long, and the query does not ask about the present or future."""
+def _may_be_remembered(query: str, period: TimeRange, now: datetime) -> bool:
+    """Whether the period is over and at most a month long, and the query does not ask about the present or future
+    alone."""
     if period.start is None or period.end is None or period.end > now or period.end - period.start > LONGEST_MONTH:
         return False
     return _PRESENT.search(query) is None or _PAST.search(query) is not None
@@ -200,16 +205,17 @@ def _may_name_time(query: str) -> bool:
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     """The first period that names its year, else the first period."""
-    periods = list(_periods(query, now))
+    periods = deque(_periods(query, now))
     wholes: list[FoundPeriod] = []
     while periods:
-        first, *periods = periods
+        whole = periods.popleft()
         with suppress(ValueError, OverflowError):  # 29 February of another year, a year before 1
-            if periods and (joined := joined_periods(query, first, periods[0])):
-                first, *periods = joined, *periods[1:]
+            if periods and (joined := joined_periods(query, whole, periods[0])):
+                whole = joined
+                periods.popleft()
             else:
-                first = changed_period(query, first, now)
-        wholes.append(first)
+                whole = changed_period(query, whole, now)
+        wholes.append(whole)
     dated = (whole for whole in wholes if _NAMES_YEAR.search(query, whole.start, whole.end))
     return next(dated, wholes[0] if wholes else None)
 
@@ -233,8 +239,8 @@ def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
 
 
 def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKind:
-    """ "explicit" if a word for a record or for saying stands directly beside the period, query[start:end]; else
-    "fuzzy".
+    """ "explicit" if a word for a record or for saying stands directly beside the period, query[start:end], and the
+    period is not vague; else "fuzzy".
 
     "What did I say yesterday" is explicit. "What did I say about the party yesterday" is fuzzy: the party may have been
     yesterday.

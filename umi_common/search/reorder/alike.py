@@ -2,7 +2,7 @@
 
 The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little:
 for "GDP per capita Dominica 2010" the row of 2000 may be first, and for "from London to Paris" the flights back. Among
-the best `COMPARED` candidates, a is put before b if both of these are true:
+the best `COMPARED` candidates, a passes b, the candidate directly before it, if both of these are true:
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
@@ -10,9 +10,9 @@ the best `COMPARED` candidates, a is put before b if both of these are true:
 and one of these is true:
 
     held(a) contains held(b) and is larger
-    held(a) = held(b) and apart(a) contains apart(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
     held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(b) >= max(2 * start(a), `BEGINNING`)
+    held(a) = held(b) and unjoined(a) contains unjoined(b) and is larger
 
 For the text i of a candidate:
 
@@ -22,12 +22,13 @@ For the text i of a candidate:
     asked(i)       the sequence of the query's words in the text, with repetitions
     held(i)        the set of the words of asked(i) without function words, but with negations; if the query names a
                    period and the text is of that period, the period is one more element
-    neighbours(i)  the set of pairs of words that follow each other in asked(i), are at most `REACH` words apart in the
-                   text, and follow each other in the query after the words that the text lacks are removed from it
-    start(i)       the number of words at the beginning of the text that hold all of held(i): a text mostly names its
-                   subject first, and other things later
-    apart(i)       the set of the query's words and hyphenated words that the text holds as they are, not as parts of
-                   hyphenated words: the record of "vim" holds "vim", that of "vim-common" does not
+    neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
+                   and adjacent in the query once the words that the text lacks are removed from it
+    start(i)       the number of words at the beginning of the text that hold all words of held(i), at least 1: a text
+                   mostly names its subject first, and other things later
+    unjoined(i)    the set of the query's words and hyphenated words, without function words and numbers, that the text
+                   holds as they are, not as parts of hyphenated words: the record of "vim" holds "vim", that of
+                   "vim-common" does not
 
 common(x, y) = |x and y| / min(|x|, |y|). The scores of the candidates are then reassigned to them, the largest to the
 first. Measured in docs/decisions.md.
@@ -59,15 +60,15 @@ same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
-"""A text with a smaller start(i) names its subject at the beginning, so no text passes it by naming the subject
-earlier: of "Show Me the Money" and "The Money" neither does."""
+"""A text is passed by one that names the subject earlier only if its own start(i) is at least this: "Show Me the Money"
+and "The Money" both begin with their subject."""
 CHARACTERS_MAX = 20_000
 """Largest number of characters of a text that is compared with others: reading the words of a longer one takes 1 ms."""
 PERIOD = " "
 """An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-"""A word with all words that hyphens join to it. Underscores and points do not join words: they stand in names in code,
-and joining these lowers the result on CoSQA with MiniLM by .005."""
+"""A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
+by their parts."""
 
 
 class Words:
@@ -100,8 +101,8 @@ class Words:
         return frozenset({pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words})
 
     @cached_property
-    def apart(self) -> frozenset[str]:
-        """apart(i) at the top of this file; empty for a text without words."""
+    def unjoined(self) -> frozenset[str]:
+        """unjoined(i) at the top of this file; empty for a text without words."""
         if self._text.isascii() and "-" not in self._text:  # no word is joined to another
             return self._joined & self.all
         return self._joined & joined_in(self._text) if self._words else frozenset()
@@ -112,7 +113,7 @@ class Words:
         return 1 + max(map(self._words.index, self._content), default=0)
 
     @cached_property
-    def asked(self) -> list[str]:
+    def sorted_asked(self) -> list[str]:
         """asked(i) at the top of this file, sorted."""
         return sorted(word for _, word in self._places)
 
@@ -178,9 +179,9 @@ def _is_fuller(new: Words, other: Words) -> bool:
     if new.held != other.held:
         fuller = new.held > other.held
     else:
-        better_order = new.neighbours > other.neighbours and new.asked == other.asked
+        better_order = new.neighbours > other.neighbours and new.sorted_asked == other.sorted_asked
         earlier = other.start >= max(2 * new.start, BEGINNING) and new.neighbours >= other.neighbours
-        fuller = better_order or earlier or new.apart > other.apart
+        fuller = better_order or earlier or new.unjoined > other.unjoined
     return fuller and _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
 
 
