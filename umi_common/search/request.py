@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -280,11 +280,12 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
 
 
 def _checked_history(history: object) -> tuple[str, ...]:
-    if isinstance(history, Iterable) and not isinstance(history, str):
+    # A set has no order, and of a dict, such as {"role": ..., "content": ...}, only the names would be read.
+    if isinstance(history, Iterable) and not isinstance(history, (str, Mapping, Set)):
         messages = tuple(history)
         if all(isinstance(message, str) for message in messages):
             return messages
-    raise InputError("history: expected a list of strings, oldest first")
+    raise InputError("history: expected a list of strings, oldest first; of messages give the texts")
 
 
 def _checked_vector(vector: object) -> Vectors | None:
