@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 
+from umi_common.embedders.cache import LruCache
 from umi_common.pool import Ints, Vectors, unit_vectors
-from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex
-from umi_common.stores.rows.rows import UNKNOWN
 
 CACHE_BYTES = 128_000_000
-"""A cache of more bytes, here 83,000 vectors of 384 dimensions, is emptied before the next vectors are read."""
+"""Largest size of the cached vectors, here 83,000 vectors of 384 dimensions."""
 READ_AHEAD = 300
-"""Number of further vectors that are read whenever a vector is missing, if the vectors of all rows fit into
+"""Number of further rows whose vectors are read whenever a vector is missing, if the vectors of all rows fit into
 CACHE_BYTES. So all vectors are cached after some searches, in less time than if each search read only its own."""
 
 
@@ -24,12 +21,10 @@ class CollectionVectors:
 
     def __init__(self, collection: ChromaCollection, side: SideIndex, dim: int) -> None:
         self._collection, self._side, self._dim = collection, side, dim
-        self._lock = threading.Lock()
-        self._clear()
-
-    def _clear(self) -> None:
-        self._cached = (Growing(np.float32, self._dim), np.full(len(self._side.snapshot.rows) + 1, UNKNOWN, np.int64))
-        """Vectors, and for each row of the snapshot its slot: its index in these vectors, or UNKNOWN."""
+        self._most = CACHE_BYTES // (dim * np.dtype(np.float32).itemsize)
+        self._cached: LruCache[int, Vectors] = LruCache(self._most)
+        self._next = 0
+        """The first row that was not read ahead."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -42,36 +37,24 @@ class CollectionVectors:
         Raises:
             StoreUnavailable: If Chroma fails.
         """
-        vectors, slots = self._cached
-        wanted = slots.take(rows, mode="clip")
-        if len(rows) and (wanted.min() == UNKNOWN or rows.max() >= len(slots)):
-            with self._lock:
-                vectors, slots = self._with_vectors_of(distinct(rows))
-            wanted = slots.take(rows)
-        if not len(vectors.view):
-            return np.zeros((len(wanted), self._dim), dtype=np.float32)
-        taken = vectors.view.take(wanted, axis=0, mode="clip")
-        taken[wanted == UNKNOWN] = 0.0  # zeros are not cached, because a record that is gone may come back
-        return taken
+        wanted = rows.tolist()
+        found = self._cached.get(wanted)
+        if missing := [row for row in wanted if row not in found]:
+            found |= self._read(missing)
+        zeros = np.zeros(self._dim, dtype=np.float32)
+        return np.array([found.get(row, zeros) for row in wanted], np.float32).reshape(len(wanted), self._dim)
 
-    def _with_vectors_of(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
-        """The cache, after the vectors of `rows` (distinct, rising) that it lacked were read."""
-        if self._cached[0].view.nbytes > CACHE_BYTES:
-            self._clear()
-        vectors, slots = self._cached
-        if rows[-1] >= len(slots):
-            more = np.full(int(rows[-1]) + 1 + len(slots) // 8, UNKNOWN, np.int64)
-            more[: len(slots)] = slots
-            slots = more
-        missing = rows[slots[rows] == UNKNOWN]
-        alive = self._side.snapshot.rows.alive
-        if len(alive) * self._dim * vectors.view.itemsize <= CACHE_BYTES:
-            others = np.flatnonzero(alive[: len(slots)] & (slots[: len(alive)] == UNKNOWN))
-            missing = distinct(np.concatenate([missing, others[:READ_AHEAD]]))
-        ids = [self._side.snapshot.rows.ids[row] for row in missing.tolist()]
-        read, is_known = self._collection.vectors(ids, self._dim)
-        first, found = len(vectors.view), missing[is_known]
-        vectors.extend(unit_vectors(read[is_known]))
-        slots[found] = np.arange(first, first + len(found))  # last, so that a slot's vector is there
-        self._cached = vectors, slots
-        return self._cached
+    def _read(self, missing: list[int]) -> dict[int, Vectors]:
+        """Read and cache the vectors of these rows and of READ_AHEAD others; those of records that are gone are left
+        out, because such a record may come back."""
+        rows, end = self._side.snapshot.rows, self._next
+        if len(rows) <= self._most:
+            end = min(self._next + READ_AHEAD, len(rows))
+            ahead = self._next + np.flatnonzero(rows.alive[self._next : end])
+            missing = [*missing, *ahead.tolist()]
+        read, is_known = self._collection.vectors([rows.ids[row] for row in missing], self._dim)
+        known = [row for row, there in zip(missing, is_known.tolist(), strict=True) if there]
+        found = dict(zip(known, map(np.copy, unit_vectors(read[is_known])), strict=True))
+        self._cached.put(found)
+        self._next = end
+        return found
