@@ -45,7 +45,8 @@ class Follower:
         self.lock = threading.RLock()
         self.seconds = seconds
         self._collection, self._side = collection, side
-        self._compared_at = time.monotonic()
+        self.compared_at = time.monotonic()
+        """When records were last compared."""
         self._uncompared: list[str] = []
         """Ids of the records that this round of comparisons has not read yet."""
         self._written: set[str] = set()
@@ -71,7 +72,7 @@ class Follower:
             self._read_written()
         if always or self._count_due or time.monotonic() >= self._next_count:
             self._compare_number()
-        if time.monotonic() - self._compared_at >= self.seconds and self.lock.acquire(blocking=False):
+        if time.monotonic() - self.compared_at >= self.seconds and self.lock.acquire(blocking=False):
             try:
                 self.compare_records()
             finally:
@@ -134,12 +135,6 @@ class Follower:
             while self.compare_records():
                 pass
 
-    def open(self) -> None:
-        """Read the records that a saved or empty index lacks, and drop those that are gone. Records that were replaced
-        are found later, by `compare_records`. The caller holds `lock`."""
-        self.compare_ids()
-        self._compared_at = time.monotonic()
-
     def compare_ids(self) -> None:
         """List all ids; read the records that are new, and drop those that are gone. The caller holds `lock`."""
         rows, skipped = self._side.snapshot.rows, set(self._side.skipped)
@@ -166,7 +161,7 @@ class Follower:
         while changed and self._uncompared:
             some, self._uncompared = self._uncompared[:RECORDS_COMPARED], self._uncompared[RECORDS_COMPARED:]
             changed = self._reread(some, ())
-        self._compared_at = time.monotonic()
+        self.compared_at = time.monotonic()
         return bool(self._uncompared)
 
     def _reread(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
@@ -185,8 +180,3 @@ class Follower:
         if missing and not every:  # as many may be new: the count is then the same
             self.compare_ids()
         return bool(changed or missing)
-
-    @property
-    def seconds_behind(self) -> float:
-        """Seconds since records were last compared."""
-        return time.monotonic() - self._compared_at

@@ -62,15 +62,18 @@ def recall_pool(
         ids = [rows.ids[row] for row in wanted]
         known = {id: record for id in ids if (record := side.last_read(id)) is not None}
         known |= indexed.collection.records([id for id in ids if id not in known])
-        return [side.terms(known.get(id)) for id in ids]
+        chunks = [side.chunk(known.get(id)) for id in ids]
+        return [() if chunk is None else side.analyzer.terms(chunk.indexed_text) for chunk in chunks]
 
     named, links = search.references(lambda: side.names, lexical, [], terms_of, rare=False)
-    vectors = None
+    fields: dict[str, Any] = {}
     if queries is not None:
         try:
             nearest = _nearest(indexed, queries, search, allowed)
             pooled = search.candidates(lexical, nearest, named, links)
             vectors = indexed.vectors[pooled]
+            fields = {"vectors": vectors} | statistics(indexed, snapshot, queries)
+            fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
@@ -78,13 +81,13 @@ def recall_pool(
         if not lexical:
             raise SearchUnavailable(trace.reasons())
         pooled = search.candidates(lexical, [], named, links)
-        vectors = _vectors_for_ranking(indexed, pooled, trace)
+        if not any(loss.part == "chroma" for loss in trace.degraded):
+            try:
+                fields = {"vectors": indexed.vectors[pooled]} | statistics(indexed, snapshot, None)
+            except StoreUnavailable as error:
+                trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    fields = search.scored(lexical, pooled, alone=queries is None)
-    if vectors is not None:
-        fields |= {"vectors": vectors} | statistics(indexed, snapshot, queries, trace)
-        if queries is not None:
-            fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
+    fields |= search.scored(lexical, pooled, alone=queries is None)
     return search.pool(pooled, named, links, **fields)
 
 
@@ -121,7 +124,8 @@ def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, a
         where = None if clause is None else clause.where
     count, total = depth, len(indexed.side)
     while True:
-        listed = indexed.collection.nearest(asked, min(count, total), where)
+        options = {"n_results": min(count, total), "include": [], "where": where}
+        listed = indexed.collection.call("query", query_embeddings=asked, **options)["ids"]
         best, least, lowest = _best(indexed, asked, list(map(search.known, listed)), depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
@@ -158,31 +162,14 @@ def _best(
     return best, least, lowest
 
 
-def _vectors_for_ranking(indexed: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
-    """The vectors of candidates of the lexical arm, for the stages that compare chunks; None if Chroma fails, now or
-    earlier in this search."""
-    if any(loss.part == "chroma" for loss in trace.degraded):
-        return None
-    try:
-        return indexed.vectors[rows]
-    except StoreUnavailable as error:
-        trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
-        return None
+def statistics(indexed: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None) -> dict[str, Any]:
+    """The fields of a pool about the collection: the calibration and, if there are queries, the background.
 
-
-def statistics(
-    indexed: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None, trace: RecallTrace
-) -> dict[str, Any]:
-    """The fields of a pool about the collection: background and calibration, or the calibration alone if there are no
-    queries. Empty if Chroma fails."""
-    rows, lexical = snapshot.rows, snapshot.lexical
-    vectors, calibration = indexed.vectors, indexed.side.calibration
-    try:
-        numbers = calibration.numbers(rows, vectors, lambda: lexical.lengths(len(rows)), snapshot.sources)
-        if queries is None:
-            return {"calibration": numbers}
-        background = calibration.background(rows, vectors, queries)
-    except StoreUnavailable as error:
-        trace.lost("chroma", error, "ranked without statistics of the collection")
-        return {}
-    return {"background": background, "calibration": numbers}
+    Raises:
+        StoreUnavailable: If Chroma fails.
+    """
+    rows, side, lexical = snapshot.rows, indexed.side, snapshot.lexical
+    numbers = side.calibration.numbers(rows, indexed.vectors, lambda: lexical.lengths(len(rows)), side.table.sources)
+    if queries is None:
+        return {"calibration": numbers}
+    return {"calibration": numbers, "background": side.calibration.background(rows, indexed.vectors, queries)}

@@ -35,8 +35,6 @@ class SideSnapshot:
 
     rows: Rows
     lexical: LexicalIndex
-    sources: Sequence[str]
-    """Names of the sources, at the indices that are their codes in `rows.source`."""
 
 
 class SideIndex:
@@ -69,7 +67,7 @@ class SideIndex:
         self._publish()
 
     def _publish(self) -> None:
-        self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view(), self.table.sources)
+        self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view())
 
     def __len__(self) -> int:
         """Number of records in the index, the skipped ones included."""
@@ -176,11 +174,6 @@ class SideIndex:
         ):
             return chunk
         return replace(chunk, position=self._kept_position(chunk))
-
-    def terms(self, record: Record | None) -> Sequence[str]:
-        """The terms of a record's indexed text, in order; none if the record has no chunk."""
-        chunk = self.chunk(record)
-        return () if chunk is None else self.analyzer.terms(chunk.indexed_text)
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""

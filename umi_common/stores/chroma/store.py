@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,11 +113,7 @@ class ChromaStore(CollectionStore):
         self._openings = 0
         self._collection = ChromaCollection(collection)
         self._server, self._write_at_once = "Chroma", self._collection.batch
-        try:
-            self._begin()
-        except BaseException:
-            self._collection.close()
-            raise
+        self._begin()
 
     def _begin(self) -> None:
         """Load the saved index if it was made from this collection; then index the records that it lacks."""
@@ -133,12 +130,12 @@ class ChromaStore(CollectionStore):
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
-        follower.open()
+        follower.compare_ids()  # records that were replaced are found later, by comparing records
         self._indexed = IndexedCollection(self._collection, side, vectors)  # last: an error above changes nothing
         self._made_of = made_of
         self._follower, self._model_checked = follower, checked
         if not saved and self._directory is not None:
-            statistics(self._indexed, side.snapshot, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
+            statistics(self._indexed, side.snapshot, np.zeros((1, self._embedder.dim), np.float32))
             self.save()
 
     def _check_model(self) -> bool:
@@ -271,8 +268,10 @@ class ChromaStore(CollectionStore):
             for chunk in chunks:
                 stated = metadata_of_record(chunk, self._read)
                 old = before[chunk.id].metadata if chunk.id in before else {}
-                metadatas.append((dict.fromkeys(old) | stated) or None)  # None removes a key
-            self._collection.upsert(ids, [chunk.text for chunk in chunks], metadatas, vectors)
+                # A key of the old metadata stays unless it is given; None removes it.
+                metadatas.append((dict.fromkeys(old) | stated) or None)
+            texts = [chunk.text for chunk in chunks]
+            self._collection.call("upsert", ids=ids, documents=texts, metadatas=metadatas, embeddings=vectors)
             self._follower.forget(ids)  # before reading, so that later writes by other threads stay noted
             self._indexed.side.update(list(self._collection.records(ids).values()))
 
@@ -303,7 +302,7 @@ class ChromaStore(CollectionStore):
             chunks=side.snapshot.rows.living,
             skipped=tuple(sorted(side.skipped)),
             behind=abs(self._collection.count() - len(side)),
-            compared_seconds=self._follower.seconds_behind,
+            compared_seconds=time.monotonic() - self._follower.compared_at,
             bound_seconds=-(-len(side) // RECORDS_COMPARED) * self._sync_seconds,
             dimension=self._embedder.dim,
             embedder=self._embedder.name,
