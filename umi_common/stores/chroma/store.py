@@ -113,7 +113,11 @@ class ChromaStore(CollectionStore):
         self._openings = 0
         self._collection = ChromaCollection(collection)
         self._server, self._write_at_once = "Chroma", self._collection.batch
-        self._begin()
+        try:
+            self._begin()
+        except BaseException:
+            self._collection.close()
+            raise
 
     def _begin(self) -> None:
         """Load the saved index if it was made from this collection; then index the records that it lacks."""

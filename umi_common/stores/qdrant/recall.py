@@ -29,7 +29,7 @@ from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.filters import Compiled, compiled
+from umi_common.stores.qdrant.filters import Compiled, compiled, in_range
 from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, positions_near
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
@@ -249,12 +249,8 @@ def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
     ages = [-math.log2(share) * decay.half_life_hours * MICROSECONDS_PER_HOUR for share in shares]
     edges = [now - min(age, AGE_MAX) for age in ages]
     timeless = m.IsEmptyCondition(is_empty=m.PayloadField(key="time"))
-    older = [_timed(lt=edge, gte=further) for edge, further in zip(edges, [*edges[1:], None], strict=True)]
-    return [m.Filter(should=[_timed(gte=edges[0]), timeless]), *older]
-
-
-def _timed(**bounds: float | None) -> Any:
-    return models().FieldCondition(key="time", range=models().Range(**bounds))
+    older = [in_range("time", lt=edge, gte=further) for edge, further in zip(edges, [*edges[1:], None], strict=True)]
+    return [m.Filter(should=[in_range("time", gte=edges[0]), timeless]), *older]
 
 
 def _passes(each: Candidate, request: RecallRequest) -> bool:

@@ -10,13 +10,12 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import LedgerDamaged
+from umi_common.errors import ConfigError, LedgerDamaged
 from umi_common.filters import Filter, matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import ValidBatch, checked_ids
-from umi_common.stores.qdrant import bm25
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.filters import compiled
@@ -225,8 +224,11 @@ class QdrantStore(CollectionStore):
             ConfigError: If the variant of BM25 is Okapi's, which needs statistics that Qdrant does not have.
         """
         collection = self._ready()
-        for request in requests:
-            bm25.refuse_unknown(request.lexical)
+        if any(request.lexical.variant == "okapi" for request in requests):
+            raise ConfigError(
+                'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
+                'set lexical.variant to "lucene", "l" or "plus"'
+            )
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, collection.dim, traces)
         return recall_many(collection, self._statistics, queries, requests, traces)
