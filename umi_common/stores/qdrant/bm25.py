@@ -189,13 +189,11 @@ class CandidateScorer:
         """(T, n) occurrences of each term in each row, and (n,) length of each row in terms."""
         lengths = np.array([each.length for each in found], dtype=np.int64)
         values = np.zeros((len(self.indices), len(found)))
-        sizes = [len(each.indices) for each in found]
-        if len(self.indices) and sum(sizes):
-            held = np.concatenate([np.asarray(each.indices, dtype=np.int64) for each in found])
-            stored = np.concatenate([np.asarray(each.values, dtype=np.float64) for each in found])
-            at = np.minimum(self.indices.searchsorted(held), len(self.indices) - 1)
-            mine = self.indices[at] == held
-            values[at[mine], np.repeat(np.arange(len(found)), sizes)[mine]] = stored[mine]
+        line_of = {index: line for line, index in enumerate(self.indices.tolist())}
+        for row, each in enumerate(found):
+            for index, value in zip(each.indices, each.values, strict=True):
+                if index in line_of:
+                    values[line_of[index], row] = value
         return frequencies(values, lengths, self.saturation), lengths
 
     def _scored(

@@ -185,11 +185,10 @@ def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
             event_time=None if time is None else from_microseconds(time),
             search_text=payload.get("search_text"),
         )
-        intact = payload["digest"] == digest(chunk)
+        if payload["digest"] != digest(chunk):
+            raise ValueError("the digest is another chunk's")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise LedgerDamaged(f"point of chunk {payload.get('id')!r:.80} is not what was stored; add it again") from error
-    if not intact:
-        raise LedgerDamaged(f"chunk {chunk.id!r:.80} is not what was stored; add it again")
+        raise LedgerDamaged(f"chunk {payload.get('id')!r:.80} is not what was stored; add it again") from error
     return chunk
 
 

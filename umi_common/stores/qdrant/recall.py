@@ -29,8 +29,8 @@ from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.filters import Compiled, compiled, in_range
-from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, positions_near
+from umi_common.stores.qdrant.filters import EARLIEST, Compiled, compiled, in_range
+from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
@@ -54,8 +54,6 @@ AGE_RANGES = 4
 little."""
 FACTOR_MIN = 0.05
 """Smallest decay factor at the end of a range of ages; all ages with a smaller factor are in the last range."""
-AGE_MAX = 1e18
-"""Upper bound of ages, in microseconds; larger than the difference of any two datetimes."""
 
 
 def recall_many(
@@ -191,8 +189,7 @@ class _Search:
         if rows.statistics.gapless:
             found = at_positions(connection, missing, payload=HEAD)
         else:
-            near_them = positions_near(known, best, missing, around)
-            seen = beside(connection, near_them, around, payload=HEAD, vectors=True)
+            seen = beside(connection, [known[id] for id in best], around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
         near = {each.id: each for each in map(to_candidate, found) if _passes(each, self.request)}
         return replace(rows, candidates=_sorted((near | known).values()), following=following)
@@ -247,7 +244,7 @@ def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
     floor, least = decay.floor, max(decay.floor, FACTOR_MIN)
     shares = [(least ** (at / AGE_RANGES) - floor) / (1.0 - floor) for at in range(1, AGE_RANGES)]
     ages = [-math.log2(share) * decay.half_life_hours * MICROSECONDS_PER_HOUR for share in shares]
-    edges = [now - min(age, AGE_MAX) for age in ages]
+    edges = [max(now - age, EARLIEST) for age in ages]
     timeless = m.IsEmptyCondition(is_empty=m.PayloadField(key="time"))
     older = [in_range("time", lt=edge, gte=further) for edge, further in zip(edges, [*edges[1:], None], strict=True)]
     return [m.Filter(should=[in_range("time", gte=edges[0]), timeless]), *older]

@@ -207,8 +207,7 @@ class QdrantStore(CollectionStore):
 
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         known = [chunk for chunk in self.get(ids) if chunk is not None]
-        positions = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
-        seen = beside(self._collection.connection, positions, reach, payload=True, vectors=False)
+        seen = beside(self._collection.connection, known, reach, payload=True, vectors=False)
         chunks = {id: chunk_of_payload(point.payload) for id, point in seen.points.items()}
         chunks |= {chunk.id: chunk for chunk in known}
         return {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
@@ -295,24 +294,22 @@ class QdrantStore(CollectionStore):
 
 
 def _problems(record: Any, collection: OpenCollection) -> list[str]:
-    """How a point differs from what umi writes for its chunk: one line for each difference."""
+    """The parts of a point that differ from what umi writes for its chunk, in one line; empty if there are none."""
     try:
         chunk = chunk_of_payload(record.payload or {})
     except LedgerDamaged as error:
         return [str(error)]
-    found = []
-    if str(record.id) != point_id(chunk.id):
-        found.append(f"it is stored as point {record.id}; expected {point_id(chunk.id)}")
     terms = collection.analyzer.terms(chunk.indexed_text)
     written = to_point(chunk, np.zeros(0, dtype=np.float32), terms, collection.saturation)
-    changed = [name for name in DERIVED if record.payload.get(name) != written.payload.get(name)]
-    found += [f"its field {name!r} for filters and statistics does not match the chunk" for name in changed]
+    wrong = [name for name in DERIVED if record.payload.get(name) != written.payload.get(name)]
+    if str(record.id) != written.id:
+        wrong.append(f"the point's id, {record.id}")
     vectors = record.vector or {}
     dense = vectors.get(DENSE)
     if dense is not None and abs(float(np.linalg.norm(np.asarray(dense, dtype=np.float64))) - 1.0) > LENGTH_TOLERANCE:
-        found.append("its vector is not of length 1")
+        wrong.append("the vector, which is not of length 1")
     expected, lexical = written.vector[LEXICAL], vectors.get(LEXICAL)
     stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
     if stored[0] != expected.indices or not np.allclose(stored[1], expected.values, rtol=0.0, atol=VALUE_TOLERANCE):
-        found.append("its stored terms do not match its text")
-    return [f"chunk {chunk.id!r}: {problem}" for problem in found]
+        wrong.append("the terms")
+    return [f"chunk {chunk.id!r}: not what umi writes: {', '.join(wrong)}"] if wrong else []
