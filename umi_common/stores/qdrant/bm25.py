@@ -86,16 +86,6 @@ def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]
     return peaks
 
 
-@dataclass(frozen=True, slots=True)
-class RowScores:
-    """BM25 of n rows, or of the sources of n rows, for V variations."""
-
-    scores: Floats
-    """(V, n)"""
-    bound: Floats
-    """(V,) an upper bound of the score of any row, or any source."""
-
-
 @dataclass(frozen=True)
 class CandidateScorer:
     """BM25 of one search.
@@ -117,8 +107,8 @@ class CandidateScorer:
         """(T,) indices of the distinct terms that a chunk has, rising."""
         return np.array(sorted(self.peaks), dtype=np.int64)
 
-    def score(self, found: Sequence[Candidate]) -> RowScores:
-        """BM25 of the rows."""
+    def score(self, found: Sequence[Candidate]) -> tuple[Floats, Floats]:
+        """(V, n) BM25 of n rows, and (V,) an upper bound of the score of any row."""
         weighting, (tf, lengths) = self._weighting, self._frequencies(found)
         peaks = [self.peaks[index] for index in self.indices.tolist()]
         idf = np.array([peak.idf for peak in peaks])  # Lucene's
@@ -138,8 +128,9 @@ class CandidateScorer:
         rare = [held[is_rare & np.array(own, np.bool_)].any(axis=0) for own in asked]
         return np.array(rare).reshape(len(asked), len(found))
 
-    def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
-        """BM25 of each row's source as one document, which holds the chunks of the source that an arm ranks.
+    def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> tuple[Floats, Floats]:
+        """(V, n) BM25 of each row's source as one document, and (V,) an upper bound of the score of any source. The
+        document holds the chunks of the source that an arm ranks.
 
         The statistics count the documents of one variation, so its scores do not depend on other variations.
 
@@ -159,10 +150,10 @@ class CandidateScorer:
                 tf_of_codes, lengths_of_codes = tf[:, rows] @ belongs, lengths[rows] @ belongs
                 weighting = Weighting(self.config, len(codes), float(lengths_of_codes.sum()) / len(codes) or 1.0)
                 idf = np.array([weighting.idf(df) if df else 0.0 for df in (tf_of_codes > 0).sum(axis=1).tolist()])
-                own = self._scored([self.variations[v]], weighting, idf, tf_of_codes, lengths_of_codes)
+                own, bound = self._scored([self.variations[v]], weighting, idf, tf_of_codes, lengths_of_codes)
                 at = np.minimum(codes.searchsorted(source), len(codes) - 1)
-                scores[v], bounds[v] = np.where(codes[at] == source, own.scores[0, at], 0.0), own.bound[0]
-        return RowScores(scores, bounds)
+                scores[v], bounds[v] = np.where(codes[at] == source, own[0, at], 0.0), bound[0]
+        return scores, bounds
 
     def coverage(self) -> Floats:
         """(V,) idf-weighted share of the distinct terms that the corpus holds, 0..1."""
@@ -204,8 +195,8 @@ class CandidateScorer:
         tf: Floats,
         lengths: Floats | Ints,
         largest: Floats | float = 0.0,
-    ) -> RowScores:
-        """BM25 of n texts for some variations, from the (T, n) `tf` and the (n,) `lengths`.
+    ) -> tuple[Floats, Floats]:
+        """The result of `score` for n texts and some variations, from the (T, n) `tf` and the (n,) `lengths`.
 
         Args:
             largest: (T,) a known impact of each term, for the bounds.
@@ -214,7 +205,7 @@ class CandidateScorer:
         most = np.maximum(largest, impacts.max(axis=1, initial=0.0))[:, np.newaxis]
         scores = [self._summed(weights, impacts, tf > 0, floors) for weights in variations]
         bounds = [self._summed(weights, most, idf[:, np.newaxis] > 0, floors)[0] for weights in variations]
-        return RowScores(np.array(scores).reshape(len(variations), len(lengths)), np.array(bounds))
+        return np.array(scores).reshape(len(variations), len(lengths)), np.array(bounds)
 
     def _summed(self, weights: TermWeights, impacts: Floats, held: Bools, floors: Floats) -> Floats:
         """(n,) scores of a variation, summed in the order of `indices`, so that equal rows get equal bits."""

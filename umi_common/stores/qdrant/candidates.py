@@ -41,7 +41,7 @@ class CandidateRows:
     @cached_property
     def in_arms(self) -> Pool:
         """A pool of the rows with the scores and ranks of both arms, without the fields about their sources."""
-        lexical, now = self.scorer.score(self.candidates), microseconds(self.request.now)
+        (lexical, bound), now = self.scorer.score(self.candidates), microseconds(self.request.now)
         times = [each.time for each in self.candidates]
         age_hours = np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
         vectors = np.zeros((len(self.candidates), self.statistics.sample.shape[1]), dtype=np.float32)
@@ -50,8 +50,8 @@ class CandidateRows:
                 vectors[row] = each.vector
         return Pool.of(
             [each.id for each in self.candidates],
-            lexical=lexical.scores,
-            lexical_bound=lexical.bound,
+            lexical=lexical,
+            lexical_bound=bound,
             rare=self.scorer.rare(self.candidates),
             dense=None if self.queries is None else cosines(vectors, self.queries).astype(np.float64),
             vectors=vectors,
@@ -84,15 +84,15 @@ class CandidateRows:
         """The rows as a pool."""
         pool, source = self.in_arms, source_codes(each.source for each in self.candidates)
         listed = (pool.lexical_rank != NOT_RANKED) | (pool.dense_rank != NOT_RANKED)
-        of_sources = self.scorer.sources(self.candidates, source, listed)
+        source_lexical, source_bound = self.scorer.sources(self.candidates, source, listed)
         background = None
         if self.queries is not None:
             background = cosine_background(cosines(self.statistics.sample, self.queries))
         return replace(
             pool,
             coverage=self.scorer.coverage(),
-            source_lexical=of_sources.scores,
-            source_bound=of_sources.bound,
+            source_lexical=source_lexical,
+            source_bound=source_bound,
             source=source,
             position=indices_in_source(self.candidates, self.following),
             length=np.array([each.length for each in self.candidates], dtype=np.int64),

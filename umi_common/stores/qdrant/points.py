@@ -237,16 +237,6 @@ def payload_of(point: Any, fields: Sequence[str]) -> dict[str, Any]:
     return payload
 
 
-def id_of(point: Any) -> str:
-    """The id of a point's chunk.
-
-    Raises:
-        LedgerDamaged: If the point has no id of a chunk.
-    """
-    id: str = payload_of(point, ["id"])["id"]
-    return id
-
-
 def not_written(id: object) -> LedgerDamaged:
     """The error for a point that another program wrote or changed."""
     return LedgerDamaged(

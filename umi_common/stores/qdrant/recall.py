@@ -24,7 +24,7 @@ from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
-from umi_common.stores.qdrant.bm25 import CandidateScorer, Peak, TermWeights, peak_requests, peaks_of, weighted_indices
+from umi_common.stores.qdrant.bm25 import CandidateScorer, TermWeights, peak_requests, peaks_of, weighted_indices
 from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection, settings_request
@@ -38,8 +38,8 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Largest number of query variations in one round trip. One query has at most 11, itself included; only several queries
-that are searched together have more."""
+"""Largest number of query variations of several searches that share a round trip. One query has at most 11, itself
+included."""
 MARGIN = 1.25
 """Depth of a prefetch divided by the depth of the search. It is above 1 because the server orders rows differently from
 umi: by a fixed average length, and without decay within a range of ages. Measured in docs/scale.md."""
@@ -71,12 +71,15 @@ def recall_many(
     Raises:
         SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.
     """
-    groups: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[list[int]]] = {}
     for index, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
         kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
-        groups.setdefault(kind, []).append(index)
+        batches = groups.setdefault(kind, [[]])
+        if sum(len(requests[other].probes) for other in (*batches[-1], index)) > PROBES_AT_ONCE:
+            batches.append([])
+        batches[-1].append(index)
     pools: dict[int, Pool] = {}
-    for indices in groups.values():
+    for indices in (batch for batches in groups.values() for batch in batches if batch):
         own = [vectors for index in indices if (vectors := queries[index]) is not None]
         request = replace(requests[indices[0]], probes=[probe for index in indices for probe in requests[index].probes])
         vectors = np.concatenate(own) if own else None
@@ -144,36 +147,26 @@ class _Search:
         terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
         ages = age_ranges(microseconds(request.now), request.decay)
         limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
+        prefetches = [
+            prefetch
+            for age in ages
+            for prefetch in _arms(
+                terms, self.queries, all_conditions(where.condition, age), limit, collection.search_params
+            )
+        ]
+        prefetches += _named(request.probes, where.condition)
+        union = [_merged(prefetches)] if prefetches else []
         mark = cached.mark()
+        samples = [] if mark is None else sample_requests()
+        requests = [settings_request(), *samples, *union, *peak_requests(terms)]
+        settings, *answers = collection.connection.query(requests)
+        collection.check(next((point.payload for point in settings), None))
         drawn: Statistics | None = None
-        found: dict[str, Candidate] = {}
-        peaks: dict[int, Peak] = {}
-        for start in range(0, len(request.probes), PROBES_AT_ONCE):
-            batch = slice(start, start + PROBES_AT_ONCE)
-            vectors = None if self.queries is None else self.queries[batch]
-            prefetches = [
-                prefetch
-                for age in ages
-                for prefetch in _arms(
-                    terms[batch], vectors, all_conditions(where.condition, age), limit, collection.search_params
-                )
-            ]
-            prefetches += _named(request.probes[batch], where.condition)
-            samples = sample_requests() if mark is not None and start == 0 else []
-            union = [_merged(prefetches)] if prefetches else []
-            settings = [settings_request()] if start == 0 else []
-            requests = [*settings, *union, *peak_requests(terms[batch]), *samples]
-            answers = collection.connection.query(requests) if requests else []
-            if settings:
-                collection.check(next((point.payload for point in answers.pop(0)), None))
-            if samples:
-                sources, sample = answers.pop(), answers.pop()
-                drawn = statistics_of(sample, sources, collection.dim)
-            points = answers.pop(0) if union else []
-            found |= {each.id: each for each in map(to_candidate, points)}
-            peaks |= peaks_of(terms[batch], answers)
+        if samples:
+            drawn = statistics_of(answers.pop(0), answers.pop(0), collection.dim)
+        found = {each.id: each for each in map(to_candidate, answers.pop(0))} if union else {}
         statistics = cached.latest(drawn, mark)
-        scorer = CandidateScorer(terms, peaks, collection.saturation, request.lexical, statistics)
+        scorer = CandidateScorer(terms, peaks_of(terms, answers), collection.saturation, request.lexical, statistics)
         return list(found.values()), scorer, statistics
 
     def _with_neighbours(self, rows: CandidateRows) -> CandidateRows:

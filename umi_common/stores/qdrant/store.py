@@ -28,8 +28,8 @@ from umi_common.stores.qdrant.points import (
     SETTINGS,
     chunk_of_payload,
     digest,
-    id_of,
     metadata_of,
+    payload_of,
     point_id,
     to_point,
 )
@@ -197,13 +197,13 @@ class QdrantStore(CollectionStore):
 
     def _passing_records(self, where: Filter | None) -> Iterator[Any]:
         """The records of all chunks that pass `where`; of their payload only id and metadata."""
-        collection = self._ready()
+        collection, fields = self._ready(), ["id", "metadata"]
         condition = compiled(where, None, collection.tenants).condition
-        for page in collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"]):
-            yield from (record for record in page if id_of(record) and matches(where, metadata_of(record.payload)))
+        for page in collection.connection.pages(chunks_alone(condition), payload=fields):
+            yield from (record for record in page if matches(where, metadata_of(payload_of(record, fields))))
 
     def _ids_passing(self, where: Filter | None) -> list[str]:
-        return sorted(map(id_of, self._passing_records(where)))
+        return sorted(record.payload["id"] for record in self._passing_records(where))
 
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         known = [chunk for chunk in self.get(ids) if chunk is not None]
