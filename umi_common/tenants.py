@@ -29,6 +29,7 @@ from umi_common.stores.batch_checks import checked_directory
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger.file import FILE
+from umi_common.types import utf8_text
 
 __all__ = ["StoreInUse", "Tenants"]
 
@@ -277,12 +278,9 @@ def directory_name(tenant: str) -> str:
     Raises:
         InputError: If `tenant` is no string, is empty, is no valid Unicode, or needs too long a name.
     """
-    if not isinstance(tenant, str) or not tenant:
-        raise InputError(f"tenant is {tenant!r:.80}; expected a non-empty string")
-    try:
-        data = tenant.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"tenant {tenant!r:.80} holds half of a surrogate pair; expected valid Unicode") from error
+    if not isinstance(tenant, str) or not tenant or utf8_text(tenant) != tenant:
+        raise InputError(f"tenant is {tenant!r:.80}; expected a non-empty string of valid Unicode")
+    data = tenant.encode()
     name = PREFIX + "".join(chr(byte) if byte in UNESCAPED else f"={byte:02x}" for byte in data)
     if len(name) > NAME_CHARACTERS_MAX:
         raise InputError(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from functools import partial
 from random import uniform
 from typing import Any
 
@@ -103,7 +104,7 @@ def attempts(
         if is_rate_limit(outcome.error):
             queue.refused(ticket, seconds)  # the queue then delays the next attempt
         elif seconds:
-            yield (_pause(seconds),)
+            yield (Call(partial(time.sleep, seconds), partial(sleep, seconds)),)
 
 
 def kind_of(error: BaseException) -> str:
@@ -217,10 +218,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             return
         yield current
         current = current.__cause__ or current.__context__
-
-
-def _pause(seconds: float) -> Call:
-    async def wait() -> None:
-        await sleep(seconds)
-
-    return Call(lambda: time.sleep(seconds), wait)

@@ -183,24 +183,21 @@ class SideIndex:
     def columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
         """The metadata columns. The first call makes them, and fetches records that were read in an earlier process."""
         with self._write_lock:
-            if self._columns is None:
-                self._columns = self._made_columns(fetch)
-            return self._columns
-
-    def _made_columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
-        rows = self.snapshot.rows
-        alive = np.flatnonzero(rows.alive).tolist()
-        missing = [rows.ids[row] for row in alive if self._records[row] is None]
-        fetched = fetch(missing) if missing else {}
-        columns = MetadataColumns()
-        metadatas: list[Any] = [{}] * len(rows)
-        for row in alive:
-            record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
-            chunk = readable_chunk(record, self._read)
-            if chunk is not None:  # else another program has changed it; the next comparison finds that
-                metadatas[row] = chunk.metadata
-        columns.add(range(len(rows)), metadatas)
-        return columns
+            if self._columns is not None:
+                return self._columns
+            rows = self.snapshot.rows
+            alive = np.flatnonzero(rows.alive).tolist()
+            fetched = fetch([rows.ids[row] for row in alive if self._records[row] is None])
+            metadatas: list[Any] = [{}] * len(rows)
+            for row in alive:
+                record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
+                chunk = readable_chunk(record, self._read)
+                if chunk is not None:  # else another program has changed it; the next comparison finds that
+                    metadatas[row] = chunk.metadata
+            columns = MetadataColumns()
+            columns.add(range(len(rows)), metadatas)
+            self._columns = columns
+            return columns
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
         """Write the index to the directory, in place of an older one.

@@ -247,10 +247,8 @@ class ChromaStore(CollectionStore):
         return unit_vectors(self._collection.vectors(checked_ids(ids), self._embedder.dim)[0])
 
     def _ids_passing(self, where: Filter | None) -> list[str]:
-        indexed = self._ready()
-        rows = indexed.side.snapshot.rows
-        passing = allowed_rows(indexed, indexed.side.snapshot, where, None)
-        return sorted(rows.ids[row] for row in np.flatnonzero(passing).tolist())
+        listing = self.listing(where=where)
+        return sorted(listing.ids[row] for row in np.flatnonzero(listing.passing).tolist())
 
     def _content(self) -> object:
         return self._ready().side.snapshot
