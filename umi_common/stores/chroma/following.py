@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -113,8 +113,7 @@ class Follower:
             with self._written_lock:
                 ids, self._written = sorted(self._written), set()
             try:
-                for start in range(0, len(ids), RECORDS_COMPARED):
-                    self._reread(ids[start : start + RECORDS_COMPARED], (), every=True)
+                self._reread(ids, every=True)
             except BaseException:
                 self.written(ids)
                 raise
@@ -147,11 +146,9 @@ class Follower:
             gone.difference_update(others)
             new += [id for id in others if id not in skipped]
         gone.update(rows.ids[row] for row in np.flatnonzero(unseen).tolist())
-        for start in range(0, len(new), RECORDS_COMPARED):
-            self._reread(new[start : start + RECORDS_COMPARED], gone)
-            gone = set()
         if gone:
             self._side.update([], gone)
+        self._reread(new)
 
     def compare_records(self) -> bool:
         """Compare the next records. Returns whether some are left in this round. The caller holds `lock`."""
@@ -160,23 +157,26 @@ class Follower:
         changed = True
         while changed and self._uncompared:
             some, self._uncompared = self._uncompared[:RECORDS_COMPARED], self._uncompared[RECORDS_COMPARED:]
-            changed = self._reread(some, ())
+            changed = self._reread(some)
         self.compared_at = time.monotonic()
         return bool(self._uncompared)
 
-    def _reread(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
+    def _reread(self, ids: Sequence[str], *, every: bool = False) -> bool:
         """Read some records, and update the index with those that differ. Returns whether any differed or are gone.
 
         Args:
-            gone: Further records to remove from the index.
             every: Update all these records, also with the same text and metadata, because their vectors may be new.
         """
-        read = self._collection.records(ids)
-        missing = [id for id in ids if id not in read and self._side.knows(id)]
-        there = [read[id] for id in ids if id in read]
-        changed = there if every else self._side.changed(there)
-        if changed or missing or gone:
-            self._side.update(changed, [*missing, *gone])
-        if missing and not every:  # as many may be new: the count is then the same
-            self.compare_ids()
-        return bool(changed or missing)
+        differing = False
+        for start in range(0, len(ids), RECORDS_COMPARED):
+            some = ids[start : start + RECORDS_COMPARED]
+            read = self._collection.records(some)
+            missing = [id for id in some if id not in read and self._side.knows(id)]
+            there = [read[id] for id in some if id in read]
+            changed = there if every else self._side.changed(there)
+            if changed or missing:
+                self._side.update(changed, missing)
+                differing = True
+            if missing and not every:  # as many may be new: the count is then the same
+                self.compare_ids()
+        return differing

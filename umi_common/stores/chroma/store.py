@@ -20,7 +20,7 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids
+from umi_common.stores.batch_checks import checked_directory, checked_ids
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
@@ -253,14 +253,9 @@ class ChromaStore(CollectionStore):
     def _content(self) -> object:
         return self._ready().side.snapshot
 
-    def _unchanged(self, batch: ValidBatch) -> set[int]:
-        ids = [chunk.id for chunk in batch.chunks]
-        stored = zip(self.get(ids), batch.chunks, strict=True)
-        same = [own is not None and same_chunk(own, chunk) for own, chunk in stored]
-        if batch.vectors is not None:
-            pairs = zip(same, self.vectors(ids), batch.vectors, strict=True)
-            same = [equal and np.array_equal(held, given) for equal, held, given in pairs]
-        return {index for index, equal in enumerate(same) if equal}
+    def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
+        stored = zip(self.get([chunk.id for chunk in chunks]), chunks, strict=True)
+        return [own is not None and same_chunk(own, chunk) for own, chunk in stored]
 
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         self._model_checked, ids = True, [chunk.id for chunk in chunks]

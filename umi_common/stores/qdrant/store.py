@@ -15,7 +15,7 @@ from umi_common.filters import Filter, matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_ids
+from umi_common.stores.batch_checks import checked_ids
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.filters import compiled
@@ -119,22 +119,11 @@ class QdrantStore(CollectionStore):
         self._server, self._write_at_once = "Qdrant", WRITE_AT_ONCE
         self._statistics = CachedStatistics()
 
-    def _unchanged(self, batch: ValidBatch) -> set[int]:
-        given = batch.vectors
-        ids = [point_id(chunk.id) for chunk in batch.chunks]
-        stored = self._read_checked(ids, payload=["digest"], vectors=False if given is None else [DENSE])
-        same = set()
-        for at, (chunk, id) in enumerate(zip(batch.chunks, ids, strict=True)):
-            record = stored.get(id)
-            if record is None or (record.payload or {}).get("digest") != digest(chunk):
-                continue
-            if given is not None:
-                held = (record.vector or {}).get(DENSE)
-                vector = np.zeros_like(given[at]) if held is None else np.asarray(held, dtype=np.float32)
-                if not np.array_equal(vector, given[at]):
-                    continue
-            same.add(at)
-        return same
+    def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
+        ids = [point_id(chunk.id) for chunk in chunks]
+        stored = self._read_checked(ids, payload=["digest"], vectors=False)
+        digests = {id: (record.payload or {}).get("digest") for id, record in stored.items()}
+        return [digests.get(id) == digest(chunk) for id, chunk in zip(ids, chunks, strict=True)]
 
     def _read_checked(self, points: Sequence[str], *, payload: Sequence[str], vectors: Any) -> dict[str, Any]:
         """Records by point id; raises as `OpenCollection.check`."""
