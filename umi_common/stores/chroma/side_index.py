@@ -95,85 +95,61 @@ class SideIndex:
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
         """Add records, in place of older ones with the same ids, and remove the records with the ids `removed`."""
         with self._write_lock:
-            removed_ids = set(removed)
-            chunks, kept = [], []
-            for record in records:
-                self.skipped.discard(record.id)
-                chunk = readable_chunk(record, self._read)
-                if chunk is None:
-                    self.skipped.add(record.id)
-                else:
-                    chunks.append(chunk)
-                    kept.append(record)
-            self.skipped -= removed_ids
-            replaced = removed_ids | {record.id for record in records}
-            pairs = zip(chunks, kept, strict=True)
-            heads = [self._head(row, chunk, record) for row, (chunk, record) in enumerate(pairs, len(self._records))]
+            replaced = {*removed, *(record.id for record in records)}
+            made = [(record, chunk) for record in records if (chunk := self.chunk(record)) is not None]
+            self.skipped -= replaced
+            self.skipped |= {record.id for record in records} - {record.id for record, _ in made}
+            heads = [self._head(row, *each) for row, each in enumerate(made, len(self._records))]
             dead = np.array([row for id in replaced if (row := self.table.row_of(id)) is not None], dtype=np.int64)
             try:
-                self._replace(dead, heads, chunks, kept)
+                self._replace(dead, heads, made)
             except BaseException:
                 self.damaged = True
                 raise
 
-    def _replace(self, dead: Ints, heads: Sequence[Head], chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
-        """Remove the dead rows and append a row for each head, chunk and record."""
+    def _replace(self, dead: Ints, heads: Sequence[Head], made: Sequence[tuple[Record, Chunk]]) -> None:
+        """Remove the dead rows and append a row for each head, with its record and chunk."""
         rows = self.table.append(heads)
         self.table.remove(dead)
-        self._digests += map(record_digest, records)
-        self._records += records
+        self._digests += [record_digest(record) for record, _ in made]
+        self._records += [record for record, _ in made]
         for row in dead.tolist():
             self._records[row] = None
         snapshot = self.table.snapshot()
-        texts = [chunk.indexed_text for chunk in chunks]
+        texts = [chunk.indexed_text for _, chunk in made]
         # Names before rows: readers leave out the names of rows that they do not see yet.
         self.names.add(rows.tolist(), texts)
         self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
-        self._note_derived(chunks, records)
-        if self._columns is not None and len(rows):
-            self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
+        for record, chunk in made:
+            stated = record.metadata
+            self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
+            self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
+        if self._columns is not None and made:
+            self._columns.add(rows.tolist(), [chunk.metadata for _, chunk in made])
         self._publish()
 
-    def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
+    def _head(self, row: int, record: Record, chunk: Chunk) -> Head:
         """The row's fields. A record with a source but no position gets the number of records of that source
         that were read before."""
         position = chunk.position
         if chunk.source is not None:
             if position is None and KEY not in record.metadata:
-                kept = self._kept_position(chunk)
-                position = self._in_source[chunk.source] if kept is None else kept
+                position = self._in_source[chunk.source]
             self._in_source[chunk.source] += 1
         time = None if chunk.event_time is None else microseconds(chunk.event_time)
         return Head(row, chunk.id, chunk.source, position, time)
 
-    def _kept_position(self, chunk: Chunk) -> int | None:
-        """The position that a record with a source but no position got when it was first read; None: it
-        was not read before, or had no position or another source."""
-        row = self.table.row_of(chunk.id)
-        rows = self.snapshot.rows
-        if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
-            return None
-        return int(rows.position[row]) if self.table.sources[int(rows.source[row])] == chunk.source else None
-
-    def _note_derived(self, chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
-        """Add to `derived` the keys whose value in a chunk is not that of its record."""
-        for chunk, record in zip(chunks, records, strict=True):
-            stated = record.metadata
-            self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
-            self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
-
     def chunk(self, record: Record | None) -> Chunk | None:
-        """`records.readable_chunk`, with the position that umi gave to a record that had none."""
+        """`records.readable_chunk`; a record with a source but no position keeps the position that it got when it was
+        first read."""
         chunk = readable_chunk(record, self._read)
-        if (
-            record is None
-            or chunk is None
-            or chunk.source is None
-            or chunk.position is not None
-            or KEY in record.metadata
-        ):
+        if record is None or chunk is None or chunk.position is not None or KEY in record.metadata:
             return chunk
-        return replace(chunk, position=self._kept_position(chunk))
+        row, rows = self.table.row_of(chunk.id), self.snapshot.rows
+        if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
+            return chunk
+        same = self.table.sources[int(rows.source[row])] == chunk.source
+        return replace(chunk, position=int(rows.position[row])) if same else chunk
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""
