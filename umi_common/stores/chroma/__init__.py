@@ -3,8 +3,7 @@
 In: a collection, and searches as probes. Out: a `Pool`, and chunks read from the collection.
 
     store           ChromaStore: the store over a collection
-    recall          one search
-    vectors         the collection's vectors, cached
+    recall          one search, and a cache of the collection's vectors
     side_index      terms, sources, positions and times, kept beside the collection
     following       updates the side index after writes to the collection
     records         converts chunks to records and back

@@ -23,7 +23,13 @@ from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import checked_directory, checked_ids
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
+from umi_common.stores.chroma.recall import (
+    CollectionVectors,
+    IndexedCollection,
+    allowed_rows,
+    recall_pool,
+    statistics,
+)
 from umi_common.stores.chroma.records import (
     ReadRecord,
     metadata_of_record,
@@ -33,7 +39,6 @@ from umi_common.stores.chroma.records import (
     same_chunk,
 )
 from umi_common.stores.chroma.side_index import SideIndex
-from umi_common.stores.chroma.vectors import CollectionVectors
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.values import Listing, RecallTrace
