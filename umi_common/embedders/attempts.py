@@ -192,12 +192,9 @@ def _is_temporary(error: Exception) -> bool | None:
             return status in TEMPORARY
     if isinstance(error, PERMANENT):
         return False
-    if any(
-        isinstance(each, (TimeoutError, ConnectionError)) or TEMPORARY_TYPES.search(type(each).__name__)
-        for each in _causes(error)
-    ):
-        return True
-    return None
+    stated = (isinstance(each, (TimeoutError, ConnectionError)) for each in _causes(error))
+    named = (TEMPORARY_TYPES.search(type(each).__name__) for each in _causes(error))
+    return True if any(stated) or any(named) else None
 
 
 def _status(error: BaseException) -> int | None:
