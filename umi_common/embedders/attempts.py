@@ -11,6 +11,7 @@ import re
 import time
 from asyncio import sleep
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -155,16 +156,13 @@ def retry_after(error: BaseException) -> float | None:
 def _seconds(stated: Any) -> float | None:
     """The seconds that `stated` means, which is a number, a number as text, or an HTTP date; None: it is none of
     them."""
-    try:
+    with suppress(TypeError, ValueError):
         return float(stated)
-    except (TypeError, ValueError):
-        pass
-    try:
+    with suppress(TypeError, ValueError):
         moment = parsedate_to_datetime(str(stated))
-    except (TypeError, ValueError):
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    return (aware - datetime.now(timezone.utc)).total_seconds()
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return (aware - datetime.now(timezone.utc)).total_seconds()
+    return None
 
 
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
