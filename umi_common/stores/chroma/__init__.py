@@ -3,8 +3,8 @@
 In: a collection, and searches as probes. Out: a `Pool`, and chunks read from the collection.
 
     store           ChromaStore: the store over a collection
-    recall          one search, and a cache of the collection's vectors
-    side_index      terms, sources, positions and times, kept beside the collection
+    recall          one search
+    side_index      terms, sources, positions, times and cached vectors, kept beside the collection
     following       updates the side index after writes to the collection
     records         converts chunks to records and back
     collection      the calls to Chroma

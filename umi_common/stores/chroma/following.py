@@ -20,7 +20,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from umi_common.errors import StoreUnavailable
-from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.rows.rows import UNKNOWN
 
@@ -36,15 +35,14 @@ class Follower:
     """Updates a side index after writes to its collection. Thread-safe.
 
     Args:
-        collection: The collection to watch.
-        side: The side index of `collection`; changed only under `lock`.
+        side: The side index, changed only under `lock`.
         seconds: Seconds between two comparisons of records.
     """
 
-    def __init__(self, collection: ChromaCollection, side: SideIndex, seconds: float) -> None:
+    def __init__(self, side: SideIndex, seconds: float) -> None:
         self.lock = threading.RLock()
         self.seconds = seconds
-        self._collection, self._side = collection, side
+        self._collection, self._side = side.collection, side
         self.compared_at = time.monotonic()
         """When records were last compared."""
         self._uncompared: list[str] = []
@@ -57,7 +55,7 @@ class Follower:
         """After a slow count: the value of `time.monotonic()` from which on records are counted again."""
         self._written_lock = threading.Lock()
         """Guards `_written`."""
-        collection.observe(self)
+        side.collection.observe(self)
 
     def follow(self, *, always: bool = True) -> None:
         """Update the index if a write was noted, if the number of records differs, or if a comparison is due.
