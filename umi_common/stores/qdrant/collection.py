@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from umi_common.config import AnalyzerConfig, UmiConfig, check_settings
@@ -16,6 +16,7 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.qdrant.connection import Connection, models
 from umi_common.stores.qdrant.filters import hashed, tenant_field
 from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, Saturation
+from umi_common.stores.qdrant.statistics import CachedStatistics
 
 FORMAT = 1
 """Version of the stored settings and points."""
@@ -47,6 +48,7 @@ class OpenCollection:
     """`models.SearchParams` of the dense arm; None: the server's defaults."""
     made_with: Mapping[str, Any]
     """The settings named in MADE_WITH, as they were when the collection was opened."""
+    statistics: CachedStatistics = field(default_factory=CachedStatistics)
 
     def check(self, settings: Mapping[str, Any] | None) -> None:
         """Compare `settings`, which are stored now, with those at opening: the collection may have been made again.

@@ -34,7 +34,7 @@ from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import EARLIEST, Compiled, compiled, in_range
 from umi_common.stores.qdrant.neighbours import at_positions, beside, indices_in_source, missing_positions
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
-from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
+from umi_common.stores.qdrant.statistics import Statistics, sample_requests, statistics_of
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
@@ -60,7 +60,6 @@ FACTOR_MIN = 0.05
 
 def recall_many(
     collection: OpenCollection,
-    cached: CachedStatistics,
     queries: Sequence[Vectors | None],
     requests: Sequence[RecallRequest],
     traces: Sequence[RecallTrace],
@@ -85,7 +84,7 @@ def recall_many(
         own = [vectors for index in indices if (vectors := queries[index]) is not None]
         request = replace(requests[indices[0]], probes=[probe for index in indices for probe in requests[index].probes])
         vectors = np.concatenate(own) if own else None
-        pool = _Search(collection, cached, vectors, request, traces[indices[0]]).pool()
+        pool = _Search(collection, vectors, request, traces[indices[0]]).pool()
         start = 0
         for index in indices:
             stop = start + len(requests[index].probes)
@@ -184,7 +183,6 @@ class _Search:
     """One search; the fields are arguments of `recall_many`."""
 
     collection: OpenCollection
-    cached: CachedStatistics
     queries: Vectors | None
     request: RecallRequest
     trace: RecallTrace
@@ -225,7 +223,7 @@ class _Search:
 
     def _union(self, where: Compiled, depth: int) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
         """Request the best `depth` rows of both arms: (candidates, their scorer, statistics of the collection)."""
-        request, collection, cached = self.request, self.collection, self.cached
+        request, collection = self.request, self.collection
         lexical = request.strategy != "vector"
         analyzer, weight = collection.analyzer, request.lexical.function_word_weight
         terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
@@ -240,7 +238,7 @@ class _Search:
         ]
         prefetches += _named(request.probes, where.condition)
         union = [_merged(prefetches)] if prefetches else []
-        mark = cached.mark()
+        mark = collection.statistics.mark()
         samples = [] if mark is None else sample_requests()
         requests = [settings_request(), *samples, *union, *peak_requests(terms)]
         settings, *answers = collection.connection.query(requests)
@@ -249,7 +247,7 @@ class _Search:
         if samples:
             drawn = statistics_of(answers.pop(0), answers.pop(0), collection.dim)
         found = {each.id: each for each in map(to_candidate, answers.pop(0))} if union else {}
-        statistics = cached.latest(drawn, mark)
+        statistics = collection.statistics.latest(drawn, mark)
         scorer = CandidateScorer(terms, peaks_of(terms, answers), collection.saturation, request.lexical, statistics)
         return list(found.values()), scorer, statistics
 

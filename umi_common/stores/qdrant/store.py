@@ -34,7 +34,6 @@ from umi_common.stores.qdrant.points import (
     to_point,
 )
 from umi_common.stores.qdrant.recall import recall_many
-from umi_common.stores.qdrant.statistics import CachedStatistics
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
@@ -117,7 +116,6 @@ class QdrantStore(CollectionStore):
         )
         super().__init__(model, self._collection.config)
         self._server, self._write_at_once = "Qdrant", WRITE_AT_ONCE
-        self._statistics = CachedStatistics()
 
     def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
         ids = [point_id(chunk.id) for chunk in chunks]
@@ -142,7 +140,7 @@ class QdrantStore(CollectionStore):
         try:
             self._collection.connection.upsert(points)
         finally:
-            self._statistics.changed(len(chunks))  # also after an error: the server may have stored them
+            self._collection.statistics.changed(len(chunks))  # also after an error: the server may have stored them
 
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
         connection = self._collection.connection
@@ -155,7 +153,7 @@ class QdrantStore(CollectionStore):
         try:
             connection.delete(points)
         finally:
-            self._statistics.changed(len(points))  # also after an error: the server may have removed them
+            self._collection.statistics.changed(len(points))  # also after an error: the server may have removed them
         return len(points)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
@@ -219,7 +217,7 @@ class QdrantStore(CollectionStore):
             )
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, collection.dim, traces)
-        return recall_many(collection, self._statistics, queries, requests, traces)
+        return recall_many(collection, queries, requests, traces)
 
     def __len__(self) -> int:
         found = self._ready().connection.call("count", count_filter=chunks_alone(), exact=True)
