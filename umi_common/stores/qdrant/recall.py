@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -110,7 +110,6 @@ class CandidateRows:
     request: RecallRequest
     queries: Vectors | None
     scorer: CandidateScorer
-    statistics: Statistics
     following: Mapping[str, str]
 
     @cached_property
@@ -119,7 +118,7 @@ class CandidateRows:
         (lexical, bound), now = self.scorer.score(self.candidates), microseconds(self.request.now)
         times = [each.time for each in self.candidates]
         age_hours = np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
-        vectors = np.zeros((len(self.candidates), self.statistics.sample.shape[1]), dtype=np.float32)
+        vectors = np.zeros((len(self.candidates), self.scorer.statistics.sample.shape[1]), dtype=np.float32)
         for row, each in enumerate(self.candidates):
             if each.vector is not None:
                 vectors[row] = each.vector
@@ -162,7 +161,7 @@ class CandidateRows:
         source_lexical, source_bound = self.scorer.sources(self.candidates, source, listed)
         background = None
         if self.queries is not None:
-            background = cosine_background(cosines(self.statistics.sample, self.queries))
+            background = cosine_background(cosines(self.scorer.statistics.sample, self.queries))
         return replace(
             pool,
             coverage=self.scorer.coverage(),
@@ -171,7 +170,7 @@ class CandidateRows:
             source=source,
             position=indices_in_source(self.candidates, self.following),
             length=np.array([each.length for each in self.candidates], dtype=np.int64),
-            calibration=self.statistics.calibration,
+            calibration=self.scorer.statistics.calibration,
             degraded=tuple(trace.degraded),
             facts=trace.facts,
             background=background,
@@ -199,7 +198,7 @@ class _Search:
         except StoreUnavailable as error:
             raise SearchUnavailable(str(error)) from error
         self.trace.facts |= {
-            "chunks": rows.statistics.chunks,
+            "chunks": rows.scorer.statistics.chunks,
             "dense_engine": "qdrant",
             "arms_ms": (answered - begun) * 1e3,
             "neighbours_ms": (time.perf_counter() - answered) * 1e3,
@@ -213,30 +212,24 @@ class _Search:
         self.trace.facts["filter"] = "exact" if where.exact else "widened"
         depth = self.request.depth
         for _ in range(ROUNDS_MAX):
-            found, scorer, statistics = self._union(where, depth)
+            found, scorer = self._union(where, depth)
             kept = [each for each in found if _passes(each, self.request)]
-            rows = CandidateRows(_sorted(kept), self.request, self.queries, scorer, statistics, {})
+            rows = CandidateRows(_sorted(kept), self.request, self.queries, scorer, {})
             if where.exact or len(kept) == len(found) or rows.enough():
                 break
             depth *= WIDER
         return rows
 
-    def _union(self, where: Compiled, depth: int) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
-        """Request the best `depth` rows of both arms: (candidates, their scorer, statistics of the collection)."""
+    def _union(self, where: Compiled, depth: int) -> tuple[list[Candidate], CandidateScorer]:
+        """Request the best `depth` rows of both arms; returns them and their scorer."""
         request, collection = self.request, self.collection
         lexical = request.strategy != "vector"
         analyzer, weight = collection.analyzer, request.lexical.function_word_weight
         terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
-        ages = age_ranges(microseconds(request.now), request.decay)
         limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
-        prefetches = [
-            prefetch
-            for age in ages
-            for prefetch in _arms(
-                terms, self.queries, all_conditions(where.condition, age), limit, collection.search_params
-            )
-        ]
-        prefetches += _named(request.probes, where.condition)
+        prefetches = _named(request.probes, where.condition)
+        for age in age_ranges(microseconds(request.now), request.decay):
+            prefetches += self._arms(terms, all_conditions(where.condition, age), limit)
         union = [_merged(prefetches)] if prefetches else []
         mark = collection.statistics.mark()
         samples = [] if mark is None else sample_requests()
@@ -246,10 +239,20 @@ class _Search:
         drawn: Statistics | None = None
         if samples:
             drawn = statistics_of(answers.pop(0), answers.pop(0), collection.dim)
-        found = {each.id: each for each in map(to_candidate, answers.pop(0))} if union else {}
+        found = list(map(to_candidate, answers.pop(0))) if union else []
         statistics = collection.statistics.latest(drawn, mark)
         scorer = CandidateScorer(terms, peaks_of(terms, answers), collection.saturation, request.lexical, statistics)
-        return list(found.values()), scorer, statistics
+        return found, scorer
+
+    def _arms(self, terms: Sequence[TermWeights], where: Any, limit: int) -> Iterator[Any]:
+        """A prefetch for each variation and arm."""
+        prefetch, params = models().Prefetch, self.collection.search_params
+        for v, weights in enumerate(terms):
+            if weights:
+                yield prefetch(query=sparse_query(weights), using=LEXICAL, filter=where, limit=limit)
+            if self.queries is not None and self.queries[v].any():
+                query = self.queries[v].tolist()
+                yield prefetch(query=query, using=DENSE, filter=where, limit=limit, params=params)
 
     def _with_neighbours(self, rows: CandidateRows) -> CandidateRows:
         """The rows, and the neighbours of the best of each ranking."""
@@ -261,7 +264,7 @@ class _Search:
         if not missing:
             return rows
         following: Mapping[str, str] = {}
-        if rows.statistics.gapless:
+        if rows.scorer.statistics.gapless:
             found = at_positions(connection, missing, payload=HEAD)
         else:
             seen = beside(connection, [known[id] for id in best], around, payload=HEAD, vectors=True)
@@ -275,18 +278,6 @@ def _merged(prefetches: Sequence[Any]) -> Any:
     limit = sum(prefetch.limit for prefetch in prefetches)
     merged = m.FusionQuery(fusion=m.Fusion.RRF)
     return m.QueryRequest(prefetch=list(prefetches), query=merged, limit=limit, with_payload=HEAD, with_vector=True)
-
-
-def _arms(
-    terms: Sequence[TermWeights], queries: Vectors | None, where: Any, limit: int, search_params: Any
-) -> Iterable[Any]:
-    """A prefetch for each variation and arm."""
-    prefetch = models().Prefetch
-    for v, weights in enumerate(terms):
-        if weights:
-            yield prefetch(query=sparse_query(weights), using=LEXICAL, filter=where, limit=limit)
-        if queries is not None and queries[v].any():
-            yield prefetch(query=queries[v].tolist(), using=DENSE, filter=where, limit=limit, params=search_params)
 
 
 def _named(probes: Sequence[Probe], condition: Any) -> list[Any]:
