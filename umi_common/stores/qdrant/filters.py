@@ -182,8 +182,7 @@ def in_range(field: str, **bounds: float | None) -> Any:
 
 
 def _match(field: str, values: tuple[Any, ...]) -> Any:
-    match = models().MatchValue(value=values[0]) if len(values) == 1 else models().MatchAny(any=list(values))
-    return models().FieldCondition(key=field, match=match)
+    return models().FieldCondition(key=field, match=models().MatchAny(any=list(values)))
 
 
 def _exact(condition: Any, wanted: bool) -> Compiled:
