@@ -25,10 +25,11 @@ from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import InputError, StoreClosed, StoreError, StoreForked, StoreLocked, StoreReadOnly
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import checked_directory
+from umi_common.stores.batch_checks import checked_count, checked_directory
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger.file import FILE
+from umi_common.types import utf8_text
 
 __all__ = ["StoreInUse", "Tenants"]
 
@@ -76,7 +77,7 @@ class Tenants(Closing):
         read_only: Open every store with `HybridStore.open(read_only=True)`, while another process may write to it.
 
     Raises:
-        InputError: If `max_open` is not a whole number of 0 or more.
+        InvalidLimit: If `max_open` is not a whole number of 0 or more.
         ConfigError: If `root` is not a path, or `embedder` is not an embedder.
     """
 
@@ -89,13 +90,11 @@ class Tenants(Closing):
         max_open: int = MAX_OPEN,
         read_only: bool = False,
     ) -> None:
-        if isinstance(max_open, bool) or not isinstance(max_open, int) or max_open < 0:
-            raise InputError(f"max_open is {max_open!r:.80}; expected 0 or more stores")
         self._root = checked_directory(root)
         self._read_only = read_only
         model = None if embedder is None else as_embedder(embedder)
         self._open = partial(HybridStore.open, embedder=model, config=config, read_only=read_only)
-        self._max_open = max_open
+        self._max_open = checked_count("max_open", max_open, least=0)
         self._pid = os.getpid()
         self._closed = False
         self._lock = threading.Lock()
@@ -277,12 +276,9 @@ def directory_name(tenant: str) -> str:
     Raises:
         InputError: If `tenant` is no string, is empty, is no valid Unicode, or needs too long a name.
     """
-    if not isinstance(tenant, str) or not tenant:
-        raise InputError(f"tenant is {tenant!r:.80}; expected a non-empty string")
-    try:
-        data = tenant.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"tenant {tenant!r:.80} holds half of a surrogate pair; expected valid Unicode") from error
+    if not isinstance(tenant, str) or not tenant or utf8_text(tenant) != tenant:
+        raise InputError(f"tenant is {tenant!r:.80}; expected a non-empty string of valid Unicode")
+    data = tenant.encode()
     name = PREFIX + "".join(chr(byte) if byte in UNESCAPED else f"={byte:02x}" for byte in data)
     if len(name) > NAME_CHARACTERS_MAX:
         raise InputError(

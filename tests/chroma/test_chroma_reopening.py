@@ -13,7 +13,7 @@ from umi_common.errors import ReindexRequired
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
-from umi_common.stores.chroma.vectors import READ_AHEAD
+from umi_common.stores.chroma.side_index import READ_AHEAD
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 MODEL = HashEmbedder(32)

@@ -16,7 +16,7 @@ from umi_common.cli.options import LEDGER, JsonOption, opened_without_model, pri
 from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable, optional_module
 
 if TYPE_CHECKING:
-    from umi_common.migrate.run import Movable
+    from umi_common.migrate import Movable
 
 CHECKPOINT = "umi.db-migration.json"
 """Name of the file for the progress. A store treats files named `umi.db-*` as its own."""

@@ -14,10 +14,9 @@ sparse         learned sparse encoders: the weighted terms of texts, and the fil
 from __future__ import annotations
 
 from umi_common.embedders.adapters import AbsentEmbedder, CallableEmbedder, as_embedder, declared_dim, identity_of
-from umi_common.embedders.default import DEFAULT_NAME, WordLlamaEmbedder, default_embedder, unit_rows
+from umi_common.embedders.default import WordLlamaEmbedder, default_embedder, unit_rows
 
 __all__ = [
-    "DEFAULT_NAME",
     "AbsentEmbedder",
     "CallableEmbedder",
     "WordLlamaEmbedder",

@@ -20,7 +20,7 @@ from umi_common.runtime.loop_thread import LoopThread
 
 Embed = Callable[[list[str]], Any]
 AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
-"""Functions from texts to a matrix of numbers, one row per text."""
+"""Functions from texts to a matrix of numbers, one row per text, or to an iterator over its rows."""
 
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 
@@ -214,18 +214,8 @@ def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedde
             continue
         if hasattr(model, "encode"):
             documents, queries = (partial(method, show_progress_bar=False) for method in (documents, queries))
-        return CallableEmbedder(_as_list(documents), _as_list(queries), name=name, named=named)
+        return CallableEmbedder(documents, queries, name=name, named=named)
     return None
-
-
-def _as_list(embed: Callable[[list[str]], Any]) -> Embed:
-    """`embed`, changed to return a list if it returns an iterator, as fastembed's methods do."""
-
-    def embedded(texts: list[str]) -> Any:
-        vectors = embed(texts)
-        return vectors if hasattr(vectors, "__len__") else list(vectors)
-
-    return embedded
 
 
 def identity_of(embedder: Embedder) -> str | None:

@@ -11,9 +11,11 @@ import re
 import time
 from asyncio import sleep
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from functools import partial
 from random import uniform
 from typing import Any
 
@@ -103,7 +105,7 @@ def attempts(
         if is_rate_limit(outcome.error):
             queue.refused(ticket, seconds)  # the queue then delays the next attempt
         elif seconds:
-            yield (_pause(seconds),)
+            yield (Call(partial(time.sleep, seconds), partial(sleep, seconds)),)
 
 
 def kind_of(error: BaseException) -> str:
@@ -154,16 +156,13 @@ def retry_after(error: BaseException) -> float | None:
 def _seconds(stated: Any) -> float | None:
     """The seconds that `stated` means, which is a number, a number as text, or an HTTP date; None: it is none of
     them."""
-    try:
+    with suppress(TypeError, ValueError):
         return float(stated)
-    except (TypeError, ValueError):
-        pass
-    try:
+    with suppress(TypeError, ValueError):
         moment = parsedate_to_datetime(str(stated))
-    except (TypeError, ValueError):
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    return (aware - datetime.now(timezone.utc)).total_seconds()
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return (aware - datetime.now(timezone.utc)).total_seconds()
+    return None
 
 
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
@@ -191,12 +190,9 @@ def _is_temporary(error: Exception) -> bool | None:
             return status in TEMPORARY
     if isinstance(error, PERMANENT):
         return False
-    if any(
-        isinstance(each, (TimeoutError, ConnectionError)) or TEMPORARY_TYPES.search(type(each).__name__)
-        for each in _causes(error)
-    ):
-        return True
-    return None
+    stated = (isinstance(each, (TimeoutError, ConnectionError)) for each in _causes(error))
+    named = (TEMPORARY_TYPES.search(type(each).__name__) for each in _causes(error))
+    return True if any(stated) or any(named) else None
 
 
 def _status(error: BaseException) -> int | None:
@@ -217,10 +213,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             return
         yield current
         current = current.__cause__ or current.__context__
-
-
-def _pause(seconds: float) -> Call:
-    async def wait() -> None:
-        await sleep(seconds)
-
-    return Call(lambda: time.sleep(seconds), wait)

@@ -192,18 +192,16 @@ class FileCache(Generic[Value]):
                         " (number INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB, checksum INTEGER)"
                     )
                 work(connection)
-        except (sqlite3.OperationalError, OSError) as error:  # such as a full disk, or a directory that is gone
-            if "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
+        except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
+            refused = isinstance(error, (sqlite3.OperationalError, OSError))  # such as a full disk
+            if refused and "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
                 return
-            self._size = 0
-            log.warning("%s cannot be used (%s); it caches nothing until the store is opened again", name, error)
-        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
-            if self._writable:
+            if self._writable and not refused:
                 log.warning("%s is damaged (%s); it is replaced by an empty file", name, error)
                 self.clear()
             else:
                 self._size = 0
-                log.warning("%s is damaged (%s); it is not used", name, error)
+                log.warning("%s cannot be used (%s); it caches nothing until the store is opened again", name, error)
 
 
 VectorCache = LruCache[str, Vectors] | FileCache[Vectors]

@@ -11,7 +11,8 @@ import importlib.util
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -117,13 +118,10 @@ class WordLlamaEmbedder(PackagedModel):
         return weights
 
     def _load(self) -> tuple[Vectors, Any]:
-        path = _file(WEIGHTS)
-        try:
+        with _reading(WEIGHTS) as path:
             from safetensors.numpy import load_file
 
             weights = load_file(path)["embedding.weight"]
-        except Exception as error:  # the class of safetensors' errors is a direct subclass of Exception
-            raise _unreadable(error) from error
         return np.ascontiguousarray(weights, dtype=np.float32), embedded_tokenizer()
 
 
@@ -134,28 +132,28 @@ def embedded_tokenizer() -> Any:
     Raises:
         EmbedderError: If the package with the tokenizer is not installed, or its file cannot be read.
     """
-    path = _file(TOKENIZER)
-    try:
+    with _reading(TOKENIZER) as path:
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises bare Exception
-        raise _unreadable(error) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
 
 
-def _file(name: str) -> Path:
+@contextmanager
+def _reading(name: str) -> Iterator[Path]:
+    """Path of a file of wordllama, for a block that reads it; any error of the block is raised as EmbedderError."""
     # wordllama is not imported: its import resets the root logger, and its load() downloads files that the wheel holds.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")
-    return Path(spec.submodule_search_locations[0]) / name
-
-
-def _unreadable(error: Exception) -> EmbedderError:
-    return EmbedderError(f"the embedded model cannot be read ({error}); reinstall wordllama or pass embedder=")
+    try:
+        yield Path(spec.submodule_search_locations[0]) / name
+    except Exception as error:  # safetensors and tokenizers raise direct subclasses of Exception
+        raise EmbedderError(
+            f"the embedded model cannot be read ({error}); reinstall wordllama or pass embedder="
+        ) from error
 
 
 def unit_rows(vectors: Any) -> Vectors:

@@ -121,7 +121,7 @@ def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
     The chunk's source and time are added under their keys, if the metadata lacks these keys.
     """
     metadata = {key: list(value) if isinstance(value, tuple) else value for key, value in chunk.metadata.items()}
-    nested = _nested_in(metadata.get(NESTED_KEY))
+    nested = nested_in(metadata.get(NESTED_KEY))
     if nested is not None:
         del metadata[NESTED_KEY]
         metadata.update(nested)
@@ -138,7 +138,7 @@ def own_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
     return {key: value for key, value in to_metadata(chunk, keys).items() if not key.startswith("_")}
 
 
-def _nested_in(value: Any) -> dict[str, Any] | None:
+def nested_in(value: Any) -> dict[str, Any] | None:
     """The nested values that this module wrote as JSON; None for any other value that a chunk has under the key."""
     try:
         nested = json.loads(value) if isinstance(value, str) else None

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from umi_common.config import DecayConfig, EmbedderConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import PartlyWritten, StoreClosed, StoreUnavailable
@@ -18,7 +20,6 @@ from umi_common.runtime.closing import Closing
 from umi_common.stores.batch_checks import (
     AddReport,
     OnInvalid,
-    ValidBatch,
     checked_count,
     checked_ids,
     checked_page,
@@ -234,8 +235,12 @@ class CollectionStore(BaseStore):
         self._ready()
         dim = self._embedder.dim
         batch = valid_batch(chunks, vectors, dim, on_invalid)
-        same = self._unchanged(batch)
-        todo = [index for index in range(len(batch.chunks)) if index not in same]
+        same = self._holds(batch.chunks)
+        if batch.vectors is not None:
+            held = self.vectors([chunk.id for chunk in batch.chunks])
+            pairs = zip(same, held, batch.vectors, strict=True)
+            same = [equal and np.array_equal(own, given) for equal, own, given in pairs]
+        todo = [index for index, equal in enumerate(same) if not equal]
         new = [batch.chunks[index] for index in todo]
         options = {"config": self._config.embedder, "cache": self._embeddings, "show_progress": show_progress}
         made = batch.vectors_of(todo, self._embedder, dim=dim, **options)
@@ -249,7 +254,7 @@ class CollectionStore(BaseStore):
                     f"{self._server} failed after at least {start} of {len(new)} chunks were stored; call add() again "
                     "with the same batch: it leaves stored chunks alone"
                 ) from error
-        return AddReport(len(new), len(same), batch.skipped)
+        return AddReport(len(new), sum(same), batch.skipped)
 
     @property
     def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
@@ -278,8 +283,12 @@ class CollectionStore(BaseStore):
             raise StoreClosed(f"the store is closed; make another {type(self).__name__} over the same collection")
 
     @abstractmethod
-    def _unchanged(self, batch: ValidBatch) -> set[int]:
-        """Indices of the chunks that are stored with the same fields and, if the batch has vectors, the same vector."""
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
+
+    @abstractmethod
+    def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
+        """Whether each chunk is stored with the same fields, aligned."""
 
     @abstractmethod
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:

@@ -4,8 +4,7 @@ In: a collection, and searches as probes. Out: a `Pool`, and chunks read from th
 
     store           ChromaStore: the store over a collection
     recall          one search
-    vectors         the collection's vectors, cached
-    side_index      terms, sources, positions and times, kept beside the collection
+    side_index      terms, sources, positions, times and cached vectors, kept beside the collection
     following       updates the side index after writes to the collection
     records         converts chunks to records and back
     collection      the calls to Chroma

@@ -27,15 +27,9 @@ IMPORT_SECONDS = 120.0
 """Time limit of a server for sending the records of one call with their vectors, in seconds."""
 PRIVATE = frozenset({"_node_content", "_node_type"})
 """Metadata keys of LlamaIndex's copy of a node; they are not imported."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionKeys:
-    """Metadata keys of a chunk's source, position and time. Of several keys, the first that a record has is read."""
-
-    source: Sequence[str]
-    position: Sequence[str]
-    time: Sequence[str]
+ImportKeys = Sequence[Sequence[str]]
+"""Metadata keys of a chunk's source, of its position and of its time. Of several keys, the first that a record has is
+read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +56,19 @@ class Drift:
         return bool(self.missing or self.extra or self.changed)
 
 
-def import_collection(store: Any, collection: Any, keys: CollectionKeys, *, show_progress: bool) -> Imported:
+def import_collection(store: Any, collection: Any, keys: ImportKeys, *, show_progress: bool) -> Imported:
     """See `HybridStore.import_collection`."""
     skipped: list[str] = []
-    with (
-        closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs,
-        progress(theirs.count(), show_progress) as advance,
-    ):
+    with closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs:
+        total, name = theirs.count(), theirs.name
+    with progress(total, show_progress) as advance:
 
         def pages() -> Iterator[tuple[list[Chunk], Vectors]]:
-            for records, vectors in _pages_with_text(theirs, skipped):
-                yield [chunk_of(record, keys) for record in records], vectors
+            for records, vectors in pages_with_text(collection, skipped):
+                yield [chunk_of_record(record, partial(_read, keys)) for record in records], vectors
                 advance(len(records))
 
-        count = add_with_vectors(store, theirs.name, pages())
+        count = add_with_vectors(store, name, pages())
         advance(len(skipped))
     return Imported(count, tuple(skipped))
 
@@ -93,36 +86,24 @@ def drift(store: Any, collection: Any) -> Drift:
     return Drift(tuple(sorted(there - here)), tuple(sorted(here - there)), tuple(sorted(changed)))
 
 
-def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:
+def _read(keys: ImportKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
     """The chunk of a record with a text. A position that is no whole number, such as the page "iv", is left out.
 
     Raises:
         InvalidChunk: If the time cannot be read, or the record cannot be a chunk; names the chunk.
     """
-    return chunk_of_record(record, partial(_read, keys))
-
-
-def _read(keys: CollectionKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
     values = {key: value for key, value in metadata.items() if key not in PRIVATE}
-    source = _first(values, keys.source)
-    position = _first(values, keys.position)
-    when = _first(values, keys.time)
+    source, position, when = (next((values[k] for k in own if values.get(k) is not None), None) for own in keys)
     if isinstance(position, float) and position.is_integer():
         position = int(position)
-    if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
-        position = None
     return Chunk(
         id,
         text,
         metadata=to_chunk(text, values, id=id, keys=METADATA_ALONE).metadata,
         source=None if source in (None, "None") else str(source),  # "None": LlamaIndex's node without a document
-        position=position,
+        position=position if type(position) is int else None,
         event_time=None if when is None else _moment(id, when),
     )
-
-
-def _first(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((values[key] for key in keys if values.get(key) is not None), None)
 
 
 def _moment(id: str, value: Any) -> datetime:
@@ -162,27 +143,20 @@ def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk
     return count
 
 
-def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
+def pages_with_text(collection: Any, skipped: list[str] | None = None) -> Iterator[tuple[list[Record], Vectors]]:
     """The records of a Chroma collection that have a text, with their vectors (n, dim), a batch at a time.
 
-    A warning of the logger `umi` names the records without a text.
+    Args:
+        skipped: A list to which the ids of the records without a text are added; None: a warning of the logger `umi`
+            names them.
 
     Raises:
         StoreUnavailable: If the collection cannot be read.
         InvalidVector: If a record has no vector.
     """
-    skipped: list[str] = []
+    without_text: list[str] = [] if skipped is None else skipped
     with closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs:
-        yield from _pages_with_text(theirs, skipped)
-    if skipped:
-        named = ", ".join(skipped[:IDS_NAMED])
-        log.warning("%d rows of the collection without text are left out: %s", len(skipped), named)
-
-
-def _pages_with_text(theirs: ChromaCollection, skipped: list[str]) -> Iterator[tuple[list[Record], Vectors]]:
-    """See `pages_with_text`; adds the ids of the records without a text to `skipped`."""
-    for page in theirs.pages_of_ids():
-        for ids in theirs.batches(page):
+        for ids in (some for page in theirs.pages_of_ids() for some in theirs.batches(page)):
             got = theirs.call("get", ids=ids, include=["documents", "metadatas", "embeddings"])
             stored = got["embeddings"]
             if stored is None or len(stored) != len(got["ids"]):
@@ -190,6 +164,9 @@ def _pages_with_text(theirs: ChromaCollection, skipped: list[str]) -> Iterator[t
             records, vectors = records_of(got), dict(zip(got["ids"], stored, strict=True))
             there = [id for id in ids if id in records]  # Chroma does not keep the order of the ids that it is given
             filled = [id for id in there if is_text(records[id])]
-            skipped += [id for id in there if not is_text(records[id])]
+            without_text += [id for id in there if not is_text(records[id])]
             if filled:
                 yield [records[id] for id in filled], np.array([vectors[id] for id in filled], np.float32)
+    if skipped is None and without_text:
+        named = ", ".join(without_text[:IDS_NAMED])
+        log.warning("%d rows of the collection without text are left out: %s", len(without_text), named)

@@ -116,14 +116,9 @@ class ChromaCollection:
         is_remote = "fastapi" in type(getattr(inner, "_client", None)).__module__
         self._limiter = ThreadLimiter(CALLS_AT_ONCE) if is_remote else None
         self._breaker = Breaker(1, PAUSE_SECONDS, time.monotonic)
-        self.batch = RECORDS_AT_ONCE
-        largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
-        try:
-            if largest is not None:
-                self.batch = min(self.batch, self._checked("get_max_batch_size", largest))
-        except BaseException:
-            self.close()
-            raise
+        self.batch, client = RECORDS_AT_ONCE, getattr(inner, "_client", None)
+        if hasattr(client, "get_max_batch_size"):
+            self.batch = min(self.batch, self.call("get_max_batch_size", client))
 
     @property
     def _inner(self) -> Any:
@@ -166,8 +161,13 @@ class ChromaCollection:
         """Chroma's id of the collection; a collection that is deleted and created again gets a new id."""
         return str(self._inner.id)
 
-    def _checked(self, method: str, function: Any, **arguments: Any) -> Any:
-        call = partial(function, **arguments)
+    def call(self, method: str, client: Any = None, /, **arguments: Any) -> Any:
+        """The result of a method of the collection, or of its client.
+
+        Raises:
+            StoreUnavailable: If the method fails for any reason; Chroma's own error is the cause.
+        """
+        call = partial(getattr(self._inner if client is None else client, method), **arguments)
         run = call if self._loop is None else partial(self._loop.run, call)
         try:
             if self._limiter is None:
@@ -209,14 +209,6 @@ class ChromaCollection:
         self._breaker.succeeded()
         return result
 
-    def call(self, method: str, **arguments: Any) -> Any:
-        """The result of a method of the collection.
-
-        Raises:
-            StoreUnavailable: If the method fails for any reason; Chroma's own error is the cause.
-        """
-        return self._checked(method, getattr(self._inner, method), **arguments)
-
     def count(self) -> int:
         """Number of records."""
         return int(self.call("count"))
@@ -257,16 +249,6 @@ class ChromaCollection:
         zeros = np.zeros(dim, dtype=np.float32)
         made = np.array([stored.get(id, zeros) for id in ids], dtype=np.float32).reshape(len(ids), dim)
         return made, np.array([id in stored for id in ids], dtype=np.bool_)
-
-    def nearest(self, queries: Vectors, count: int, where: dict[str, Any] | None) -> list[list[str]]:
-        """For each of V queries at most `count` ids, by Chroma's own distance, nearest first."""
-        arguments = {} if where is None else {"where": where}
-        got = self.call("query", query_embeddings=queries, n_results=count, include=[], **arguments)
-        return [list(ids) for ids in got["ids"]]
-
-    def upsert(self, ids: Sequence[str], texts: Sequence[str], metadatas: Sequence[Any], vectors: Vectors) -> None:
-        """Insert or replace one batch. A key of a record's old metadata stays unless given; None removes it."""
-        self.call("upsert", ids=list(ids), documents=list(texts), metadatas=list(metadatas), embeddings=vectors)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove records."""

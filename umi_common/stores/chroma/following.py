@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from umi_common.errors import StoreUnavailable
-from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.rows.rows import UNKNOWN
 
@@ -36,16 +35,16 @@ class Follower:
     """Updates a side index after writes to its collection. Thread-safe.
 
     Args:
-        collection: The collection to watch.
-        side: The side index of `collection`; changed only under `lock`.
+        side: The side index, changed only under `lock`.
         seconds: Seconds between two comparisons of records.
     """
 
-    def __init__(self, collection: ChromaCollection, side: SideIndex, seconds: float) -> None:
+    def __init__(self, side: SideIndex, seconds: float) -> None:
         self.lock = threading.RLock()
         self.seconds = seconds
-        self._collection, self._side = collection, side
-        self._compared_at = time.monotonic()
+        self._collection, self._side = side.collection, side
+        self.compared_at = time.monotonic()
+        """When records were last compared."""
         self._uncompared: list[str] = []
         """Ids of the records that this round of comparisons has not read yet."""
         self._written: set[str] = set()
@@ -56,7 +55,7 @@ class Follower:
         """After a slow count: the value of `time.monotonic()` from which on records are counted again."""
         self._written_lock = threading.Lock()
         """Guards `_written`."""
-        collection.observe(self)
+        side.collection.observe(self)
 
     def follow(self, *, always: bool = True) -> None:
         """Update the index if a write was noted, if the number of records differs, or if a comparison is due.
@@ -71,7 +70,7 @@ class Follower:
             self._read_written()
         if always or self._count_due or time.monotonic() >= self._next_count:
             self._compare_number()
-        if time.monotonic() - self._compared_at >= self.seconds and self.lock.acquire(blocking=False):
+        if time.monotonic() - self.compared_at >= self.seconds and self.lock.acquire(blocking=False):
             try:
                 self.compare_records()
             finally:
@@ -112,8 +111,7 @@ class Follower:
             with self._written_lock:
                 ids, self._written = sorted(self._written), set()
             try:
-                for start in range(0, len(ids), RECORDS_COMPARED):
-                    self._reread(ids[start : start + RECORDS_COMPARED], (), every=True)
+                self._reread(ids, every=True)
             except BaseException:
                 self.written(ids)
                 raise
@@ -134,12 +132,6 @@ class Follower:
             while self.compare_records():
                 pass
 
-    def open(self) -> None:
-        """Read the records that a saved or empty index lacks, and drop those that are gone. Records that were replaced
-        are found later, by `compare_records`. The caller holds `lock`."""
-        self.compare_ids()
-        self._compared_at = time.monotonic()
-
     def compare_ids(self) -> None:
         """List all ids; read the records that are new, and drop those that are gone. The caller holds `lock`."""
         rows, skipped = self._side.snapshot.rows, set(self._side.skipped)
@@ -152,11 +144,9 @@ class Follower:
             gone.difference_update(others)
             new += [id for id in others if id not in skipped]
         gone.update(rows.ids[row] for row in np.flatnonzero(unseen).tolist())
-        for start in range(0, len(new), RECORDS_COMPARED):
-            self._reread(new[start : start + RECORDS_COMPARED], gone)
-            gone = set()
         if gone:
             self._side.update([], gone)
+        self._reread(new)
 
     def compare_records(self) -> bool:
         """Compare the next records. Returns whether some are left in this round. The caller holds `lock`."""
@@ -165,28 +155,26 @@ class Follower:
         changed = True
         while changed and self._uncompared:
             some, self._uncompared = self._uncompared[:RECORDS_COMPARED], self._uncompared[RECORDS_COMPARED:]
-            changed = self._reread(some, ())
-        self._compared_at = time.monotonic()
+            changed = self._reread(some)
+        self.compared_at = time.monotonic()
         return bool(self._uncompared)
 
-    def _reread(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
+    def _reread(self, ids: Sequence[str], *, every: bool = False) -> bool:
         """Read some records, and update the index with those that differ. Returns whether any differed or are gone.
 
         Args:
-            gone: Further records to remove from the index.
             every: Update all these records, also with the same text and metadata, because their vectors may be new.
         """
-        read = self._collection.records(ids)
-        missing = [id for id in ids if id not in read and self._side.knows(id)]
-        there = [read[id] for id in ids if id in read]
-        changed = there if every else self._side.changed(there)
-        if changed or missing or gone:
-            self._side.update(changed, [*missing, *gone])
-        if missing and not every:  # as many may be new: the count is then the same
-            self.compare_ids()
-        return bool(changed or missing)
-
-    @property
-    def seconds_behind(self) -> float:
-        """Seconds since records were last compared."""
-        return time.monotonic() - self._compared_at
+        differing = False
+        for start in range(0, len(ids), RECORDS_COMPARED):
+            some = ids[start : start + RECORDS_COMPARED]
+            read = self._collection.records(some)
+            missing = [id for id in some if id not in read and self._side.knows(id)]
+            there = [read[id] for id in some if id in read]
+            changed = there if every else self._side.changed(there)
+            if changed or missing:
+                self._side.update(changed, missing)
+                differing = True
+            if missing and not every:  # as many may be new: the count is then the same
+                self.compare_ids()
+        return differing

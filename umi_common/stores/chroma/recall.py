@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from umi_common.filters.tree import comparisons
 from umi_common.pool import Floats, Ints, Pool, Vectors, weighted
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
-from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
-from umi_common.stores.chroma.vectors import CollectionVectors
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.text_search import TextSearch
@@ -35,25 +33,15 @@ DECAYED_MAX = 2_000
 """Decay may change the order of rows, so Chroma is asked for more rows until it was asked for at least this many."""
 
 
-class IndexedCollection(NamedTuple):
-    """A collection, its side index and its vectors."""
-
-    collection: ChromaCollection
-    side: SideIndex
-    vectors: CollectionVectors
-
-
-def recall_pool(
-    indexed: IndexedCollection, queries: Vectors | None, request: RecallRequest, trace: RecallTrace
-) -> Pool:
+def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
     """The candidates of one search; `queries` are (V, dim) unit rows, None: BM25 alone.
 
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
     """
-    begun, snapshot, side = time.perf_counter(), indexed.side.snapshot, indexed.side
+    begun, snapshot = time.perf_counter(), side.snapshot
     rows = snapshot.rows
-    allowed = allowed_rows(indexed, snapshot, request.where, request.window)
+    allowed = allowed_rows(side, snapshot, request.where, request.window)
     weights = rows.decay(request)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, weights)
     lexical = search.ranked()
@@ -61,16 +49,19 @@ def recall_pool(
     def terms_of(wanted: Sequence[int]) -> list[Sequence[str]]:
         ids = [rows.ids[row] for row in wanted]
         known = {id: record for id in ids if (record := side.last_read(id)) is not None}
-        known |= indexed.collection.records([id for id in ids if id not in known])
-        return [side.terms(known.get(id)) for id in ids]
+        known |= side.collection.records([id for id in ids if id not in known])
+        chunks = [side.chunk(known.get(id)) for id in ids]
+        return [() if chunk is None else side.analyzer.terms(chunk.indexed_text) for chunk in chunks]
 
     named, links = search.references(lambda: side.names, lexical, [], terms_of, rare=False)
-    vectors = None
+    fields: dict[str, Any] = {}
     if queries is not None:
         try:
-            nearest = _nearest(indexed, queries, search, allowed)
+            nearest = _nearest(side, queries, search, allowed)
             pooled = search.candidates(lexical, nearest, named, links)
-            vectors = indexed.vectors[pooled]
+            vectors = side.vectors[pooled]
+            fields = {"vectors": vectors} | statistics(side, snapshot, queries)
+            fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
@@ -78,28 +69,26 @@ def recall_pool(
         if not lexical:
             raise SearchUnavailable(trace.reasons())
         pooled = search.candidates(lexical, [], named, links)
-        vectors = _vectors_for_ranking(indexed, pooled, trace)
+        if not any(loss.part == "chroma" for loss in trace.degraded):
+            try:
+                fields = {"vectors": side.vectors[pooled]} | statistics(side, snapshot, None)
+            except StoreUnavailable as error:
+                trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    fields = search.scored(lexical, pooled, alone=queries is None)
-    if vectors is not None:
-        fields |= {"vectors": vectors} | statistics(indexed, snapshot, queries, trace)
-        if queries is not None:
-            fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
+    fields |= search.scored(lexical, pooled, alone=queries is None)
     return search.pool(pooled, named, links, **fields)
 
 
-def allowed_rows(
-    indexed: IndexedCollection, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None
-) -> Mask:
+def allowed_rows(side: SideIndex, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None) -> Mask:
     """(n,) whether each row is alive and passes filter and time range."""
     rows = snapshot.rows
     allowed = rows.alive if window is None else rows.alive & rows.within(window)
     if where is not None:
-        allowed = allowed & indexed.side.columns(indexed.collection.records).mask(where, len(rows))
+        allowed = allowed & side.columns().mask(where, len(rows))
     return allowed
 
 
-def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
+def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
     """For each query with a vector its best rows by decayed cosine, which umi computes anew for the rows from Chroma.
 
     Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. `depth` rows, in a
@@ -114,15 +103,16 @@ def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, a
         return []
     if many <= max(FEW, request.depth):
         every = np.flatnonzero(allowed)
-        return _best(indexed, asked, [every] * len(asked), request.depth, weights)[0]
+        return _best(side, asked, [every] * len(asked), request.depth, weights)[0]
     where = None
-    if request.where is not None and not {leaf.key for leaf in comparisons(request.where)} & indexed.side.derived:
+    if request.where is not None and not {leaf.key for leaf in comparisons(request.where)} & side.derived:
         clause = to_chroma(request.where)
         where = None if clause is None else clause.where
-    count, total = depth, len(indexed.side)
+    count, total = depth, len(side)
     while True:
-        listed = indexed.collection.nearest(asked, min(count, total), where)
-        best, least, lowest = _best(indexed, asked, list(map(search.known, listed)), depth, weights)
+        options = {"n_results": min(count, total), "include": [], "where": where}
+        listed = side.collection.call("query", query_embeddings=asked, **options)["ids"]
+        best, least, lowest = _best(side, asked, list(map(search.known, listed)), depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
         # A row that Chroma did not list has a cosine of at most `lowest`, and decay only lowers it.
@@ -133,7 +123,7 @@ def _nearest(indexed: IndexedCollection, queries: Vectors, search: TextSearch, a
 
 
 def _best(
-    indexed: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
+    side: SideIndex, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
     """For each of V queries, rank the rows in its item of `rows` that have a vector.
 
@@ -141,9 +131,9 @@ def _best(
         For each query its best `depth` rows by decayed cosine; (V,) the smallest decayed cosine among these; (V,) the
         smallest cosine of all its rows. Both numbers are -2 for a query without such rows.
     """
-    together = indexed.side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
+    together = side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
     by_row = np.argsort(together)
-    vectors = indexed.vectors[together]
+    vectors = side.vectors[together]
     scores = cosines(vectors, queries).astype(np.float64)
     present = np.asarray(vectors.any(axis=1))
     best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
@@ -158,31 +148,14 @@ def _best(
     return best, least, lowest
 
 
-def _vectors_for_ranking(indexed: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
-    """The vectors of candidates of the lexical arm, for the stages that compare chunks; None if Chroma fails, now or
-    earlier in this search."""
-    if any(loss.part == "chroma" for loss in trace.degraded):
-        return None
-    try:
-        return indexed.vectors[rows]
-    except StoreUnavailable as error:
-        trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
-        return None
+def statistics(side: SideIndex, snapshot: SideSnapshot, queries: Vectors | None) -> dict[str, Any]:
+    """The fields of a pool about the collection: the calibration and, if there are queries, the background.
 
-
-def statistics(
-    indexed: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None, trace: RecallTrace
-) -> dict[str, Any]:
-    """The fields of a pool about the collection: background and calibration, or the calibration alone if there are no
-    queries. Empty if Chroma fails."""
+    Raises:
+        StoreUnavailable: If Chroma fails.
+    """
     rows, lexical = snapshot.rows, snapshot.lexical
-    vectors, calibration = indexed.vectors, indexed.side.calibration
-    try:
-        numbers = calibration.numbers(rows, vectors, lambda: lexical.lengths(len(rows)), snapshot.sources)
-        if queries is None:
-            return {"calibration": numbers}
-        background = calibration.background(rows, vectors, queries)
-    except StoreUnavailable as error:
-        trace.lost("chroma", error, "ranked without statistics of the collection")
-        return {}
-    return {"background": background, "calibration": numbers}
+    numbers = side.calibration.numbers(rows, side.vectors, lambda: lexical.lengths(len(rows)), side.table.sources)
+    if queries is None:
+        return {"calibration": numbers}
+    return {"calibration": numbers, "background": side.calibration.background(rows, side.vectors, queries)}

@@ -18,7 +18,7 @@ from typing import Any
 
 from umi_common.errors import InvalidChunk
 from umi_common.filters import chroma_metadata
-from umi_common.frameworks.records import NESTED_KEY, PlaceKeys, same_float, to_chunk
+from umi_common.frameworks.records import NESTED_KEY, PlaceKeys, nested_in, same_float, to_chunk
 from umi_common.stores.chroma.collection import Record
 from umi_common.types import Chunk, from_microseconds, microseconds
 
@@ -129,13 +129,8 @@ def record_digest(record: Record) -> int:
 
 def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
     """The metadata, with the nested values that an adapter wrote as JSON under NESTED_KEY in place of that key."""
-    try:
-        nested = json.loads(stated.get(NESTED_KEY, ""))
-    except (TypeError, ValueError):
-        return stated
-    return (
-        {**nested, **{key: stated[key] for key in stated if key != NESTED_KEY}} if isinstance(nested, dict) else stated
-    )
+    nested = nested_in(stated.get(NESTED_KEY))
+    return stated if nested is None else nested | {key: stated[key] for key in stated if key != NESTED_KEY}
 
 
 def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The index that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records last read.
+"""The index that umi keeps beside a Chroma collection: terms, sources, positions, times, the records last read, and a
+cache of vectors.
 
 Rows are numbered in the order in which records were first read. A changed record gets a new row. Readers take a
 `SideSnapshot`, which does not change; one writer at a time.
@@ -7,7 +8,7 @@ Rows are numbered in the order in which records were first read. A changed recor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.pool import NO_SOURCE, Ints
-from umi_common.stores.chroma.collection import Record
+from umi_common.embedders.cache import LruCache
+from umi_common.pool import NO_SOURCE, Ints, Vectors, unit_vectors
+from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.records import KEY, ReadRecord, is_text, readable_chunk, record_digest
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.ledger.codec import Head
@@ -28,6 +30,56 @@ from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, microseconds
 
+CACHE_BYTES = 128_000_000
+"""Largest size of the cached vectors, here 83,000 vectors of 384 dimensions."""
+READ_AHEAD = 300
+"""Number of further rows whose vectors are read whenever a vector is missing, if the vectors of all rows fit into
+CACHE_BYTES. So all vectors are cached after some searches, in less time than if each search read only its own."""
+
+
+class CollectionVectors:
+    """(n, dim) unit vectors of a collection by row of its side index, read when first needed. Thread-safe."""
+
+    def __init__(self, side: SideIndex, dim: int) -> None:
+        self._side, self._dim = side, dim
+        self._most = CACHE_BYTES // (dim * np.dtype(np.float32).itemsize)
+        self._cached: LruCache[int, Vectors] = LruCache(self._most)
+        self._next = 0
+        """The first row that was not read ahead."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, dim)."""
+        return len(self._side.snapshot.rows), self._dim
+
+    def __getitem__(self, rows: Ints) -> Vectors:
+        """(len(rows), dim) vectors; zeros for a record that is gone.
+
+        Raises:
+            StoreUnavailable: If Chroma fails.
+        """
+        wanted = rows.tolist()
+        found = self._cached.get(wanted)
+        if missing := [row for row in wanted if row not in found]:
+            found |= self._read(missing)
+        zeros = np.zeros(self._dim, dtype=np.float32)
+        return np.array([found.get(row, zeros) for row in wanted], np.float32).reshape(len(wanted), self._dim)
+
+    def _read(self, missing: list[int]) -> dict[int, Vectors]:
+        """Read and cache the vectors of these rows and of READ_AHEAD others; those of records that are gone are left
+        out, because such a record may come back."""
+        rows, end = self._side.snapshot.rows, self._next
+        if len(rows) <= self._most:
+            end = min(self._next + READ_AHEAD, len(rows))
+            ahead = self._next + np.flatnonzero(rows.alive[self._next : end])
+            missing = [*missing, *ahead.tolist()]
+        read, is_known = self._side.collection.vectors([rows.ids[row] for row in missing], self._dim)
+        known = [row for row, there in zip(missing, is_known.tolist(), strict=True) if there]
+        found = dict(zip(known, map(np.copy, unit_vectors(read[is_known])), strict=True))
+        self._cached.put(found)
+        self._next = end
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class SideSnapshot:
@@ -35,14 +87,14 @@ class SideSnapshot:
 
     rows: Rows
     lexical: LexicalIndex
-    sources: Sequence[str]
-    """Names of the sources, at the indices that are their codes in `rows.source`."""
 
 
 class SideIndex:
-    """Rows, postings and metadata columns of a collection."""
+    """Rows, postings, metadata columns and cached vectors of a collection."""
 
-    def __init__(self, analyzer: Analyzer, read: ReadRecord) -> None:
+    def __init__(self, collection: ChromaCollection, analyzer: Analyzer, read: ReadRecord, dim: int) -> None:
+        self.collection = collection
+        self.vectors = CollectionVectors(self, dim)
         self.analyzer = analyzer
         self.calibration = Calibration()
         self.names = Names(analyzer)
@@ -69,7 +121,7 @@ class SideIndex:
         self._publish()
 
     def _publish(self) -> None:
-        self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view(), self.table.sources)
+        self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view())
 
     def __len__(self) -> int:
         """Number of records in the index, the skipped ones included."""
@@ -97,117 +149,85 @@ class SideIndex:
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
         """Add records, in place of older ones with the same ids, and remove the records with the ids `removed`."""
         with self._write_lock:
-            removed_ids = set(removed)
-            chunks, kept = [], []
-            for record in records:
-                self.skipped.discard(record.id)
-                chunk = readable_chunk(record, self._read)
-                if chunk is None:
-                    self.skipped.add(record.id)
-                else:
-                    chunks.append(chunk)
-                    kept.append(record)
-            self.skipped -= removed_ids
-            replaced = removed_ids | {record.id for record in records}
-            pairs = zip(chunks, kept, strict=True)
-            heads = [self._head(row, chunk, record) for row, (chunk, record) in enumerate(pairs, len(self._records))]
+            replaced = {*removed, *(record.id for record in records)}
+            made = [(record, chunk) for record in records if (chunk := self.chunk(record)) is not None]
+            self.skipped -= replaced
+            self.skipped |= {record.id for record in records} - {record.id for record, _ in made}
+            heads = [self._head(row, *each) for row, each in enumerate(made, len(self._records))]
             dead = np.array([row for id in replaced if (row := self.table.row_of(id)) is not None], dtype=np.int64)
             try:
-                self._replace(dead, heads, chunks, kept)
+                self._replace(dead, heads, made)
             except BaseException:
                 self.damaged = True
                 raise
 
-    def _replace(self, dead: Ints, heads: Sequence[Head], chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
-        """Remove the dead rows and append a row for each head, chunk and record."""
+    def _replace(self, dead: Ints, heads: Sequence[Head], made: Sequence[tuple[Record, Chunk]]) -> None:
+        """Remove the dead rows and append a row for each head, with its record and chunk."""
         rows = self.table.append(heads)
         self.table.remove(dead)
-        self._digests += map(record_digest, records)
-        self._records += records
+        self._digests += [record_digest(record) for record, _ in made]
+        self._records += [record for record, _ in made]
         for row in dead.tolist():
             self._records[row] = None
         snapshot = self.table.snapshot()
-        texts = [chunk.indexed_text for chunk in chunks]
+        texts = [chunk.indexed_text for _, chunk in made]
         # Names before rows: readers leave out the names of rows that they do not see yet.
         self.names.add(rows.tolist(), texts)
         self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
-        self._note_derived(chunks, records)
-        if self._columns is not None and len(rows):
-            self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
+        for record, chunk in made:
+            stated = record.metadata
+            self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
+            self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
+        if self._columns is not None and made:
+            self._columns.add(rows.tolist(), [chunk.metadata for _, chunk in made])
         self._publish()
 
-    def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
+    def _head(self, row: int, record: Record, chunk: Chunk) -> Head:
         """The row's fields. A record with a source but no position gets the number of records of that source
         that were read before."""
         position = chunk.position
         if chunk.source is not None:
             if position is None and KEY not in record.metadata:
-                kept = self._kept_position(chunk)
-                position = self._in_source[chunk.source] if kept is None else kept
+                position = self._in_source[chunk.source]
             self._in_source[chunk.source] += 1
         time = None if chunk.event_time is None else microseconds(chunk.event_time)
         return Head(row, chunk.id, chunk.source, position, time)
 
-    def _kept_position(self, chunk: Chunk) -> int | None:
-        """The position that a record with a source but no position got when it was first read; None: it
-        was not read before, or had no position or another source."""
-        row = self.table.row_of(chunk.id)
-        rows = self.snapshot.rows
-        if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
-            return None
-        return int(rows.position[row]) if self.table.sources[int(rows.source[row])] == chunk.source else None
-
-    def _note_derived(self, chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
-        """Add to `derived` the keys whose value in a chunk is not that of its record."""
-        for chunk, record in zip(chunks, records, strict=True):
-            stated = record.metadata
-            self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
-            self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
-
     def chunk(self, record: Record | None) -> Chunk | None:
-        """`records.readable_chunk`, with the position that umi gave to a record that had none."""
+        """`records.readable_chunk`; a record with a source but no position keeps the position that it got when it was
+        first read."""
         chunk = readable_chunk(record, self._read)
-        if (
-            record is None
-            or chunk is None
-            or chunk.source is None
-            or chunk.position is not None
-            or KEY in record.metadata
-        ):
+        if record is None or chunk is None or chunk.position is not None or KEY in record.metadata:
             return chunk
-        return replace(chunk, position=self._kept_position(chunk))
-
-    def terms(self, record: Record | None) -> Sequence[str]:
-        """The terms of a record's indexed text, in order; none if the record has no chunk."""
-        chunk = self.chunk(record)
-        return () if chunk is None else self.analyzer.terms(chunk.indexed_text)
+        row, rows = self.table.row_of(chunk.id), self.snapshot.rows
+        if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
+            return chunk
+        same = self.table.sources[int(rows.source[row])] == chunk.source
+        return replace(chunk, position=int(rows.position[row])) if same else chunk
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""
         row = self.table.row_of(id)
         return None if row is None else self._records[row]
 
-    def columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
-        """The metadata columns. The first call makes them, and fetches records that were read in an earlier process."""
+    def columns(self) -> MetadataColumns:
+        """The metadata columns. The first call makes them, and reads the records that an earlier process read."""
         with self._write_lock:
-            if self._columns is None:
-                self._columns = self._made_columns(fetch)
-            return self._columns
-
-    def _made_columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
-        rows = self.snapshot.rows
-        alive = np.flatnonzero(rows.alive).tolist()
-        missing = [rows.ids[row] for row in alive if self._records[row] is None]
-        fetched = fetch(missing) if missing else {}
-        columns = MetadataColumns()
-        metadatas: list[Any] = [{}] * len(rows)
-        for row in alive:
-            record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
-            chunk = readable_chunk(record, self._read)
-            if chunk is not None:  # else another program has changed it; the next comparison finds that
-                metadatas[row] = chunk.metadata
-        columns.add(range(len(rows)), metadatas)
-        return columns
+            if self._columns is not None:
+                return self._columns
+            rows = self.snapshot.rows
+            alive = np.flatnonzero(rows.alive).tolist()
+            fetched = self.collection.records([rows.ids[row] for row in alive if self._records[row] is None])
+            metadatas: list[Any] = [{}] * len(rows)
+            for row in alive:
+                record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
+                chunk = readable_chunk(record, self._read)
+                if chunk is not None:  # else another program has changed it; the next comparison finds that
+                    metadatas[row] = chunk.metadata
+            columns = MetadataColumns()
+            columns.add(range(len(rows)), metadatas)
+            self._columns = columns
+            return columns
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
         """Write the index to the directory, in place of an older one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,10 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids
+from umi_common.stores.batch_checks import checked_directory, checked_ids
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import IndexedCollection, allowed_rows, recall_pool, statistics
+from umi_common.stores.chroma.recall import allowed_rows, recall_pool, statistics
 from umi_common.stores.chroma.records import (
     ReadRecord,
     metadata_of_record,
@@ -32,7 +33,6 @@ from umi_common.stores.chroma.records import (
     same_chunk,
 )
 from umi_common.stores.chroma.side_index import SideIndex
-from umi_common.stores.chroma.vectors import CollectionVectors
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.values import Listing, RecallTrace
@@ -121,7 +121,7 @@ class ChromaStore(CollectionStore):
     def _begin(self) -> None:
         """Load the saved index if it was made from this collection; then index the records that it lacks."""
         self._openings += 1
-        side = SideIndex(self._analyzer, self._read)
+        side = SideIndex(self._collection, self._analyzer, self._read, self._embedder.dim)
         made_of = {
             "collection": self._collection.id,
             "embedder": self._embedder.name,
@@ -131,14 +131,12 @@ class ChromaStore(CollectionStore):
         }
         saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
-        vectors = CollectionVectors(self._collection, side, self._embedder.dim)
-        follower = Follower(self._collection, side, self._sync_seconds)
-        follower.open()
-        self._indexed = IndexedCollection(self._collection, side, vectors)  # last: an error above changes nothing
-        self._made_of = made_of
+        follower = Follower(side, self._sync_seconds)
+        follower.compare_ids()  # records that were replaced are found later, by comparing records
+        self._side, self._made_of = side, made_of  # last: an error above changes nothing
         self._follower, self._model_checked = follower, checked
         if not saved and self._directory is not None:
-            statistics(self._indexed, side.snapshot, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
+            statistics(side, side.snapshot, np.zeros((1, self._embedder.dim), np.float32))
             self.save()
 
     def _check_model(self) -> bool:
@@ -159,10 +157,10 @@ class ChromaStore(CollectionStore):
         refuse_other_model(self._collection.name, chunks, stored, self._embedder, advice)
         return True
 
-    def _ready(self) -> IndexedCollection:
-        """The collection with its index, which is updated first."""
+    def _ready(self) -> SideIndex:
+        """The index, which is updated first."""
         self._follow()
-        return self._indexed
+        return self._side
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
@@ -171,13 +169,13 @@ class ChromaStore(CollectionStore):
                 if self._must_begin():
                     self._begin()
         self._follower.follow(always=always)
-        if not self._model_checked and len(self._indexed.side):  # the collection was empty until now
+        if not self._model_checked and len(self._side):  # the collection was empty until now
             self._model_checked = self._check_model()
 
     def _must_begin(self) -> bool:
         """Whether the index must be made again: the vector store has created its collection again, or an update of the
         index was interrupted."""
-        return self._made_of["collection"] != self._collection.id or self._indexed.side.damaged
+        return self._made_of["collection"] != self._collection.id or self._side.damaged
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all.
@@ -203,7 +201,7 @@ class ChromaStore(CollectionStore):
                     "chroma", failure, "searched with the lexical arm alone, in the texts as they were last read"
                 )
             try:
-                pools.append(recall_pool(self._indexed, None if failure else own, request, trace))
+                pools.append(recall_pool(self._side, None if failure else own, request, trace))
             except StoreUnavailable as error:
                 raise SearchUnavailable(str(error)) from error
         return pools
@@ -213,23 +211,23 @@ class ChromaStore(CollectionStore):
         self._check_open()
         ids = checked_ids(ids)
         records = self._collection.records(list(dict.fromkeys(ids)))
-        return [self._indexed.side.chunk(records.get(id)) for id in ids]
+        return [self._side.chunk(records.get(id)) for id in ids]
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids, from records that this process has read before. Used for hits while Chroma fails."""
         self._check_open()
-        side = self._indexed.side
+        side = self._side
         return [side.chunk(side.last_read(id)) for id in ids]
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
-        indexed = self._ready()
-        snapshot = indexed.side.snapshot
-        passing = allowed_rows(indexed, snapshot, parse_filter(where), window)
+        side = self._ready()
+        snapshot = side.snapshot
+        passing = allowed_rows(side, snapshot, parse_filter(where), window)
         return Listing(snapshot.rows.ids, snapshot.rows.seq + self._openings * ROWS_MAX, passing)
 
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
-        side = self._ready().side
+        side = self._ready()
         rows = side.snapshot.rows
         near: dict[str, list[str]] = {}
         for id in ids:
@@ -246,22 +244,15 @@ class ChromaStore(CollectionStore):
         return unit_vectors(self._collection.vectors(checked_ids(ids), self._embedder.dim)[0])
 
     def _ids_passing(self, where: Filter | None) -> list[str]:
-        indexed = self._ready()
-        rows = indexed.side.snapshot.rows
-        passing = allowed_rows(indexed, indexed.side.snapshot, where, None)
-        return sorted(rows.ids[row] for row in np.flatnonzero(passing).tolist())
+        listing = self.listing(where=where)
+        return sorted(listing.ids[row] for row in np.flatnonzero(listing.passing).tolist())
 
     def _content(self) -> object:
-        return self._ready().side.snapshot
+        return self._ready().snapshot
 
-    def _unchanged(self, batch: ValidBatch) -> set[int]:
-        ids = [chunk.id for chunk in batch.chunks]
-        stored = zip(self.get(ids), batch.chunks, strict=True)
-        same = [own is not None and same_chunk(own, chunk) for own, chunk in stored]
-        if batch.vectors is not None:
-            pairs = zip(same, self.vectors(ids), batch.vectors, strict=True)
-            same = [equal and np.array_equal(held, given) for equal, held, given in pairs]
-        return {index for index, equal in enumerate(same) if equal}
+    def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
+        stored = zip(self.get([chunk.id for chunk in chunks]), chunks, strict=True)
+        return [own is not None and same_chunk(own, chunk) for own, chunk in stored]
 
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         self._model_checked, ids = True, [chunk.id for chunk in chunks]
@@ -271,13 +262,15 @@ class ChromaStore(CollectionStore):
             for chunk in chunks:
                 stated = metadata_of_record(chunk, self._read)
                 old = before[chunk.id].metadata if chunk.id in before else {}
-                metadatas.append((dict.fromkeys(old) | stated) or None)  # None removes a key
-            self._collection.upsert(ids, [chunk.text for chunk in chunks], metadatas, vectors)
+                # A key of the old metadata stays unless it is given; None removes it.
+                metadatas.append((dict.fromkeys(old) | stated) or None)
+            texts = [chunk.text for chunk in chunks]
+            self._collection.call("upsert", ids=ids, documents=texts, metadatas=metadatas, embeddings=vectors)
             self._follower.forget(ids)  # before reading, so that later writes by other threads stay noted
-            self._indexed.side.update(list(self._collection.records(ids).values()))
+            self._side.update(list(self._collection.records(ids).values()))
 
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
-        side = self._indexed.side
+        side = self._side
         with self._follower.lock:
             named = side.ids() if ids is None else ids
             stored = zip(named, self.get(named), strict=True)
@@ -297,13 +290,13 @@ class ChromaStore(CollectionStore):
     def status(self) -> ChromaStatus:
         """Size and state of the store; the index is not updated first."""
         self._check_open()
-        side = self._indexed.side
+        side = self._side
         return ChromaStatus(
             collection=self._collection.name,
             chunks=side.snapshot.rows.living,
             skipped=tuple(sorted(side.skipped)),
             behind=abs(self._collection.count() - len(side)),
-            compared_seconds=self._follower.seconds_behind,
+            compared_seconds=time.monotonic() - self._follower.compared_at,
             bound_seconds=-(-len(side) // RECORDS_COMPARED) * self._sync_seconds,
             dimension=self._embedder.dim,
             embedder=self._embedder.name,
@@ -320,15 +313,15 @@ class ChromaStore(CollectionStore):
             return
         with self._follower.lock:
             self._follower.settle()
-            if self._indexed.side.damaged:
+            if self._side.damaged:
                 return
             try:
-                self._indexed.side.save(self._directory, self._made_of)
+                self._side.save(self._directory, self._made_of)
             except OSError as error:
                 log.warning("the index was not saved (%s); the next opening makes it from the collection", error)
 
     def __len__(self) -> int:
-        return self._ready().side.snapshot.rows.living
+        return self._ready().snapshot.rows.living
 
     @property
     def path(self) -> Path | None:

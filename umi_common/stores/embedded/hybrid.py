@@ -21,7 +21,7 @@ from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
 from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_directory, checked_ids
-from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
+from umi_common.stores.chroma.chroma_import import Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
@@ -161,7 +161,7 @@ class HybridStore(BaseStore):
             InvalidChunk: If a time cannot be read.
         """
         given = (source_key, position_key, time_key)
-        keys = CollectionKeys(*((key,) if isinstance(key, str) else tuple(key) for key in given))
+        keys = [(key,) if isinstance(key, str) else tuple(key) for key in given]
         self._core.ready_to_write()
         return import_collection(self, collection, keys, show_progress=show_progress)
 

@@ -7,8 +7,7 @@ In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
     connection   every call to the server
     points       a chunk as a point of Qdrant and back
     filters      a filter as a condition of Qdrant
-    recall       one search: requests, candidates, pool
-    candidates   candidates: score and rank them by both arms, make a pool
+    recall       one search: requests, candidates with the scores of both arms, pool
     bm25         BM25 of candidates, from stored term frequencies and Qdrant's idf
     neighbours   adjacent chunks of a source
     statistics   statistics of the collection, from samples

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import LexicalConfig
-from umi_common.errors import ConfigError
 from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, rare_frequency
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
@@ -87,16 +86,6 @@ def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]
     return peaks
 
 
-@dataclass(frozen=True, slots=True)
-class RowScores:
-    """BM25 of n rows, or of the sources of n rows, for V variations."""
-
-    scores: Floats
-    """(V, n)"""
-    bound: Floats
-    """(V,) an upper bound of the score of any row, or any source."""
-
-
 @dataclass(frozen=True)
 class CandidateScorer:
     """BM25 of one search.
@@ -115,37 +104,33 @@ class CandidateScorer:
 
     @cached_property
     def indices(self) -> Ints:
-        """(T,) indices of the distinct terms, rising."""
-        return np.array(distinct_indices(self.variations), dtype=np.int64)
+        """(T,) indices of the distinct terms that a chunk has, rising."""
+        return np.array(sorted(self.peaks), dtype=np.int64)
 
-    def score(self, found: Sequence[Candidate]) -> RowScores:
-        """BM25 of the rows."""
-        weighting = self._weighting
-        idf = np.array([self._idf(index) for index in self.indices.tolist()])
-        largest = np.array([self._largest(index) for index in self.indices.tolist()])
-        tf, lengths = self._frequencies(found)
-        impacts, floors = idf[:, np.newaxis] * weighting.gains(tf, weighting.norms(lengths)), weighting.floor * idf
+    def score(self, found: Sequence[Candidate]) -> tuple[Floats, Floats]:
+        """(V, n) BM25 of n rows, and (V,) an upper bound of the score of any row."""
+        weighting, (tf, lengths) = self._weighting, self._frequencies(found)
+        peaks = [self.peaks[index] for index in self.indices.tolist()]
+        idf = np.array([peak.idf for peak in peaks])  # Lucene's
+        if self.config.variant != "lucene":
+            idf = np.array([weighting.idf(df) for df in self._document_frequencies])
+        peak_lengths = np.array([peak.length for peak in peaks], dtype=np.int64)
+        peak_tf = frequencies(np.array([peak.value for peak in peaks]), peak_lengths, self.saturation)
         # The largest stored value need not give the largest impact under the true average length.
-        largest = np.maximum(largest, impacts.max(axis=1, initial=0.0))
-        every = range(len(self.variations))
-        scores = np.array([self._summed(v, impacts, tf > 0, floors) for v in every]).reshape(len(every), len(found))
-        bounds = [self._summed(v, largest[:, np.newaxis], idf[:, np.newaxis] > 0, floors)[0] for v in every]
-        return RowScores(scores, np.array(bounds))
+        largest = idf * weighting.gains(peak_tf, weighting.norms(peak_lengths))
+        return self._scored(self.variations, weighting, idf, tf, lengths, largest)
 
     def rare(self, found: Sequence[Candidate]) -> Bools:
         """(V, n) whether the rows hold a rare term of weight 1 or more; see `Pool.rare`."""
-        most = rare_frequency(self.statistics.chunks)
-        rare = {index for index, peak in self.peaks.items() if self._frequency(peak) <= most}
+        is_rare = np.array(self._document_frequencies) <= rare_frequency(self.statistics.chunks)
         held = self._frequencies(found)[0] > 0
-        found_by = np.zeros((len(self.variations), len(found)), dtype=np.bool_)
-        for own, weights in zip(found_by, self.variations, strict=True):
-            for at, index in enumerate(self.indices.tolist()):
-                if index in rare and weights.get(index, 0) >= 1:
-                    own |= held[at]
-        return found_by
+        asked = [[weights.get(index, 0) >= 1 for index in self.indices.tolist()] for weights in self.variations]
+        rare = [held[is_rare & np.array(own, np.bool_)].any(axis=0) for own in asked]
+        return np.array(rare).reshape(len(asked), len(found))
 
-    def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
-        """BM25 of each row's source as one document, which holds the chunks of the source that an arm ranks.
+    def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> tuple[Floats, Floats]:
+        """(V, n) BM25 of each row's source as one document, and (V,) an upper bound of the score of any source. The
+        document holds the chunks of the source that an arm ranks.
 
         The statistics count the documents of one variation, so its scores do not depend on other variations.
 
@@ -162,10 +147,13 @@ class CandidateScorer:
                 codes, column = np.unique(source[rows], return_inverse=True)
                 belongs = np.zeros((len(rows), len(codes)))
                 belongs[np.arange(len(rows)), column] = 1.0
-                of_codes, bounds[v] = self._source_scores(v, tf[:, rows] @ belongs, lengths[rows] @ belongs)
+                tf_of_codes, lengths_of_codes = tf[:, rows] @ belongs, lengths[rows] @ belongs
+                weighting = Weighting(self.config, len(codes), float(lengths_of_codes.sum()) / len(codes) or 1.0)
+                idf = np.array([weighting.idf(df) if df else 0.0 for df in (tf_of_codes > 0).sum(axis=1).tolist()])
+                own, bound = self._scored([self.variations[v]], weighting, idf, tf_of_codes, lengths_of_codes)
                 at = np.minimum(codes.searchsorted(source), len(codes) - 1)
-                scores[v] = np.where(codes[at] == source, of_codes[at], 0.0)
-        return RowScores(scores, bounds)
+                scores[v], bounds[v] = np.where(codes[at] == source, own[0, at], 0.0), bound[0]
+        return scores, bounds
 
     def coverage(self) -> Floats:
         """(V,) idf-weighted share of the distinct terms that the corpus holds, 0..1."""
@@ -182,74 +170,52 @@ class CandidateScorer:
     def _weighting(self) -> Weighting:
         return Weighting(self.config, self.statistics.chunks, self.statistics.average_length)
 
-    def _idf(self, index: int) -> float:
-        """The variant's idf of a term, from the server's idf, which is Lucene's; 0 if no chunk has the term."""
-        peak = self.peaks.get(index)
-        if peak is None:
-            return 0.0
-        if self.config.variant == "lucene":
-            return peak.idf
-        return self._weighting.idf(self._frequency(peak))
-
-    def _frequency(self, peak: Peak) -> int:
-        """The number of chunks that hold a term, computed from its idf."""
-        chunks = self.statistics.chunks
-        return min(max(round((chunks + 1) / math.exp(peak.idf) - 0.5), 1), chunks)
-
-    def _largest(self, index: int) -> float:
-        """The largest impact of the term in any row."""
-        peak = self.peaks.get(index)
-        if peak is None:
-            return 0.0
-        length = np.array([peak.length])
-        tf = frequencies(np.array([peak.value]), length, self.saturation)
-        return self._idf(index) * float(self._weighting.gains(tf, self._weighting.norms(length))[0])
-
-    def _source_scores(self, v: int, tf: Floats, lengths: Floats) -> tuple[Floats, float]:
-        """Scores of the sources for one variation, and their bound."""
-        count, total = len(lengths), float(lengths.sum())
-        weighting = Weighting(self.config, count, total / count if total else 1.0)
-        idf = np.array([weighting.idf(df) if df else 0.0 for df in np.count_nonzero(tf, axis=1).tolist()])
-        impacts, floors = idf[:, np.newaxis] * weighting.gains(tf, weighting.norms(lengths)), weighting.floor * idf
-        largest = impacts.max(axis=1, initial=0.0)[:, np.newaxis]
-        bound = self._summed(v, largest, idf[:, np.newaxis] > 0, floors)
-        return self._summed(v, impacts, tf > 0, floors), float(bound[0])
+    @cached_property
+    def _document_frequencies(self) -> list[int]:
+        """(T,) the number of chunks that hold each term, computed from its idf."""
+        chunks, peaks = self.statistics.chunks, (self.peaks[index] for index in self.indices.tolist())
+        return [min(max(round((chunks + 1) / math.exp(peak.idf) - 0.5), 1), chunks) for peak in peaks]
 
     def _frequencies(self, found: Sequence[Candidate]) -> tuple[Floats, Ints]:
         """(T, n) occurrences of each term in each row, and (n,) length of each row in terms."""
         lengths = np.array([each.length for each in found], dtype=np.int64)
         values = np.zeros((len(self.indices), len(found)))
-        sizes = [len(each.indices) for each in found]
-        if len(self.indices) and sum(sizes):
-            held = np.concatenate([np.asarray(each.indices, dtype=np.int64) for each in found])
-            stored = np.concatenate([np.asarray(each.values, dtype=np.float64) for each in found])
-            at = np.minimum(self.indices.searchsorted(held), len(self.indices) - 1)
-            mine = self.indices[at] == held
-            values[at[mine], np.repeat(np.arange(len(found)), sizes)[mine]] = stored[mine]
+        line_of = {index: line for line, index in enumerate(self.indices.tolist())}
+        for row, each in enumerate(found):
+            for index, value in zip(each.indices, each.values, strict=True):
+                if index in line_of:
+                    values[line_of[index], row] = value
         return frequencies(values, lengths, self.saturation), lengths
 
-    def _summed(self, v: int, impacts: Floats, held: Bools, floors: Floats) -> Floats:
-        """(n,) scores of variation v, summed in the order of `indices`, so that equal rows get equal bits."""
+    def _scored(
+        self,
+        variations: Sequence[TermWeights],
+        weighting: Weighting,
+        idf: Floats,
+        tf: Floats,
+        lengths: Floats | Ints,
+        largest: Floats | float = 0.0,
+    ) -> tuple[Floats, Floats]:
+        """The result of `score` for n texts and some variations, from the (T, n) `tf` and the (n,) `lengths`.
+
+        Args:
+            largest: (T,) a known impact of each term, for the bounds.
+        """
+        impacts, floors = idf[:, np.newaxis] * weighting.gains(tf, weighting.norms(lengths)), weighting.floor * idf
+        most = np.maximum(largest, impacts.max(axis=1, initial=0.0))[:, np.newaxis]
+        scores = [self._summed(weights, impacts, tf > 0, floors) for weights in variations]
+        bounds = [self._summed(weights, most, idf[:, np.newaxis] > 0, floors)[0] for weights in variations]
+        return np.array(scores).reshape(len(variations), len(lengths)), np.array(bounds)
+
+    def _summed(self, weights: TermWeights, impacts: Floats, held: Bools, floors: Floats) -> Floats:
+        """(n,) scores of a variation, summed in the order of `indices`, so that equal rows get equal bits."""
         scores, floor = np.zeros(impacts.shape[1]), 0.0
         matched = np.zeros(impacts.shape[1], dtype=np.bool_)
         for at, index in enumerate(self.indices.tolist()):
-            count = self.variations[v].get(index, 0)
+            count = weights.get(index, 0)
             if count:
                 scores += count * impacts[at]
                 matched |= held[at]
                 floor += count * float(floors[at])
         scores[matched] += floor
         return scores
-
-
-def refuse_unknown(config: LexicalConfig) -> None:
-    """Raise if the variant of BM25 needs statistics that Qdrant does not have.
-
-    Raises:
-        ConfigError: If the variant is Okapi's.
-    """
-    if config.variant == "okapi":
-        raise ConfigError(
-            'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
-            'set lexical.variant to "lucene", "l" or "plus"'
-        )

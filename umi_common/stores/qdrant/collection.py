@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from umi_common.config import AnalyzerConfig, UmiConfig, check_settings
@@ -16,6 +16,7 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.qdrant.connection import Connection, models
 from umi_common.stores.qdrant.filters import hashed, tenant_field
 from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, Saturation
+from umi_common.stores.qdrant.statistics import CachedStatistics
 
 FORMAT = 1
 """Version of the stored settings and points."""
@@ -47,6 +48,7 @@ class OpenCollection:
     """`models.SearchParams` of the dense arm; None: the server's defaults."""
     made_with: Mapping[str, Any]
     """The settings named in MADE_WITH, as they were when the collection was opened."""
+    statistics: CachedStatistics = field(default_factory=CachedStatistics)
 
     def check(self, settings: Mapping[str, Any] | None) -> None:
         """Compare `settings`, which are stored now, with those at opening: the collection may have been made again.
@@ -102,11 +104,7 @@ def open_collection(
         settings = stored.payload
     if not connection.is_local:
         _index(connection, tenants, ordered)
-    chosen, analyzer, saturation = _checked(connection.collection, settings, embedder, config)
-    made_with = {field: settings[field] for field in MADE_WITH}
-    return OpenCollection(
-        connection, chosen, analyzer, saturation, embedder.dim, tuple(tenants), search_params, made_with
-    )
+    return _opened(connection, settings, embedder, config, tuple(tenants), search_params)
 
 
 def chunks_alone(condition: Any = None) -> Any:
@@ -196,26 +194,32 @@ def _analyzer(config: AnalyzerConfig) -> Analyzer:
     return analyzer.of_language(analyzer.languages[0])
 
 
-def _checked(
-    name: str, settings: Mapping[str, Any], embedder: Embedder, config: UmiConfig | None
-) -> tuple[UmiConfig, Analyzer, Saturation]:
-    """(config, analyzer, parameters of stored values) from the stored settings; raises if embedder or config differ."""
+def _opened(
+    connection: Connection,
+    settings: Mapping[str, Any],
+    embedder: Embedder,
+    config: UmiConfig | None,
+    tenants: tuple[str, ...],
+    search_params: Any,
+) -> OpenCollection:
+    """The collection with its stored settings; raises if embedder or config differ from these."""
+    name = connection.collection
     try:
         known = AnalyzerConfig(**json.loads(settings["analyzer"]))
         saturation = Saturation(settings["k1"], settings["b"], settings["average_length"])
-        made_with, dim, terms = settings["embedder"], int(settings["dimension"]), settings["terms"]
-        same_format = settings["format"] == FORMAT
+        made_with = {field: settings[field] for field in MADE_WITH}
     except (KeyError, TypeError, ValueError) as error:
         raise NotAStore(f"collection {name!r} has unreadable settings; restore it from a snapshot") from error
-    if not same_format:
+    if made_with["format"] != FORMAT:
         raise NotAStore(
-            f"collection {name!r} has format {settings['format']!r} and this version of umi reads format {FORMAT}; "
+            f"collection {name!r} has format {made_with['format']!r} and this version of umi reads format {FORMAT}; "
             "open it with the version that made it"
         )
-    if made_with != embedder.name or dim != embedder.dim:
+    model, dim = made_with["embedder"], made_with["dimension"]
+    if model != embedder.name or dim != embedder.dim:
         raise ReindexRequired(
-            f"collection {name!r} was made with embedder {made_with!r} ({dim} dimensions), not {embedder.name!r} "
-            f"({embedder.dim}); open it with {made_with!r}, or add everything to a new collection"
+            f"collection {name!r} was made with embedder {model!r} ({dim} dimensions), not {embedder.name!r} "
+            f"({embedder.dim}); open it with {model!r}, or add everything to a new collection"
         )
     chosen = config or UmiConfig()
     if "analyzer" not in chosen.model_fields_set:
@@ -226,9 +230,9 @@ def _checked(
             f"collection {name!r} was made with another analyzer; open it with config=None, or add everything to a new "
             "collection"
         )
-    if analyzer.fingerprint != terms:
+    if analyzer.fingerprint != made_with["terms"]:
         raise ReindexRequired(
             f"collection {name!r} holds terms that another version of umi or of Snowball made; add everything to a new "
             "collection, or open it with that version"
         )
-    return chosen, analyzer, saturation
+    return OpenCollection(connection, chosen, analyzer, saturation, embedder.dim, tenants, search_params, made_with)

@@ -60,16 +60,18 @@ class Connection:
         self._read_options = {} if consistency is None else {"consistency": consistency}
         self._write_options = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
         renew_in_child(self, Connection._renew_lock)
-        self.server = self._version()
-        _refuse_old(self.server)
-
-    def _version(self) -> str:
         try:
-            return str(self._client.info().version)
+            self.server = str(client.info().version)
         except Exception as error:
             raise StoreUnavailable(
                 f"no Qdrant server answers ({error}); check that it runs, and its address and key"
             ) from error
+        parts = self.server.split(".")[:2]
+        if all(part.isdigit() for part in parts) and tuple(map(int, parts)) < OLDEST:
+            raise StoreUnavailable(
+                f"the Qdrant server is {self.server}; {'.'.join(map(str, OLDEST))} is the first that scores sparse "
+                "vectors by idf in a batched query; upgrade it"
+            )
 
     def _renew_lock(self) -> None:
         self._lock: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
@@ -129,12 +131,3 @@ class Connection:
         for start in range(0, len(ids), POINTS_AT_ONCE):
             batch = models().PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
             self.call("delete", points_selector=batch, **self._write_options)
-
-
-def _refuse_old(version: str) -> None:
-    parts = version.split(".")[:2]
-    if all(part.isdigit() for part in parts) and tuple(map(int, parts)) < OLDEST:
-        raise StoreUnavailable(
-            f"the Qdrant server is {version}; {'.'.join(map(str, OLDEST))} is the first that scores sparse vectors by "
-            "idf in a batched query; upgrade it"
-        )

@@ -32,14 +32,12 @@ PREFIX_BYTES = 6
 """Bytes of a string that `texts` holds: Qdrant compares ranges as float64, which is exact for 6 bytes."""
 
 EXISTS, EQUALS, HOLDS = "exists", "equals", "holds"
-EXACT_BELOW = 2**53
-"""Whole numbers below this are exact as float64."""
 ROUNDING = 2.0**-50
 """Relative amount by which a bound is widened: the most by which a server changes a number it reads from JSON."""
 ROUNDING_MIN = 1e-300
 """Smallest absolute amount by which a bound is widened, for bounds near 0."""
-_BOUND: dict[Operator, str] = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
-_COMPLEMENT = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
+EARLIEST, LATEST = -(2.0**63), 2.0**63
+"""Bounds of all times, in microseconds since 1970."""
 
 
 def fact(kind: str, key: str, value: MetadataValue = None) -> str:
@@ -113,56 +111,48 @@ def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str,
         window: None: any time, or none.
         tenants: Metadata keys with a tenant index.
     """
-    compiler = _Compiler(tenants)
-    parts = [] if where is None else [compiler.compile(where, wanted=True)]
+    parts = [] if where is None else [_compile(where, True, tenants)]
     if window is not None:
-        bounds = (("gte", window.start), ("lt", window.end))
-        parts += [_at_time(word, microseconds(at)) for word, at in bounds if at is not None]
-        if window.start is None and window.end is None:
-            timeless = models().IsEmptyCondition(is_empty=models().PayloadField(key="time"))
-            parts.append(Compiled(models().Filter(must_not=[timeless]), True))
+        # Both bounds are inclusive: where float64 blurs microseconds, before 1684 and after 2255, no time is lost.
+        first = EARLIEST if window.start is None else microseconds(window.start)
+        last = LATEST if window.end is None else microseconds(window.end) - 1
+        parts.append(Compiled(in_range("time", gte=first, lte=last), True))
     return _all(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiler:
-    tenants: tuple[str, ...]
+def _compile(where: Filter, wanted: bool, tenants: tuple[str, ...]) -> Compiled:
+    """The condition for `where`; if `wanted` is false, the condition for the complement of `where`.
 
-    def compile(self, where: Filter, *, wanted: bool) -> Compiled:
-        """The condition for `where`; if `wanted` is false, the condition for the complement of `where`.
+    Complements are made of the single comparisons. The complement of an inexact condition, which more chunks pass,
+    would lose chunks.
+    """
+    if isinstance(where, (And, Or)):
+        parts = [_compile(part, wanted, tenants) for part in where.parts]
+        return _all(parts) if isinstance(where, And) is wanted else _any(parts)
+    if not isinstance(where, Comparison):
+        return _compile(where.part, not wanted, tenants)
+    key, value = where.key, where.value
+    if where.operator == "$eq":
+        return _one_of(key, (value,), wanted, tenants)
+    if where.operator == "$in" and isinstance(value, tuple):
+        return _one_of(key, value, wanted, tenants)
+    if where.operator == "$contains":
+        return _exact(_match("facts", (fact(HOLDS, key, value),)), wanted)
+    if where.operator in TEXT_MATCHES:
+        return Compiled(_match("facts", (fact(EXISTS, key),)) if wanted else None, False)
+    return _ordered(key, where.operator, value, wanted)
 
-        Complements are made of the single comparisons. The complement of an inexact condition, which more chunks pass,
-        would lose chunks.
-        """
-        if isinstance(where, Comparison):
-            return self._leaf(where, wanted)
-        if isinstance(where, (And, Or)):
-            parts = [self.compile(part, wanted=wanted) for part in where.parts]
-            return _all(parts) if isinstance(where, And) is wanted else _any(parts)
-        return self.compile(where.part, wanted=not wanted)
 
-    def _leaf(self, leaf: Comparison, wanted: bool) -> Compiled:
-        key, value = leaf.key, leaf.value
-        if leaf.operator == "$eq":
-            return self._one_of(key, (value,), wanted)
-        if leaf.operator == "$in" and isinstance(value, tuple):
-            return self._one_of(key, value, wanted)
-        if leaf.operator == "$contains":
-            return _exact(_match("facts", (fact(HOLDS, key, value),)), wanted)
-        if leaf.operator in TEXT_MATCHES:
-            return Compiled(_match("facts", (fact(EXISTS, key),)) if wanted else None, False)
-        return _ordered(key, leaf.operator, value, wanted)
-
-    def _one_of(self, key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Compiled:
-        present = tuple(value for value in values if value is not None)
-        conditions = [_match("facts", tuple(fact(EQUALS, key, value) for value in present))] if present else []
-        if len(present) < len(values):
-            conditions.append(models().Filter(must_not=[_match("facts", (fact(EXISTS, key),))]))
-        elif wanted and key in self.tenants and all(isinstance(value, str) for value in present):
-            # The tenant index limits the search to the tenant's points; the fact excludes lists that hold the tenant.
-            return Compiled(models().Filter(must=[_match(tenant_field(key), present), *conditions]), True)
-        either = conditions[0] if len(conditions) == 1 else models().Filter(should=conditions)
-        return _exact(either, wanted)
+def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool, tenants: tuple[str, ...]) -> Compiled:
+    present = tuple(value for value in values if value is not None)
+    conditions = [_match("facts", tuple(fact(EQUALS, key, value) for value in present))] if present else []
+    if len(present) < len(values):
+        conditions.append(models().Filter(must_not=[_match("facts", (fact(EXISTS, key),))]))
+    elif wanted and key in tenants and all(isinstance(value, str) for value in present):
+        # The tenant index limits the search to the tenant's points; the fact excludes lists that hold the tenant.
+        return Compiled(models().Filter(must=[_match(tenant_field(key), present), *conditions]), True)
+    either = conditions[0] if len(conditions) == 1 else models().Filter(should=conditions)
+    return _exact(either, wanted)
 
 
 def tenant_field(key: str) -> str:
@@ -171,47 +161,28 @@ def tenant_field(key: str) -> str:
 
 
 def _ordered(key: str, operator: Operator, bound: MetadataValue, wanted: bool) -> Compiled:
-    word = _BOUND[operator]
+    """The condition for an order or its complement. Values that the server cannot tell from the bound pass both:
+    numbers nearer than ROUNDING, and strings with the bound's prefix."""
+    above = operator in ("$gt", "$gte")
     if isinstance(bound, str):
-        field = f"texts.{hashed(key)}"
-        # A prefix equal to the bound's decides nothing: such chunks pass, whether the comparison is wanted or not.
-        kept = _range(field, {"gt": "gte", "lt": "lte"}.get(word, word) if wanted else word[:2], prefix(bound))
-        return Compiled(kept if wanted else models().Filter(must_not=[kept]), False)
-    assert isinstance(bound, (int, float)), "parsing refuses an order on anything else"
-    field = f"numbers.{hashed(key)}"
-    if wanted:
-        return _widened(field, word, bound)
-    # Excludes the numbers that certainly pass the comparison; numbers too close to the bound, and other values, stay.
-    beyond = _outward(_COMPLEMENT[word], bound)
-    excluding = models().Filter(must_not=[_range(field, word[:2], beyond)]) if math.isfinite(beyond) else None
-    return Compiled(excluding, False)
+        field, limit = f"texts.{hashed(key)}", float(prefix(bound))
+    else:
+        assert isinstance(bound, (int, float)), "parsing refuses an order on anything else"
+        step = max(abs(bound) * ROUNDING, ROUNDING_MIN)
+        field, limit = f"numbers.{hashed(key)}", bound - step if above is wanted else bound + step
+    if not math.isfinite(limit):
+        return Compiled(None, False)
+    beyond = in_range(field, **{("gt" if above else "lt") + ("e" if wanted else ""): limit})
+    return Compiled(beyond if wanted else models().Filter(must_not=[beyond]), False)
 
 
-def _widened(field: str, word: str, bound: int | float) -> Compiled:
-    wider = _outward(word, bound)
-    return Compiled(_range(field, word[:2] + "e", wider) if math.isfinite(wider) else None, False)
-
-
-def _at_time(word: str, bound: int) -> Compiled:
-    """The condition for a bound of the time, in microseconds; inexact from EXACT_BELOW on, as float64 then is."""
-    if abs(bound) < EXACT_BELOW:
-        return Compiled(_range("time", word, float(bound)), True)
-    return _widened("time", word, bound)
-
-
-def _outward(word: str, bound: int | float) -> float:
-    """The bound, moved by ROUNDING so that more numbers pass: a server may change the last bits of a number."""
-    step = max(abs(float(bound)) * ROUNDING, ROUNDING_MIN)
-    return float(bound) - step if word.startswith("g") else float(bound) + step
-
-
-def _range(field: str, word: str, bound: float) -> Any:
-    return models().FieldCondition(key=field, range=models().Range(**{word: bound}))
+def in_range(field: str, **bounds: float | None) -> Any:
+    """The condition that a number of this payload field is within the bounds gt, gte, lt and lte that are given."""
+    return models().FieldCondition(key=field, range=models().Range(**bounds))
 
 
 def _match(field: str, values: tuple[Any, ...]) -> Any:
-    match = models().MatchValue(value=values[0]) if len(values) == 1 else models().MatchAny(any=list(values))
-    return models().FieldCondition(key=field, match=match)
+    return models().FieldCondition(key=field, match=models().MatchAny(any=list(values)))
 
 
 def _exact(condition: Any, wanted: bool) -> Compiled:

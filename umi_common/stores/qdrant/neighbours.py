@@ -19,14 +19,13 @@ import numpy as np
 from umi_common.pool import NO_POSITION, Ints
 from umi_common.stores.qdrant.connection import Connection, models
 from umi_common.stores.qdrant.points import Candidate
+from umi_common.types import Chunk
 
 TIES = 2
 """Number of chunks that are requested in addition, because several may have the same position."""
 REQUESTED_MAX = 256
 """A request with this limit or a larger one is not repeated with a larger limit. So if this many chunks have one
 position, the chunks at the positions before and after are not found."""
-SourcePosition = tuple[str, int]
-"""Source and position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +57,27 @@ def _walked(steps: Mapping[str, str], id: str, count: int) -> list[str]:
 
 
 def beside(
-    connection: Connection, positions: Iterable[SourcePosition], reach: int, *, payload: Any, vectors: bool
+    connection: Connection, chunks: Iterable[Chunk | Candidate], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
-    """The chunks at most `reach` places before and after these positions; one round trip, or several if many chunks
-    have one position.
+    """The chunks at most `reach` places before and after the positions of these; one round trip, or several if many
+    chunks have one position.
 
     Raises:
         StoreUnavailable: If the server fails.
     """
-    directions = [(start, after) for start in sorted(set(positions)) for after in (False, True)]
+    places = {(each.source, each.position) for each in chunks if each.source is not None and each.position is not None}
+    directions = [(*place, after) for place in sorted(places) for after in (False, True)]
     limit = reach + 1 + TIES
     points: dict[str, Any] = {}
     following: dict[str, str] = {}
     while directions:
-        answers = connection.query([_request(start, after, limit, payload, vectors) for start, after in directions])
+        answers = connection.query([_request(*direction, limit, payload, vectors) for direction in directions])
         cut = []
         for direction, answer in zip(directions, answers, strict=True):
             # An answer that was cut off may lack chunks at its last position, and then has wrong pairs there.
             last = answer[-1].payload["position"] if len(answer) == limit else None
             whole = [point for point in answer if point.payload["position"] != last]
-            (_, start), _ = direction
-            beyond = sum(point.payload["position"] != start for point in whole)
+            beyond = sum(point.payload["position"] != direction[1] for point in whole)
             if last is not None and beyond < reach and limit < REQUESTED_MAX:
                 cut.append(direction)
                 continue
@@ -89,9 +88,8 @@ def beside(
     return Beside(points, following, {second: first for first, second in following.items()})
 
 
-def _request(start: SourcePosition, after: bool, limit: int, payload: Any, vectors: bool) -> Any:
+def _request(source: str, position: int, after: bool, limit: int, payload: Any, vectors: bool) -> Any:
     m = models()
-    source, position = start
     direction = m.Direction.ASC if after else m.Direction.DESC
     order = m.OrderBy(key="position", direction=direction, start_from=position)
     same = m.Filter(must=[m.FieldCondition(key="source", match=m.MatchValue(value=source))])
@@ -136,20 +134,6 @@ def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str]
         if source is not None and position is not None:
             missing[source] |= {position + step for step in range(-reach, reach + 1)} - held[source]
     return {source: positions for source, positions in missing.items() if positions}
-
-
-def positions_near(
-    candidates: Mapping[str, Candidate], best: Collection[str], missing: Mapping[str, set[int]], reach: int
-) -> list[SourcePosition]:
-    """Source and position of the ids in `best` that have a missing position at most `reach` away."""
-    near = []
-    for id in best:
-        source, position = candidates[id].source, candidates[id].position
-        if source is not None and position is not None and source in missing:
-            around = range(position - reach, position + reach + 1)
-            if not missing[source].isdisjoint(around):
-                near.append((source, position))
-    return near
 
 
 def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:

@@ -185,11 +185,10 @@ def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
             event_time=None if time is None else from_microseconds(time),
             search_text=payload.get("search_text"),
         )
-        intact = payload["digest"] == digest(chunk)
+        if payload["digest"] != digest(chunk):
+            raise ValueError("the digest is another chunk's")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise LedgerDamaged(f"point of chunk {payload.get('id')!r:.80} is not what was stored; add it again") from error
-    if not intact:
-        raise LedgerDamaged(f"chunk {chunk.id!r:.80} is not what was stored; add it again")
+        raise LedgerDamaged(f"chunk {payload.get('id')!r:.80} is not what was stored; add it again") from error
     return chunk
 
 
@@ -236,16 +235,6 @@ def payload_of(point: Any, fields: Sequence[str]) -> dict[str, Any]:
     if not all(isinstance(payload.get(name), _TYPES[name]) for name in fields):
         raise not_written(point.id)
     return payload
-
-
-def id_of(point: Any) -> str:
-    """The id of a point's chunk.
-
-    Raises:
-        LedgerDamaged: If the point has no id of a chunk.
-    """
-    id: str = payload_of(point, ["id"])["id"]
-    return id
 
 
 def not_written(id: object) -> LedgerDamaged:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,24 +23,25 @@ import numpy as np
 from umi_common.config import DecayConfig
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
-from umi_common.pool import Pool, Vectors
+from umi_common.pool import NOT_RANKED, Pool, Vectors, source_codes
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
-from umi_common.stores.qdrant.bm25 import CandidateScorer, Peak, TermWeights, peak_requests, peaks_of, weighted_indices
+from umi_common.stores.corpus_stats import cosine_background
+from umi_common.stores.dense.cosines import cosines
+from umi_common.stores.qdrant.bm25 import CandidateScorer, TermWeights, peak_requests, peaks_of, weighted_indices
 from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
-from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.filters import Compiled, compiled
-from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, positions_near
+from umi_common.stores.qdrant.filters import EARLIEST, Compiled, compiled, in_range
+from umi_common.stores.qdrant.neighbours import at_positions, beside, indices_in_source, missing_positions
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
-from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
+from umi_common.stores.qdrant.statistics import Statistics, sample_requests, statistics_of
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Largest number of query variations in one round trip. One query has at most 11, itself included; only several queries
-that are searched together have more."""
+"""Largest number of query variations of several searches that share a round trip. One query has at most 11, itself
+included."""
 MARGIN = 1.25
 """Depth of a prefetch divided by the depth of the search. It is above 1 because the server orders rows differently from
 umi: by a fixed average length, and without decay within a range of ages. Measured in docs/scale.md."""
@@ -54,13 +56,10 @@ AGE_RANGES = 4
 little."""
 FACTOR_MIN = 0.05
 """Smallest decay factor at the end of a range of ages; all ages with a smaller factor are in the last range."""
-AGE_MAX = 1e18
-"""Upper bound of ages, in microseconds; larger than the difference of any two datetimes."""
 
 
 def recall_many(
     collection: OpenCollection,
-    cached: CachedStatistics,
     queries: Sequence[Vectors | None],
     requests: Sequence[RecallRequest],
     traces: Sequence[RecallTrace],
@@ -73,16 +72,19 @@ def recall_many(
     Raises:
         SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.
     """
-    groups: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[list[int]]] = {}
     for index, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
         kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
-        groups.setdefault(kind, []).append(index)
+        batches = groups.setdefault(kind, [[]])
+        if sum(len(requests[other].probes) for other in (*batches[-1], index)) > PROBES_AT_ONCE:
+            batches.append([])
+        batches[-1].append(index)
     pools: dict[int, Pool] = {}
-    for indices in groups.values():
+    for indices in (batch for batches in groups.values() for batch in batches if batch):
         own = [vectors for index in indices if (vectors := queries[index]) is not None]
         request = replace(requests[indices[0]], probes=[probe for index in indices for probe in requests[index].probes])
         vectors = np.concatenate(own) if own else None
-        pool = _Search(collection, cached, vectors, request, traces[indices[0]]).pool()
+        pool = _Search(collection, vectors, request, traces[indices[0]]).pool()
         start = 0
         for index in indices:
             stop = start + len(requests[index].probes)
@@ -94,12 +96,92 @@ def recall_many(
     return [pools[index] for index in range(len(requests))]
 
 
+@dataclass(frozen=True)
+class CandidateRows:
+    """n candidates that pass filter and time range, sorted by id.
+
+    Args:
+        queries: (V, dim) unit vectors, zeros for a query that finds nothing; None: the dense arm is not searched.
+        scorer: BM25 of the query variations.
+        following: id -> the next id in the same source, as far as it is known.
+    """
+
+    candidates: Sequence[Candidate]
+    request: RecallRequest
+    queries: Vectors | None
+    scorer: CandidateScorer
+    following: Mapping[str, str]
+
+    @cached_property
+    def in_arms(self) -> Pool:
+        """A pool of the rows with the scores and ranks of both arms, without the fields about their sources."""
+        (lexical, bound), now = self.scorer.score(self.candidates), microseconds(self.request.now)
+        times = [each.time for each in self.candidates]
+        age_hours = np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
+        vectors = np.zeros((len(self.candidates), self.scorer.statistics.sample.shape[1]), dtype=np.float32)
+        for row, each in enumerate(self.candidates):
+            if each.vector is not None:
+                vectors[row] = each.vector
+        return Pool.of(
+            [each.id for each in self.candidates],
+            lexical=lexical,
+            lexical_bound=bound,
+            rare=self.scorer.rare(self.candidates),
+            dense=None if self.queries is None else cosines(vectors, self.queries).astype(np.float64),
+            vectors=vectors,
+            query_vectors=self.queries,
+            weights=self.request.decay_weights(age_hours),
+            depth=self.request.depth,
+            age_hours=age_hours,
+            mode="text" if self.queries is None else self.request.strategy,
+        )
+
+    def without_unranked(self) -> CandidateRows:
+        """The rows that an arm ranks or a probe names."""
+        named = set(self.request.probe_ids())
+        pairs = zip(self.candidates, self.in_arms.ranked_within(self.request.depth), strict=True)
+        kept = [each for each, is_ranked in pairs if is_ranked or each.id in named]
+        return replace(self, candidates=kept)
+
+    def best(self) -> list[str]:
+        """Ids of the first `depth // NEIGHBOURS_OF` rows of each ranking; their neighbours join the pool."""
+        pool = self.in_arms
+        return pool.ids_at(np.flatnonzero(pool.ranked_within(self.request.depth // NEIGHBOURS_OF)))
+
+    def enough(self) -> bool:
+        """Whether each arm of the search ranks `depth` rows for every variation."""
+        arms = [self.in_arms.lexical_rank] if self.request.strategy != "vector" else []
+        arms += [self.in_arms.dense_rank] if self.queries is not None else []
+        return all(int(ranks.max(initial=0)) >= self.request.depth for arm in arms for ranks in arm)
+
+    def pool(self, trace: RecallTrace) -> Pool:
+        """The rows as a pool."""
+        pool, source = self.in_arms, source_codes(each.source for each in self.candidates)
+        listed = (pool.lexical_rank != NOT_RANKED) | (pool.dense_rank != NOT_RANKED)
+        source_lexical, source_bound = self.scorer.sources(self.candidates, source, listed)
+        background = None
+        if self.queries is not None:
+            background = cosine_background(cosines(self.scorer.statistics.sample, self.queries))
+        return replace(
+            pool,
+            coverage=self.scorer.coverage(),
+            source_lexical=source_lexical,
+            source_bound=source_bound,
+            source=source,
+            position=indices_in_source(self.candidates, self.following),
+            length=np.array([each.length for each in self.candidates], dtype=np.int64),
+            calibration=self.scorer.statistics.calibration,
+            degraded=tuple(trace.degraded),
+            facts=trace.facts,
+            background=background,
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
     """One search; the fields are arguments of `recall_many`."""
 
     collection: OpenCollection
-    cached: CachedStatistics
     queries: Vectors | None
     request: RecallRequest
     trace: RecallTrace
@@ -116,7 +198,7 @@ class _Search:
         except StoreUnavailable as error:
             raise SearchUnavailable(str(error)) from error
         self.trace.facts |= {
-            "chunks": rows.statistics.chunks,
+            "chunks": rows.scorer.statistics.chunks,
             "dense_engine": "qdrant",
             "arms_ms": (answered - begun) * 1e3,
             "neighbours_ms": (time.perf_counter() - answered) * 1e3,
@@ -130,53 +212,47 @@ class _Search:
         self.trace.facts["filter"] = "exact" if where.exact else "widened"
         depth = self.request.depth
         for _ in range(ROUNDS_MAX):
-            found, scorer, statistics = self._union(where, depth)
+            found, scorer = self._union(where, depth)
             kept = [each for each in found if _passes(each, self.request)]
-            rows = CandidateRows(_sorted(kept), self.request, self.queries, scorer, statistics, {})
+            rows = CandidateRows(_sorted(kept), self.request, self.queries, scorer, {})
             if where.exact or len(kept) == len(found) or rows.enough():
                 break
             depth *= WIDER
         return rows
 
-    def _union(self, where: Compiled, depth: int) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
-        """Request the best `depth` rows of both arms: (candidates, their scorer, statistics of the collection)."""
-        request, collection, cached = self.request, self.collection, self.cached
+    def _union(self, where: Compiled, depth: int) -> tuple[list[Candidate], CandidateScorer]:
+        """Request the best `depth` rows of both arms; returns them and their scorer."""
+        request, collection = self.request, self.collection
         lexical = request.strategy != "vector"
         analyzer, weight = collection.analyzer, request.lexical.function_word_weight
         terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
-        ages = age_ranges(microseconds(request.now), request.decay)
         limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
-        mark = cached.mark()
+        prefetches = _named(request.probes, where.condition)
+        for age in age_ranges(microseconds(request.now), request.decay):
+            prefetches += self._arms(terms, all_conditions(where.condition, age), limit)
+        union = [_merged(prefetches)] if prefetches else []
+        mark = collection.statistics.mark()
+        samples = [] if mark is None else sample_requests()
+        requests = [settings_request(), *samples, *union, *peak_requests(terms)]
+        settings, *answers = collection.connection.query(requests)
+        collection.check(next((point.payload for point in settings), None))
         drawn: Statistics | None = None
-        found: dict[str, Candidate] = {}
-        peaks: dict[int, Peak] = {}
-        for start in range(0, len(request.probes), PROBES_AT_ONCE):
-            batch = slice(start, start + PROBES_AT_ONCE)
-            vectors = None if self.queries is None else self.queries[batch]
-            prefetches = [
-                prefetch
-                for age in ages
-                for prefetch in _arms(
-                    terms[batch], vectors, all_conditions(where.condition, age), limit, collection.search_params
-                )
-            ]
-            prefetches += _named(request.probes[batch], where.condition)
-            samples = sample_requests() if mark is not None and start == 0 else []
-            union = [_merged(prefetches)] if prefetches else []
-            settings = [settings_request()] if start == 0 else []
-            requests = [*settings, *union, *peak_requests(terms[batch]), *samples]
-            answers = collection.connection.query(requests) if requests else []
-            if settings:
-                collection.check(next((point.payload for point in answers.pop(0)), None))
-            if samples:
-                sources, sample = answers.pop(), answers.pop()
-                drawn = statistics_of(sample, sources, collection.dim)
-            points = answers.pop(0) if union else []
-            found |= {each.id: each for each in map(to_candidate, points)}
-            peaks |= peaks_of(terms[batch], answers)
-        statistics = cached.latest(drawn, mark)
-        scorer = CandidateScorer(terms, peaks, collection.saturation, request.lexical, statistics)
-        return list(found.values()), scorer, statistics
+        if samples:
+            drawn = statistics_of(answers.pop(0), answers.pop(0), collection.dim)
+        found = list(map(to_candidate, answers.pop(0))) if union else []
+        statistics = collection.statistics.latest(drawn, mark)
+        scorer = CandidateScorer(terms, peaks_of(terms, answers), collection.saturation, request.lexical, statistics)
+        return found, scorer
+
+    def _arms(self, terms: Sequence[TermWeights], where: Any, limit: int) -> Iterator[Any]:
+        """A prefetch for each variation and arm."""
+        prefetch, params = models().Prefetch, self.collection.search_params
+        for v, weights in enumerate(terms):
+            if weights:
+                yield prefetch(query=sparse_query(weights), using=LEXICAL, filter=where, limit=limit)
+            if self.queries is not None and self.queries[v].any():
+                query = self.queries[v].tolist()
+                yield prefetch(query=query, using=DENSE, filter=where, limit=limit, params=params)
 
     def _with_neighbours(self, rows: CandidateRows) -> CandidateRows:
         """The rows, and the neighbours of the best of each ranking."""
@@ -188,11 +264,10 @@ class _Search:
         if not missing:
             return rows
         following: Mapping[str, str] = {}
-        if rows.statistics.gapless:
+        if rows.scorer.statistics.gapless:
             found = at_positions(connection, missing, payload=HEAD)
         else:
-            near_them = positions_near(known, best, missing, around)
-            seen = beside(connection, near_them, around, payload=HEAD, vectors=True)
+            seen = beside(connection, [known[id] for id in best], around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
         near = {each.id: each for each in map(to_candidate, found) if _passes(each, self.request)}
         return replace(rows, candidates=_sorted((near | known).values()), following=following)
@@ -203,18 +278,6 @@ def _merged(prefetches: Sequence[Any]) -> Any:
     limit = sum(prefetch.limit for prefetch in prefetches)
     merged = m.FusionQuery(fusion=m.Fusion.RRF)
     return m.QueryRequest(prefetch=list(prefetches), query=merged, limit=limit, with_payload=HEAD, with_vector=True)
-
-
-def _arms(
-    terms: Sequence[TermWeights], queries: Vectors | None, where: Any, limit: int, search_params: Any
-) -> Iterable[Any]:
-    """A prefetch for each variation and arm."""
-    prefetch = models().Prefetch
-    for v, weights in enumerate(terms):
-        if weights:
-            yield prefetch(query=sparse_query(weights), using=LEXICAL, filter=where, limit=limit)
-        if queries is not None and queries[v].any():
-            yield prefetch(query=queries[v].tolist(), using=DENSE, filter=where, limit=limit, params=search_params)
 
 
 def _named(probes: Sequence[Probe], condition: Any) -> list[Any]:
@@ -247,14 +310,10 @@ def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
     floor, least = decay.floor, max(decay.floor, FACTOR_MIN)
     shares = [(least ** (at / AGE_RANGES) - floor) / (1.0 - floor) for at in range(1, AGE_RANGES)]
     ages = [-math.log2(share) * decay.half_life_hours * MICROSECONDS_PER_HOUR for share in shares]
-    edges = [now - min(age, AGE_MAX) for age in ages]
+    edges = [max(now - age, EARLIEST) for age in ages]
     timeless = m.IsEmptyCondition(is_empty=m.PayloadField(key="time"))
-    older = [_timed(lt=edge, gte=further) for edge, further in zip(edges, [*edges[1:], None], strict=True)]
-    return [m.Filter(should=[_timed(gte=edges[0]), timeless]), *older]
-
-
-def _timed(**bounds: float | None) -> Any:
-    return models().FieldCondition(key="time", range=models().Range(**bounds))
+    older = [in_range("time", lt=edge, gte=further) for edge, further in zip(edges, [*edges[1:], None], strict=True)]
+    return [m.Filter(should=[in_range("time", gte=edges[0]), timeless]), *older]
 
 
 def _passes(each: Candidate, request: RecallRequest) -> bool:

@@ -10,13 +10,12 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import LedgerDamaged
+from umi_common.errors import ConfigError, LedgerDamaged
 from umi_common.filters import Filter, matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import ValidBatch, checked_ids
-from umi_common.stores.qdrant import bm25
+from umi_common.stores.batch_checks import checked_ids
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.filters import compiled
@@ -29,13 +28,12 @@ from umi_common.stores.qdrant.points import (
     SETTINGS,
     chunk_of_payload,
     digest,
-    id_of,
     metadata_of,
+    payload_of,
     point_id,
     to_point,
 )
 from umi_common.stores.qdrant.recall import recall_many
-from umi_common.stores.qdrant.statistics import CachedStatistics
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
@@ -118,24 +116,12 @@ class QdrantStore(CollectionStore):
         )
         super().__init__(model, self._collection.config)
         self._server, self._write_at_once = "Qdrant", WRITE_AT_ONCE
-        self._statistics = CachedStatistics()
 
-    def _unchanged(self, batch: ValidBatch) -> set[int]:
-        given = batch.vectors
-        ids = [point_id(chunk.id) for chunk in batch.chunks]
-        stored = self._read_checked(ids, payload=["digest"], vectors=False if given is None else [DENSE])
-        same = set()
-        for at, (chunk, id) in enumerate(zip(batch.chunks, ids, strict=True)):
-            record = stored.get(id)
-            if record is None or (record.payload or {}).get("digest") != digest(chunk):
-                continue
-            if given is not None:
-                held = (record.vector or {}).get(DENSE)
-                vector = np.zeros_like(given[at]) if held is None else np.asarray(held, dtype=np.float32)
-                if not np.array_equal(vector, given[at]):
-                    continue
-            same.add(at)
-        return same
+    def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
+        ids = [point_id(chunk.id) for chunk in chunks]
+        stored = self._read_checked(ids, payload=["digest"], vectors=False)
+        digests = {id: (record.payload or {}).get("digest") for id, record in stored.items()}
+        return [digests.get(id) == digest(chunk) for id, chunk in zip(ids, chunks, strict=True)]
 
     def _read_checked(self, points: Sequence[str], *, payload: Sequence[str], vectors: Any) -> dict[str, Any]:
         """Records by point id; raises as `OpenCollection.check`."""
@@ -154,7 +140,7 @@ class QdrantStore(CollectionStore):
         try:
             self._collection.connection.upsert(points)
         finally:
-            self._statistics.changed(len(chunks))  # also after an error: the server may have stored them
+            self._collection.statistics.changed(len(chunks))  # also after an error: the server may have stored them
 
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
         connection = self._collection.connection
@@ -167,7 +153,7 @@ class QdrantStore(CollectionStore):
         try:
             connection.delete(points)
         finally:
-            self._statistics.changed(len(points))  # also after an error: the server may have removed them
+            self._collection.statistics.changed(len(points))  # also after an error: the server may have removed them
         return len(points)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
@@ -198,18 +184,17 @@ class QdrantStore(CollectionStore):
 
     def _passing_records(self, where: Filter | None) -> Iterator[Any]:
         """The records of all chunks that pass `where`; of their payload only id and metadata."""
-        collection = self._ready()
+        collection, fields = self._ready(), ["id", "metadata"]
         condition = compiled(where, None, collection.tenants).condition
-        for page in collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"]):
-            yield from (record for record in page if id_of(record) and matches(where, metadata_of(record.payload)))
+        for page in collection.connection.pages(chunks_alone(condition), payload=fields):
+            yield from (record for record in page if matches(where, metadata_of(payload_of(record, fields))))
 
     def _ids_passing(self, where: Filter | None) -> list[str]:
-        return sorted(map(id_of, self._passing_records(where)))
+        return sorted(record.payload["id"] for record in self._passing_records(where))
 
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         known = [chunk for chunk in self.get(ids) if chunk is not None]
-        positions = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
-        seen = beside(self._collection.connection, positions, reach, payload=True, vectors=False)
+        seen = beside(self._collection.connection, known, reach, payload=True, vectors=False)
         chunks = {id: chunk_of_payload(point.payload) for id, point in seen.points.items()}
         chunks |= {chunk.id: chunk for chunk in known}
         return {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
@@ -225,11 +210,14 @@ class QdrantStore(CollectionStore):
             ConfigError: If the variant of BM25 is Okapi's, which needs statistics that Qdrant does not have.
         """
         collection = self._ready()
-        for request in requests:
-            bm25.refuse_unknown(request.lexical)
+        if any(request.lexical.variant == "okapi" for request in requests):
+            raise ConfigError(
+                'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
+                'set lexical.variant to "lucene", "l" or "plus"'
+            )
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, collection.dim, traces)
-        return recall_many(collection, self._statistics, queries, requests, traces)
+        return recall_many(collection, queries, requests, traces)
 
     def __len__(self) -> int:
         found = self._ready().connection.call("count", count_filter=chunks_alone(), exact=True)
@@ -293,24 +281,22 @@ class QdrantStore(CollectionStore):
 
 
 def _problems(record: Any, collection: OpenCollection) -> list[str]:
-    """How a point differs from what umi writes for its chunk: one line for each difference."""
+    """The parts of a point that differ from what umi writes for its chunk, in one line; empty if there are none."""
     try:
         chunk = chunk_of_payload(record.payload or {})
     except LedgerDamaged as error:
         return [str(error)]
-    found = []
-    if str(record.id) != point_id(chunk.id):
-        found.append(f"it is stored as point {record.id}; expected {point_id(chunk.id)}")
     terms = collection.analyzer.terms(chunk.indexed_text)
     written = to_point(chunk, np.zeros(0, dtype=np.float32), terms, collection.saturation)
-    changed = [name for name in DERIVED if record.payload.get(name) != written.payload.get(name)]
-    found += [f"its field {name!r} for filters and statistics does not match the chunk" for name in changed]
+    wrong = [name for name in DERIVED if record.payload.get(name) != written.payload.get(name)]
+    if str(record.id) != written.id:
+        wrong.append(f"the point's id, {record.id}")
     vectors = record.vector or {}
     dense = vectors.get(DENSE)
     if dense is not None and abs(float(np.linalg.norm(np.asarray(dense, dtype=np.float64))) - 1.0) > LENGTH_TOLERANCE:
-        found.append("its vector is not of length 1")
+        wrong.append("the vector, which is not of length 1")
     expected, lexical = written.vector[LEXICAL], vectors.get(LEXICAL)
     stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
     if stored[0] != expected.indices or not np.allclose(stored[1], expected.values, rtol=0.0, atol=VALUE_TOLERANCE):
-        found.append("its stored terms do not match its text")
-    return [f"chunk {chunk.id!r}: {problem}" for problem in found]
+        wrong.append("the terms")
+    return [f"chunk {chunk.id!r}: not what umi writes: {', '.join(wrong)}"] if wrong else []
