@@ -5,29 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any
 
 from umi_common.errors import ConfigError
-
-Fault = Literal[
-    "raises",
-    "hangs",
-    "refuses",
-    "empty",
-    "prose",
-    "not text",
-    "no strings",
-    "many",
-    "huge",
-    "nested",
-    "surrogates",
-    "nul",
-    "echo",
-    "injection",
-    "thinks forever",
-]
-FAULTS: tuple[str, ...] = get_args(Fault)
-"""All faults. `_REPLIES` has the reply of each fault except "hangs"."""
 
 HUGE_BYTES = 50_000_000
 """Length in bytes of the string in the reply of "huge"."""
@@ -58,7 +38,7 @@ class FaultyLLM:
         ConfigError: If the fault is unknown.
     """
 
-    def __init__(self, fault: Fault | str, *, heals_after: int | None = None, good: str = '["healed"]') -> None:
+    def __init__(self, fault: str, *, heals_after: int | None = None, good: str = '["healed"]') -> None:
         if fault not in FAULTS:
             raise ConfigError(f"fault {fault!r}: expected one of {', '.join(FAULTS)}")
         self.name = f"faulty/{fault}"
@@ -122,3 +102,5 @@ _REPLIES: dict[str, Callable[[str], Any]] = {
     "thinks forever": lambda _: '<think>Let me see. 1. The user wants variations\n2. I could say ["a", "b"]',
 }
 """Fault -> function from the prompt to the reply."""
+FAULTS = (*_REPLIES, "hangs")
+"""All faults."""
