@@ -14,7 +14,7 @@ Frameworks are recognised by their methods; none is imported.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -171,11 +171,6 @@ def _document_id(name: str, document: Any) -> str:
 
 
 def _takes_embedder(factory: Callable[..., Any]) -> bool:
-    try:
-        parameters: Sequence[inspect.Parameter] = tuple(inspect.signature(factory).parameters.values())
-    except (TypeError, ValueError):  # a builtin without a signature
-        return False
-    required = [
-        p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return len(required) == 2
+    parameters = inspect.signature(factory).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2
