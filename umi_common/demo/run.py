@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +15,7 @@ from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.demo.corpus import standard_library
 from umi_common.demo.live_chroma import show_live_chroma
 from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
-from umi_common.errors import MissingExtra
+from umi_common.errors import optional_module
 from umi_common.explain import to_text
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
@@ -57,8 +56,7 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
         MissingExtra: If a package of PACKAGES is not installed.
     """
     for package, module in PACKAGES.items():
-        if find_spec(module) is None:
-            raise MissingExtra(package, "demo")
+        optional_module(module, package, "demo")
     console = Console() if console is None else console
     begun = time.perf_counter()
     with open_standard_library(directory, console) as store:

@@ -105,11 +105,8 @@ class SystemComparison:
         """The row of one system and set; the set may be left out if there is only one."""
         if set is None and len(self.sets) != 1:
             raise ConfigError(f"name one of the sets {self.sets}")
-        wanted = self.sets[0] if set is None else set
-        for row in self.rows:
-            if (row.system, row.set) == (system, wanted):
-                return row
-        raise ConfigError(f"no result of {system!r} on {wanted!r}; systems: {self.systems}, sets: {self.sets}")
+        name = self._runs(system, set)[0].set
+        return next(row for row in self.rows if (row.system, row.set) == (system, name))
 
     def value(self, system: str, metric: str, set: str | None = None) -> float:
         """The mean of one metric over the queries of one set, for one system."""

@@ -1,11 +1,11 @@
-"""HTML that the notebook's table and the page share: bars of scores, ranks of a hit, losses."""
+"""HTML that the notebook's table and the page share: bars of scores, losses, chunks left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from umi_common.context.budget import AssembledContext
-from umi_common.explain.reasons import Step, best_signals, in_words, stated
+from umi_common.explain.reasons import best_signals, in_words, stated
 from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
@@ -43,11 +43,6 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
         colour = ARM_COLOURS.get(arm, OTHER_COLOUR)
         lines.append(f"<div class='umi-arm'>{bar(share, colour)} {escaped(stated(signal))}</div>")
     return "".join(lines)
-
-
-def rank_path(steps: list[Step]) -> str:
-    """The ranks of a hit in one line of HTML: `lexical #3 → dense – → fused #2 → final #1`; "–" is no rank."""
-    return " → ".join(f"{escaped(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
 
 
 def losses(result: SearchResult | AssembledContext) -> str:

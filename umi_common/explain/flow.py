@@ -34,7 +34,12 @@ def flow_picture(result: SearchResult) -> str:
     deepest = max(max(rows) for rows in columns)
     width = LEFT + COLUMN * (len(columns) - 1) + LABELS
     height = TOP + ROW * deepest + BOTTOM
-    heads = "".join(_head(step.name, column) for column, step in enumerate(paths[0]))
+    heads = "".join(
+        f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{escaped(step.name)}</text>"
+        for column, step in enumerate(paths[0])
+    )
+    y = TOP + ROW * len(hits)
+    rule = f"<line class='rule' x1='0' x2='{width}' y1='{y}' y2='{y}'/>" if deepest > len(hits) else ""
     lines = "".join(
         _line(hit, path, [rows[index] for rows in columns])
         for index, (hit, path) in reversed(list(enumerate(zip(hits, paths, strict=True))))
@@ -42,8 +47,7 @@ def flow_picture(result: SearchResult) -> str:
     return (
         f"<svg class='flow' role='img' aria-labelledby='flow-title flow-about' viewBox='0 0 {width} {height}' "
         f"width='{width}' height='{height}'><title id='flow-title'>Rank of each hit at each stage</title>"
-        f"<desc id='flow-about'>Each hit above states its ranks.</desc>{heads}{_rule(len(hits), deepest, width)}"
-        f"{lines}</svg>"
+        f"<desc id='flow-about'>Each hit above states its ranks.</desc>{heads}{rule}{lines}</svg>"
     )
 
 
@@ -57,17 +61,6 @@ def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
     known = [math.inf if rank is None else rank for rank in ranks]
     below = {rank: shown + number for number, rank in enumerate(sorted({rank for rank in known if rank > shown}), 1)}
     return [below[rank] if rank in below else int(rank) for rank in known]
-
-
-def _head(name: str, column: int) -> str:
-    return f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{escaped(name)}</text>"
-
-
-def _rule(shown: int, deepest: int, width: int) -> str:
-    if deepest <= shown:
-        return ""
-    y = TOP + ROW * shown
-    return f"<line class='rule' x1='0' x2='{width}' y1='{y}' y2='{y}'/>"
 
 
 def _line(hit: Hit, path: Sequence[Step], rows: Sequence[int]) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import optional_module
-from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, rank_path, table
+from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, table
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import Step, steps
+from umi_common.explain.reasons import Step, rank_path, steps
 from umi_common.explain.texts import escaped, place
 from umi_common.types import Hit, SearchResult
 
@@ -55,7 +55,7 @@ def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
         f"<td>{arm_bars(hit, largest)}</td>"
         f"<td><b>{escaped(hit.chunk.id)}</b> <span class='umi-why'>{where}</span>"
         f"<p dir='auto'>{marked(excerpt(hit.chunk.text, words), words)}</p>"
-        f"<div class='umi-why'>{rank_path(path)}</div></td></tr>"
+        f"<div class='umi-why'>{escaped(rank_path(path))}</div></td></tr>"
     )
 
 

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from umi_common.errors import InputError
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import MEASURES, Step, decided, in_words, steps
+from umi_common.explain.reasons import MEASURES, Step, decided, in_words, rank_path, steps
 from umi_common.explain.texts import escaped, hit_count, place
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
@@ -84,7 +83,6 @@ def _times(result: SearchResult) -> str:
     return f"{result.trace.milliseconds - loading:.1f} ms{first}"
 
 
-@lru_cache(maxsize=2)
 def _asset(name: str) -> str:
     return files("umi_common.explain").joinpath(name).read_text(encoding="utf-8")
 
@@ -115,7 +113,7 @@ def _hit(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
         f"<bdi>{escaped(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
         f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
         f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
-        f"<p class='why'>{bars.rank_path(path)}</p>{_numbers(hit)}</article></li>"
+        f"<p class='why'>{escaped(rank_path(path))}</p>{_numbers(hit)}</article></li>"
     )
 
 
@@ -168,18 +166,17 @@ def _flow_section(result: SearchResult) -> str:
 def _searched_section(result: SearchResult) -> str:
     """The query and its variations, and which hits each of them found within FOUND_DEPTH."""
     texts = (result.query, *result.query_variations)
-    found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
+    near = [
+        (signal.variation, hit.rank)
+        for hit in result
+        for signal in hit.signals
+        if signal.rank is not None and signal.rank <= FOUND_DEPTH
+    ]
+    found = [{rank for variation, rank in near if variation == at} for at in range(len(texts))]
     rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
     heads = ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
     table = _scroll("Searches", bars.table(heads, rows))
     return _section("searched", "What was searched, and what it found", table)
-
-
-def _finds(hit: Hit, variation: int) -> bool:
-    return any(
-        signal.variation == variation and signal.rank is not None and signal.rank <= FOUND_DEPTH
-        for signal in hit.signals
-    )
 
 
 def _searched(text: str, at: int, found: list[set[int]]) -> str:

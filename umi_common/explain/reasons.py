@@ -91,6 +91,11 @@ def steps(hits: Iterable[Hit]) -> list[list[Step]]:
     return paths
 
 
+def rank_path(path: Iterable[Step]) -> str:
+    """The ranks of a hit in one line: `lexical #3 → dense – → fused #2 → final #1`; "–" is no rank."""
+    return " → ".join(f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in path)
+
+
 def decided(stage: Stage) -> str:
     """The facts that a stage recorded, in words: `dense engine: exact; chunks: 22`."""
     return "; ".join(f"{name.replace('_', ' ')}: {_short(value)}" for name, value in stage.facts.items())

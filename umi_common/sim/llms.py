@@ -8,7 +8,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -70,7 +70,10 @@ class ScriptedLLM:
         if callable(self._replies):
             return self._replies(prompt)
         if isinstance(self._replies, Mapping):
-            return self._replies[_longest_key(prompt, self._replies)]
+            contained = [text for text in self._replies if text in prompt]
+            if not contained:
+                raise LookupError("the prompt contains no key of the script; add a reply for it")
+            return self._replies[max(contained, key=lambda text: (len(text), text))]
         if call > len(self._replies):
             raise LookupError(f"the script has {len(self._replies)} replies; this is call {call}")
         return self._replies[call - 1]
@@ -116,15 +119,11 @@ class CassetteLLM:
 
     async def acomplete(self, prompt: str) -> str:
         """`complete` for an event loop; an LLM without `acomplete` is called in a thread."""
-        if self._llm is None:
-            return self.complete(prompt)
-        recorded = self._replies.get(prompt)
-        if recorded is not None:
-            return recorded
         acomplete = getattr(self._llm, "acomplete", None)
         if acomplete is None:
-            return self._record(prompt, await asyncio.to_thread(self._llm.complete, prompt))
-        return self._record(prompt, await acomplete(prompt))
+            return await asyncio.to_thread(self.complete, prompt)
+        recorded = self._replies.get(prompt)
+        return self._record(prompt, await acomplete(prompt)) if recorded is None else recorded
 
     def _record(self, prompt: str, reply: str) -> str:
         with self._lock:
@@ -181,14 +180,6 @@ def _as_text(reply: Any) -> str:
     if isinstance(reply, Exception):
         raise reply
     return reply if isinstance(reply, str) else json.dumps(list(reply))
-
-
-def _longest_key(prompt: str, keys: Iterable[str]) -> str:
-    """The longest key that the prompt contains; raises LookupError if it contains none."""
-    contained = [key for key in keys if key in prompt]
-    if not contained:
-        raise LookupError("the prompt contains no key of the script; add a reply for it")
-    return max(contained, key=lambda key: (len(key), key))
 
 
 def _read_cassette(path: Path, *, writable: bool) -> dict[str, str]:
