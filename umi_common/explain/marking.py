@@ -21,7 +21,6 @@ FUNCTION_TEXT = (
     "with you your"
 )
 """English words that occur in most texts. They are not marked, so that the other words of the query stand out."""
-FUNCTION_WORDS = frozenset(FUNCTION_TEXT.split())
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -36,8 +35,6 @@ class QueryWords:
     """The words to mark: those of the query and its variations. Function words are left out, unless there are no other
     words."""
 
-    typed: frozenset[str]
-    """The words as the query spells them, in lower case."""
     terms: frozenset[str]
     """The analyzer's terms of these words."""
     terms_of: Callable[[str], Sequence[str]]
@@ -48,12 +45,10 @@ class QueryWords:
         """The words of a result's query. If `result.terms_of` is None, the words in lower case are their own terms."""
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
-        typed = frozenset(_lowered(text))
         # Each word is also analysed alone, as `spans` does: without the other words the analyzer may recognise no
         # language, and return another term.
-        terms = frozenset(terms_of(text)).union(*map(terms_of, typed))
-        without_function_words = terms.difference(terms_of(FUNCTION_TEXT))
-        return cls(typed - FUNCTION_WORDS or typed, without_function_words or terms, terms_of)
+        terms = frozenset(terms_of(text)).union(*map(terms_of, _lowered(text)))
+        return cls(terms.difference(terms_of(FUNCTION_TEXT)) or terms, terms_of)
 
     def spans(self, text: str) -> Iterator[CharRange]:
         """Yield the range of each word to mark in `text`, in rising order and without overlap."""
@@ -84,8 +79,6 @@ class QueryWords:
             found: The terms of the query that the analyzer finds in the token around the word.
         """
         whole = [(0, len(word))]
-        if word.lower() in self.typed:
-            return whole
         terms = self.terms_of(word) if found else []
         if found.isdisjoint(terms):
             return []
