@@ -10,8 +10,7 @@ Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
 
     datasets      documents, queries, and which documents answer which query
     folders       reads folders in the layouts of BEIR and LongMemEval as datasets
-    stores        builds the store and the vectors of each dataset once
-    systems       umi and other retrievers as functions from a query to ids
+    systems       umi and other retrievers as functions from a query to ids; the store and the vectors of each dataset
     compare       runs every system on every dataset; keeps finished runs in a file
     comparison    the results: rows, significance, failures, tables
     metrics       metrics of a ranked list: relevance, diversity, duplication; latency

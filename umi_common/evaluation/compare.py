@@ -16,8 +16,15 @@ from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation.comparison import Run, SystemComparison
 from umi_common.evaluation.datasets import Dataset, judged_datasets
 from umi_common.evaluation.metrics import diversity, duplication
-from umi_common.evaluation.stores import EmbedderChoice, Stores, settings_text
-from umi_common.evaluation.systems import Answer, System, UmiSystem, open_system
+from umi_common.evaluation.systems import (
+    Answer,
+    EmbedderChoice,
+    Stores,
+    System,
+    UmiSystem,
+    open_system,
+    settings_text,
+)
 from umi_common.progress import progress_bar
 from umi_common.query.rewriting.models import model_name
 from umi_common.search.request import LIMIT_MAX

@@ -19,8 +19,7 @@ from umi_common.config import UmiConfig, check_settings
 from umi_common.errors import ConfigError
 from umi_common.evaluation.datasets import Dataset, by_set, judged_datasets
 from umi_common.evaluation.metrics import parse_metric, score_rankings
-from umi_common.evaluation.stores import EmbedderChoice, Stores
-from umi_common.evaluation.systems import UmiSystem, open_system
+from umi_common.evaluation.systems import EmbedderChoice, Stores, UmiSystem, open_system
 from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
