@@ -288,18 +288,13 @@ Table = tuple[str, list[str], list[list[str]]]
 
 
 def _text(tables: Sequence[Table]) -> str:
-    return "\n\n".join(f"{title}\n{_aligned([header, *rows])}" for title, header, rows in tables)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    blocks = []
+    for title, header, body in tables:
+        rows = [header, *body]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+        blocks.append("\n".join([title, *map("  ".join, lines)]))
+    return "\n\n".join(blocks)
 
 
 def _markdown(tables: Sequence[Table]) -> str:
