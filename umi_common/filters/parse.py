@@ -202,8 +202,8 @@ class _Parser:
     def _metadata_filter(self, item: object, depth: int) -> Filter:
         key, given, value = (getattr(item, name) for name in ("key", "operator", "value"))
         name = getattr(given, "value", given)
-        if name in _LLAMAINDEX_LISTS and _is_single(value):
-            value = [value]
+        if name in _LLAMAINDEX_LISTS and isinstance(value, (str, int, float)) and value != "" and "," not in str(value):
+            value = [value]  # but not the string "a, b", which may be two values
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
             if name == "==":  # LlamaIndex's default, so the caller may not have meant it
                 _refuse_comparison_in(key, value)
@@ -227,11 +227,6 @@ class _Parser:
         if not isinstance(item, str) or not item:
             return listed
         return joined(Or, [listed, self._operator(key, "$text_match", item, depth, written)])
-
-
-def _is_single(value: object) -> bool:
-    """Whether a value that is given instead of a list is surely a single value; the string "a, b" may be two values."""
-    return isinstance(value, (int, float)) or (isinstance(value, str) and value != "" and "," not in value)
 
 
 def _refuse_comparison_in(key: str, asked: object) -> None:

@@ -244,14 +244,14 @@ class FaultyLLM:
         if self._fault == "hangs":
             self._released.wait()
             return self._good
-        return self._reply(prompt)
+        return _REPLIES[self._fault](prompt)
 
     async def acomplete(self, prompt: str) -> str:
         """`complete` for an event loop. With "hangs" it waits a day, even after `release`, and can be cancelled."""
         if self._healed():
             return self._good
         if self._fault != "hangs":
-            return self._reply(prompt)
+            return _REPLIES[self._fault](prompt)
         await asyncio.sleep(HANG_SECONDS)
         return self._good
 
@@ -264,21 +264,17 @@ class FaultyLLM:
             self.calls += 1
             return self._heals_after is not None and self.calls > self._heals_after
 
-    def _reply(self, prompt: str) -> str:
-        reply: str = _REPLIES[self._fault](prompt)  # for "not text" the reply is no string, on purpose
-        return reply
-
 
 def _raises(_prompt: str) -> str:
     raise SimulatedFault("the model's service is down")
 
 
-_REPLIES: dict[str, Callable[[str], Any]] = {
+_REPLIES: dict[str, Callable[[str], str]] = {
     "raises": _raises,
     "refuses": lambda _: "I'm sorry, but I can't help with that request.",
     "empty": lambda _: " \n",
     "prose": lambda _: "The person you are looking for is probably Sarah, who works at Acme.",
-    "not text": lambda _: None,
+    "not text": lambda _: None,  # type: ignore[dict-item, return-value]
     "no strings": lambda _: "[1, null, true, {}, []]",
     "many": lambda _: "[" + ",".join(f'"{number:x}"' for number in range(MANY_STRINGS)) + "]",
     "huge": lambda _: '["' + "a" * HUGE_BYTES + '"]',
