@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic_core import to_json
 
@@ -16,6 +16,8 @@ from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.metrics import default_metrics, latency, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 from umi_common.explain import tables_to_html
+
+T = TypeVar("T")
 
 VECTOR_METRICS = ("diversity", "duplication")
 """Metrics of the hits' vectors, which `compare` computes for each query: names of fields of `Run`."""
@@ -110,17 +112,14 @@ class SystemComparison:
 
     def value(self, system: str, metric: str, set: str | None = None) -> float:
         """The mean of one metric over the queries of one set, for one system."""
-        metrics = self.row(system, set).metrics
-        if metric not in metrics:
-            raise ConfigError(f"{metric!r} was not measured; there is {', '.join(metrics)}")
-        return metrics[metric].mean
+        return _measured(self.row(system, set).metrics, metric).mean
 
     def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
         """The value of one metric for every query, by "set/group/query id"; set None: the queries of all sets."""
         return {
             f"{run.set}/{run.group}/{query}": value
             for run in self._runs(system, set)
-            for query, value in self._scores_of(run, metric).items()
+            for query, value in _measured(self._scores[id(run)], metric).items()
         }
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
@@ -142,7 +141,7 @@ class SystemComparison:
         values: dict[str, list[float]] = defaultdict(list)
         groups: dict[str, list[str]] = defaultdict(list)
         for run in self._runs(system, set):
-            scores = self._scores_of(run, metric)
+            scores = _measured(self._scores[id(run)], metric)
             for query in self.datasets[run.set, run.group].judged:
                 values[query.category or ""].append(scores[query.id])
                 groups[query.category or ""].append(run.group)
@@ -251,13 +250,6 @@ class SystemComparison:
             raise ConfigError(f"no result of {system!r} on {on}; systems: {self.systems}, sets: {self.sets}")
         return found
 
-    def _scores_of(self, run: Run, metric: str) -> Mapping[str, float]:
-        """The values of one metric in a run, by query id. Raises ConfigError if the metric was not measured."""
-        scores = self._scores[id(run)]
-        if metric not in scores:
-            raise ConfigError(f"{metric!r} was not measured; there is {', '.join(scores)}")
-        return scores[metric]
-
     def _score(self, run: Run) -> dict[str, Mapping[str, float]]:
         dataset = self.datasets[run.set, run.group]
         asked = {query: dataset.qrels[query] for query in run.ids}
@@ -276,6 +268,13 @@ class SystemComparison:
         times = [spent for run in runs for spent in run.milliseconds.values()]
         mean_calls = sum(known) / len(known) if known and len(known) == len(calls) else None
         return Row(system, name, metrics, latency(times), mean_calls, dict(degraded))
+
+
+def _measured(results: Mapping[str, T], metric: str) -> T:
+    """The result for a metric. Raises ConfigError if the metric was not measured."""
+    if metric not in results:
+        raise ConfigError(f"{metric!r} was not measured; there is {', '.join(results)}")
+    return results[metric]
 
 
 def _rank(run: Run, query: str, document: str) -> int | None:

@@ -92,9 +92,7 @@ class _Parser:
         self._values = 0
 
     def read(self, where: object, depth: int) -> Filter:
-        self._count()
-        if depth > DEPTH_MAX + 1:
-            raise too_deep()
+        self._count(depth)
         if isinstance(where, Filter):
             return where
         if isinstance(where, Mapping):
@@ -108,7 +106,9 @@ class _Parser:
             "LlamaIndex MetadataFilters, or None for no filter"
         )
 
-    def _count(self) -> None:
+    def _count(self, depth: int) -> None:
+        if depth > DEPTH_MAX + 1:
+            raise too_deep()
         self._nodes += 1
         if self._nodes > NODES_MAX:
             raise FilterError(f"filter has more than {NODES_MAX} conditions; use $in for many values of one key")
@@ -169,7 +169,7 @@ class _Parser:
         Args:
             written: The operator as the caller wrote it, for messages; None: it is `name`.
         """
-        self._count()
+        self._count(depth)
         if not isinstance(name, str):
             raise _unknown(name, _ON_A_KEY, key)
         if name in OPERATORS:
@@ -187,8 +187,6 @@ class _Parser:
                 raise FilterError(
                     f'filter on {shown(key)}, $not: expected an operator such as {{"$gt": 5}}; or use $ne'
                 )
-            if depth > DEPTH_MAX:
-                raise too_deep()
             return Not(self._key(key, asked, depth + 1))
         raise _unknown(name, _ON_A_KEY, key)
 

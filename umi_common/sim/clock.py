@@ -37,13 +37,11 @@ class VirtualClock:
         self._seconds = 0.0
         self._lock = threading.Lock()
 
-    def __call__(self) -> datetime:
-        """The virtual time; see `now`."""
-        return self.now()
-
     def now(self) -> datetime:
         """The virtual time, in the time zone of `start`."""
         return self._start + timedelta(seconds=self.monotonic())
+
+    __call__ = now
 
     def monotonic(self) -> float:
         """Virtual seconds since `start`."""
