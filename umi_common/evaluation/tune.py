@@ -248,11 +248,8 @@ def _toml(stage: str, field: str, value: Any) -> str:
         raise ConfigError(f"{stage}.{field} is None, which TOML cannot express; set it in code")
     if isinstance(value, (frozenset, set)):
         value = sorted(value)
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_toml(stage, field, item) for item in value)}]"
-    if isinstance(value, str):  # a JSON string is a valid TOML string, except that TOML requires DEL to be escaped
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value) if isinstance(value, bool) else repr(value)
+    # JSON of a scalar or a list is TOML, too, except that TOML requires DEL to be escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def split_by_group(
