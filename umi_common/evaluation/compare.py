@@ -9,24 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
-from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation.comparison import Run, SystemComparison
 from umi_common.evaluation.datasets import Dataset, judged_datasets
 from umi_common.evaluation.metrics import diversity, duplication
-from umi_common.evaluation.systems import (
-    Answer,
-    EmbedderChoice,
-    Stores,
-    System,
-    UmiSystem,
-    open_system,
-    settings_text,
-)
+from umi_common.evaluation.systems import Answer, EmbedderChoice, Stores, System, open_system, settings_of
 from umi_common.progress import progress_bar
-from umi_common.query.rewriting.models import model_name
 from umi_common.search.request import LIMIT_MAX
 
 LINE_START = '{"key": "'
@@ -193,14 +182,5 @@ def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, dept
         content.update(repr(chunk).encode())
     for query in dataset.queries:
         content.update(repr((query, dataset.relevant(query.id))).encode())
-    facts = [name, _settings(system), dataset.name, dataset.group, depth, top, stores.embedder(dataset).name]
+    facts = [name, settings_of(system), dataset.name, dataset.group, depth, top, stores.embedder(dataset).name]
     return hashlib.sha256(json.dumps([*facts, content.hexdigest()]).encode()).hexdigest()
-
-
-def _settings(system: System) -> Any:
-    if isinstance(system, UmiConfig):
-        return _settings(UmiSystem(system))
-    if isinstance(system, UmiSystem):
-        extras = [model_name(part) for part in (system.rewriter, system.reranker)]
-        return [settings_text(system.config), system.strategy, *extras]
-    return "a function"

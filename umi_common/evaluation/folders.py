@@ -331,38 +331,25 @@ def _read_records(path: Path) -> Iterator[_FileRecord]:
 
 def _question(home: Path, set_name: str, query: Query, granularity: Granularity) -> Dataset:
     path = home / HAYSTACKS / f"{query.id}.json.gz"
-    documents = _documents(path, granularity, set(query.metadata.get("answer_session_ids", ())))
-    chunks = _chunks_from([_FileRecord(path, FIRST_LINE, document) for document in documents], Keys())
-    grades = {document["_id"]: 1 for document in documents if document["answers"]}
-    return Dataset(set_name, query.id, chunks, (query,), {query.id: grades})
-
-
-def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list[dict[str, Any]]:
-    """The documents of a haystack as records, in order; their field "answers" says whether a document is evidence.
-
-    Args:
-        evidence: Ids of the sessions that are evidence; used for granularity "session". Turns are marked in the file.
-    """
-    found: list[dict[str, Any]] = []
+    evidence = set(query.metadata.get("answer_session_ids", ()))  # of sessions; the turns are marked in the file
+    records: list[_FileRecord] = []
+    grades: dict[str, int] = {}
     for session, date, turns in _sessions(path):
+        facts = {"timestamp": date, "session": session}
         if granularity == "session":
-            lines = "\n".join(_line(turn) for turn in turns)
-            found.append(_document(session, lines, session, date, session in evidence))
-            continue
-        for number, turn in enumerate(turns):
-            if turn["content"].strip():
-                document = _document(f"{session}_t{number}", _line(turn), session, date, bool(turn.get("has_answer")))
-                document["metadata"]["speaker"] = turn["role"]
-                found.append(document)
-    return found
-
-
-def _document(id: str, text: str, session: str, date: str, answers: bool) -> dict[str, Any]:
-    return {"_id": id, "text": text, "metadata": {"timestamp": date, "session": session}, "answers": answers}
-
-
-def _line(turn: Mapping[str, str]) -> str:
-    return f"{turn['role'].capitalize()}: {turn['content'].strip()}"
+            documents = [(session, facts, turns, session in evidence)]
+        else:
+            documents = [
+                (f"{session}_t{number}", {**facts, "speaker": turn["role"]}, [turn], bool(turn.get("has_answer")))
+                for number, turn in enumerate(turns)
+                if turn["content"].strip()
+            ]
+        for id, metadata, said, answers in documents:
+            text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in said)
+            records.append(_FileRecord(path, FIRST_LINE, {"_id": id, "text": text, "metadata": metadata}))
+            if answers:
+                grades[id] = 1
+    return Dataset(set_name, query.id, _chunks_from(records, Keys()), (query,), {query.id: grades})
 
 
 def _sessions(path: Path) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:

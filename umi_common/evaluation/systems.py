@@ -27,6 +27,7 @@ from umi_common.errors import ConfigError, SystemFailed
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
+from umi_common.query.rewriting.models import model_name
 from umi_common.runtime.closing import Closing
 from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk, SearchResult
@@ -145,6 +146,16 @@ class Stores(Closing):
 
     def _key(self, dataset: Dataset, model: str | None) -> DatasetKey:
         return id(dataset.chunks), model if self._choice is None else None
+
+
+def settings_of(system: System) -> Any:
+    """The settings of a system, equal in every process: those of umi, and the names of its rewriter and reranker. All
+    functions have the same."""
+    if isinstance(system, UmiConfig):
+        system = UmiSystem(system)
+    if not isinstance(system, UmiSystem):
+        return "a function"
+    return [settings_text(system.config), system.strategy, model_name(system.rewriter), model_name(system.reranker)]
 
 
 def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
