@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -65,7 +63,6 @@ class Workers:
         with self._lock:
             if name not in self._pools:
                 self._pools[name] = ThreadPoolExecutor(size, thread_name_prefix=name)
-                weakref.finalize(self, _shut_down, self._pools[name], os.getpid())
             return self._pools[name]
 
     def close(self) -> None:
@@ -196,12 +193,6 @@ class _Task:
         """Set the outcome, unless one is set already."""
         if self.outcome is None:
             self.outcome = outcome
-
-
-def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
-    """End a pool's threads. Does nothing in a forked child, where the pool's lock may never be released."""
-    if os.getpid() == process:
-        pool.shutdown(wait=False)
 
 
 def _refuse(tasks: Sequence[_Task]) -> None:
