@@ -112,9 +112,7 @@ def where_of(
         ConfigError: If a condition is neither KEY=VALUE nor a JSON object.
     """
     parsed = [_condition(condition, option, exact) for condition in conditions or ()]
-    if not parsed:
-        return None
-    return parsed[0] if len(parsed) == 1 else {"$and": parsed}
+    return {"$and": parsed} if parsed else None
 
 
 def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
