@@ -19,9 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
-from umi_common.config import UmiConfig
+from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, SystemFailed
 from umi_common.evaluation.datasets import Dataset, Query
@@ -91,11 +89,6 @@ System = UmiConfig | UmiSystem | Callable[..., Any]
 """A function takes (dataset) or (dataset, embedder), and is called once per dataset."""
 
 
-def settings_text(settings: BaseModel) -> str:
-    """Settings as JSON that is equal in every process: keys and sets are sorted."""
-    return json.dumps(settings.model_dump(), sort_keys=True, default=sorted)
-
-
 class Stores(Closing):
     """Builds the store and the vectors of each dataset once, and keeps the stores open until `close`."""
 
@@ -103,8 +96,7 @@ class Stores(Closing):
         self._choice = embedder
         self._embedders: dict[DatasetKey, tuple[Sequence[Chunk], Embedder]] = {}
         self._vectors: dict[DatasetKey, Vectors] = {}
-        self._stores: dict[tuple[DatasetKey, str], Any] = {}
-        """By dataset and JSON of the analyzer's settings."""
+        self._stores: dict[tuple[DatasetKey, AnalyzerConfig], Any] = {}
 
     def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
         """The embedder of this dataset.
@@ -132,7 +124,7 @@ class Stores(Closing):
         from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
 
         model = config.embedder.model
-        key = self._key(dataset, model), settings_text(config.analyzer)
+        key = self._key(dataset, model), config.analyzer
         if key not in self._stores:
             store = HybridStore.open(None, embedder=self.embedder(dataset, model), config=config)
             store.add(dataset.chunks, vectors=self.vectors(dataset, model))
@@ -155,7 +147,8 @@ def settings_of(system: System) -> Any:
         system = UmiSystem(system)
     if not isinstance(system, UmiSystem):
         return "a function"
-    return [settings_text(system.config), system.strategy, model_name(system.rewriter), model_name(system.reranker)]
+    settings = json.dumps(system.config.model_dump(), sort_keys=True, default=sorted)
+    return [settings, system.strategy, model_name(system.rewriter), model_name(system.reranker)]
 
 
 def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
