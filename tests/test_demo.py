@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from umi_common.demo.corpus import module_chunks, standard_library
-from umi_common.demo.live_chroma import show_live_chroma
-from umi_common.demo.run import STDLIB_QUESTIONS, open_standard_library, run
+from umi_common.demo.run import STDLIB_QUESTIONS, open_standard_library, run, show_live_chroma
 from umi_common.demo.story import NOW, REWRITES, conversation
 from umi_common.errors import MissingExtra
 from umi_common.retriever import DualRetriever

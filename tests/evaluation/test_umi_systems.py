@@ -14,8 +14,7 @@ from umi_common.embedders import CallableEmbedder
 from umi_common.errors import ConfigError, EmbedderError
 from umi_common.evaluation import Between, UmiSystem, arm, compare, tune
 from umi_common.evaluation.compare import run_key
-from umi_common.evaluation.stores import Stores
-from umi_common.evaluation.systems import open_system
+from umi_common.evaluation.systems import Stores, open_system
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder, ScriptedLLM, SimLLM
 
 ALWAYS = UmiConfig().replaced(routing={"mode": "always"})

@@ -15,7 +15,7 @@ from loop_watch import held
 from umi_common.config import UmiConfig
 from umi_common.embedders import default_embedder
 from umi_common.errors import EmptyQuery, InputError, InvalidVector, SearchUnavailable
-from umi_common.evaluation.beir import Keys, load_beir
+from umi_common.evaluation.folders import Keys, load_beir
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
 from umi_common.runtime.calls import Call, CallFailure, drive, run_together
 from umi_common.runtime.workers import Workers

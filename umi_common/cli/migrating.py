@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from umi_common.cli.options import LEDGER, JsonOption, opened_without_model, print_json
+from umi_common.cli.options import JsonOption, opened_without_model, print_json
 from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable, optional_module
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iter
             `copy_of`. None: the store is only read.
     """
     if isinstance(address, Collection):
-        with _qdrant_client(address.client) as client:
+        with closing(_qdrant_client(address.client)) as client:
             yield _store_in_collection(client, address.name, copy_of)
     else:
         with _store_in_folder(address, copy_of) as store:
@@ -131,13 +131,14 @@ def _store_in_folder(folder: Path, copy_of: Any) -> Any:
     """Open the store in a folder; for `copy_of` see `store_at`. The result is a context manager."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.embedded.hybrid import HybridStore
+    from umi_common.stores.ledger.file import has_ledger
     from umi_common.stores.ledger.made_with import stored_embedder
 
     if copy_of is None:
         return opened_without_model(folder)
     made_with = stored_embedder(folder)
     embedder = copy_of.embedder if made_with is None else AbsentEmbedder(*made_with)
-    config = None if (folder / LEDGER).exists() else copy_of.config
+    config = None if has_ledger(folder) else copy_of.config
     return HybridStore.open(folder, embedder=embedder, config=config)
 
 
@@ -158,17 +159,12 @@ def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
     return QdrantStore(client, name, copy_of.embedder, config=copy_of.config)
 
 
-@contextmanager
-def _qdrant_client(arguments: dict[str, Any]) -> Iterator[Any]:
+def _qdrant_client(arguments: dict[str, Any]) -> Any:
     qdrant_client = optional_module("qdrant_client", "qdrant-client", "qdrant")
     try:
         # The client's own check would print a warning; QdrantStore checks the version itself.
-        client = qdrant_client.QdrantClient(**arguments, check_compatibility=False)
+        return qdrant_client.QdrantClient(**arguments, check_compatibility=False)
     except Exception as error:
         if isinstance(error, RuntimeError) and "path" in arguments:
             raise StoreLocked(f"{arguments['path']} is open in another process; stop that process first") from error
         raise StoreUnavailable(f"no Qdrant at {arguments.get('url') or arguments.get('path')}: {error}") from error
-    try:
-        yield client
-    finally:
-        client.close()

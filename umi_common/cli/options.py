@@ -23,9 +23,6 @@ from umi_common.retriever import DualRetriever
 if TYPE_CHECKING:
     from umi_common.stores.embedded.hybrid import HybridStore
 
-LEDGER = "umi.db"
-"""File name of a store's ledger, repeated from `umi_common.stores.ledger.file`, which is slow to import."""
-
 StoreOption = Annotated[Path, typer.Option("--store", "-s", help="The store's folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="File with settings (TOML).")]
@@ -97,12 +94,8 @@ def opened_retriever(store: Path, config: Path | None, *, writable: bool = False
     model = settings.embedder.model
     with HybridStore.open(store, embedder=model) if writable else opened(store, embedder=model) as source:
         source.reconfigure(source.config.replaced(embedder=settings.embedder))
-        with DualRetriever(source, config=settings, clock=_local_now) as umi:
+        with DualRetriever(source, config=settings, clock=lambda: datetime.now().astimezone()) as umi:
             yield umi
-
-
-def _local_now() -> datetime:
-    return datetime.now().astimezone()
 
 
 def where_of(
@@ -119,9 +112,7 @@ def where_of(
         ConfigError: If a condition is neither KEY=VALUE nor a JSON object.
     """
     parsed = [_condition(condition, option, exact) for condition in conditions or ()]
-    if not parsed:
-        return None
-    return parsed[0] if len(parsed) == 1 else {"$and": parsed}
+    return {"$and": parsed} if parsed else None
 
 
 def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 `run.run` prints each section in the terminal, and returns the results for the docs of the standard library.
 
-    run          runs the sections of the demo
-    corpus       the docs of the standard library as chunks
-    live_chroma  the section about a Chroma collection
-    story        the dated conversation and the questions about it
+    run     runs the sections of the demo
+    corpus  the docs of the standard library as chunks
+    story   the dated conversation and the questions about it
 """

@@ -9,6 +9,7 @@ import ast
 import sysconfig
 import warnings
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from umi_common.types import Chunk
@@ -80,9 +81,5 @@ def _signature(node: Definition) -> str:
 
 def _comment_above(node: Definition, lines: list[str]) -> str:
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    comment: list[str] = []
-    for line in reversed(lines[: first - 1]):
-        if not line.strip().startswith("#"):
-            break
-        comment.insert(0, line.strip().lstrip("# "))
-    return "\n".join(comment)
+    above = takewhile(lambda line: line.startswith("#"), map(str.strip, reversed(lines[: first - 1])))
+    return "\n".join(reversed([line.lstrip("# ") for line in above]))

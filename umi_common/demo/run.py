@@ -6,22 +6,25 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.demo.corpus import standard_library
-from umi_common.demo.live_chroma import show_live_chroma
 from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
-from umi_common.errors import MissingExtra
+from umi_common.embedders import default_embedder
+from umi_common.errors import optional_module
 from umi_common.explain import to_text
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import SearchResult
+from umi_common.types import Chunk, SearchResult
 
 STDLIB_QUESTIONS = (
     "run a coroutine with a timeout",
@@ -32,6 +35,13 @@ STDLIB_QUESTIONS = (
 )
 CONTEXT_TOKENS = 800
 """Largest number of tokens of the context that the demo prints."""
+CHROMA_MODULES = ("asyncio.tasks", "asyncio.timeouts", "collections", "difflib", "functools", "heapq", "itertools")
+CHROMA_QUESTIONS = ("run a coroutine with a timeout", "cache the results of a function", "words that are spelled alike")
+"""Questions that each system is asked; NEWS is added before the last one."""
+NEWS = Chunk("news", "A word and its anagram are spelled with the same letters.")
+"""A chunk that Chroma adds to the collection while umi has it open; it fits the last question."""
+CHROMA_HITS = 3
+"""Number of hits of each system that are printed."""
 PACKAGES = {
     "langchain-core": "langchain_core",
     "llama-index-core": "llama_index",
@@ -57,8 +67,7 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
         MissingExtra: If a package of PACKAGES is not installed.
     """
     for package, module in PACKAGES.items():
-        if find_spec(module) is None:
-            raise MissingExtra(package, "demo")
+        optional_module(module, package, "demo")
     console = Console() if console is None else console
     begun = time.perf_counter()
     with open_standard_library(directory, console) as store:
@@ -127,6 +136,42 @@ def _show_context(console: Console, question: str, context: AssembledContext) ->
     for part in context.parts:
         console.print(f"   [dim]{part.tokens:>4} tokens  {escape(', '.join(part.ids))}  {escape(part.reason)}[/dim]")
     console.print(f"   [dim]{stats.tokens} of {CONTEXT_TOKENS} tokens, {len(stats.dropped)} chunks left out[/dim]")
+
+
+def show_live_chroma(console: Console, store: HybridStore) -> None:
+    """Copy the chunks of CHROMA_MODULES from the demo's store to a Chroma collection; print the hits of Chroma,
+    rank_bm25 and umi for each question."""
+    import chromadb
+    from chromadb.config import Settings
+    from rank_bm25 import BM25Okapi
+
+    console.rule("a live Chroma collection: its vectors, rank_bm25 over its texts, umi over both", style="dim")
+    chunks = store.scan(where={"module": {"$in": list(CHROMA_MODULES)}}, limit=1_000)
+    with TemporaryDirectory(prefix="umi-demo-", ignore_cleanup_errors=True) as folder:
+        client = chromadb.PersistentClient(str(Path(folder)), Settings(anonymized_telemetry=False))
+        collection = client.create_collection("standard-library", embedding_function=None)
+        _write(collection, chunks, store.vectors([chunk.id for chunk in chunks]))
+        bm25 = BM25Okapi([chunk.text.lower().split() for chunk in chunks])
+        with ChromaStore(collection, default_embedder()) as live:
+            umi = DualRetriever(live)
+            for question in CHROMA_QUESTIONS:
+                if question == CHROMA_QUESTIONS[-1]:
+                    _write(collection, [NEWS], default_embedder().embed_documents([NEWS.text]))
+                    console.print(f"\n[dim]written to the collection by Chroma: {NEWS.text}[/dim]")
+                scores = bm25.get_scores(question.lower().split())
+                vector = default_embedder().embed_queries([question])
+                found = {
+                    "Chroma": collection.query(query_embeddings=vector, n_results=CHROMA_HITS)["ids"][0],
+                    "rank_bm25": [chunks[row].id for row in np.argsort(-scores, kind="stable")[:CHROMA_HITS]],
+                    "umi over Chroma": umi.search(question, limit=CHROMA_HITS).ids,
+                }
+                console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
+                for name, ids in found.items():
+                    console.print(f"   {name:16}{escape(', '.join(ids))}", highlight=False)
+
+
+def _write(collection: Any, chunks: Sequence[Chunk], vectors: Any) -> None:
+    collection.add([chunk.id for chunk in chunks], embeddings=vectors, documents=[chunk.text for chunk in chunks])
 
 
 def _show_conversation(console: Console) -> None:

@@ -9,10 +9,8 @@
 Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
 
     datasets      documents, queries, and which documents answer which query
-    beir          reads BEIR folders as datasets
-    haystacks     reads LongMemEval's layout as datasets; reads a folder of any known layout
-    stores        builds the store and the vectors of each dataset once
-    systems       umi and other retrievers as functions from a query to ids
+    folders       reads folders in the layouts of BEIR and LongMemEval as datasets
+    systems       umi and other retrievers as functions from a query to ids; the store and the vectors of each dataset
     compare       runs every system on every dataset; keeps finished runs in a file
     comparison    the results: rows, significance, failures, tables
     metrics       metrics of a ranked list: relevance, diversity, duplication; latency
@@ -21,11 +19,10 @@ Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
     plots         figures; _figure imports matplotlib
 """
 
-from umi_common.evaluation.beir import Keys, load_beir, load_conversations
 from umi_common.evaluation.compare import compare
 from umi_common.evaluation.comparison import Failure, Row, SystemComparison
 from umi_common.evaluation.datasets import Dataset, Query
-from umi_common.evaluation.haystacks import load_folder, load_haystacks
+from umi_common.evaluation.folders import Keys, load_beir, load_conversations, load_folder, load_haystacks
 from umi_common.evaluation.metrics import diversity, duplication, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 from umi_common.evaluation.systems import Answer, UmiSystem, arm

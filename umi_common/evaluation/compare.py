@@ -9,17 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
-from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation.comparison import Run, SystemComparison
-from umi_common.evaluation.datasets import Dataset, Query, judged_datasets
+from umi_common.evaluation.datasets import Dataset, judged_datasets
 from umi_common.evaluation.metrics import diversity, duplication
-from umi_common.evaluation.stores import EmbedderChoice, Stores, settings_text
-from umi_common.evaluation.systems import Answer, System, UmiSystem, open_system
+from umi_common.evaluation.systems import Answer, EmbedderChoice, Stores, System, open_system, settings_of
 from umi_common.progress import progress_bar
-from umi_common.query.rewriting.models import model_name
 from umi_common.search.request import LIMIT_MAX
 
 LINE_START = '{"key": "'
@@ -62,7 +58,7 @@ def compare(
     """
     datasets = judged_datasets(datasets)
     depth = _checked(systems, datasets, ks, depth)
-    finished, runs = RunFile(resume), list[Run]()
+    finished, runs = {} if resume is None else _finished_runs(Path(resume)), list[Run]()
     queries = len(systems) * sum(len(dataset.judged) for dataset in datasets)
     progress = progress_bar(total=queries, desc="comparing", unit="query", disable=not show_progress)
     with progress as bar:
@@ -74,7 +70,9 @@ def compare(
                     run = finished.get(key)
                     if run is None:
                         run = run_system(name, system, dataset, stores, depth=depth, top=max(ks), asked=bar.update)
-                        finished.add(key, run)
+                        if resume is not None:
+                            with Path(resume).open("a", encoding="utf-8") as file:
+                                file.write(json.dumps({"key": key, **asdict(run)}) + "\n")
                     else:
                         bar.update(len(dataset.judged))
                     runs.append(run)
@@ -117,7 +115,13 @@ def run_system(
     elapsed: dict[str, float] = {}
     for query in dataset.judged:
         start = perf_counter()
-        answers[query.id] = _ask(name, search, dataset, query, depth)
+        try:
+            answers[query.id] = search(query, depth)
+        except Exception as error:
+            raise SystemFailed(
+                f"system {name!r} failed on query {query.id!r} of {dataset.name}/{dataset.group}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         elapsed[query.id] = (perf_counter() - start) * 1e3
         asked()
     returned = [id for answer in answers.values() for id in answer.ids]
@@ -144,83 +148,39 @@ def run_system(
     )
 
 
-class RunFile:
-    """A JSON-lines file of finished runs, so that an interrupted comparison continues; path None: in memory.
-
-    A run is reused if all that `run_key` hashes is equal: the system's name and umi configuration, the names of its
-    rewriter and reranker, the dataset's content, the depth and the embedder's name. The code of a function is not part
-    of it: rename a system whose code has changed.
+def _finished_runs(path: Path) -> dict[str, Run]:
+    """The runs in a JSON-lines file by their `run_key`; a last line that is cut off is dropped from the file, because a
+    process ended while it wrote the line.
 
     Raises:
-        DatasetError: If the file holds anything but runs; the file is not changed then.
+        DatasetError: If the file holds anything but runs, or its folder does not exist; the file is not changed then.
     """
-
-    def __init__(self, path: str | Path | None) -> None:
-        self._path = None if path is None else Path(path)
-        if self._path is not None and not self._path.parent.is_dir():
-            raise DatasetError(f"{self._path.parent} is no folder; create it, or give another resume= path")
-        self._runs: dict[str, Run] = {}
-        if self._path is not None and self._path.exists():
-            self._read(self._path)
-
-    def get(self, key: str) -> Run | None:
-        """The finished run under this key; None: there is none."""
-        return self._runs.get(key)
-
-    def add(self, key: str, run: Run) -> None:
-        """Add a finished run, in memory and in the file."""
-        self._runs[key] = run
-        if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, **asdict(run)}) + "\n")
-
-    def _read(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8")
-        whole, newline, torn = text.rpartition("\n")
-        for number, line in enumerate(whole.split("\n") if whole else (), 1):
-            key, run = _parsed(path, number, line)
-            self._runs[key] = run
-        if torn and not torn.startswith(LINE_START[: len(torn)]):
-            raise DatasetError(f"{path} is not a file of runs; give another resume= path")
-        if torn:  # the last line has no end, because the process ended while it wrote the line: drop it
-            path.write_text(whole + newline, encoding="utf-8")
+    if not path.parent.is_dir():
+        raise DatasetError(f"{path.parent} is no folder; create it, or give another resume= path")
+    runs: dict[str, Run] = {}
+    *lines, torn = path.read_text(encoding="utf-8").split("\n") if path.exists() else [""]
+    for number, line in enumerate(lines, 1):
+        try:
+            values = json.loads(line)
+            key = values.pop("key")
+            runs[key] = Run(**values)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            wrong = f"{path}, line {number}: not a run of this version; give another resume= path"
+            raise DatasetError(wrong) from error
+    if torn and not torn.startswith(LINE_START[: len(torn)]):
+        raise DatasetError(f"{path} is not a file of runs; give another resume= path")
+    if torn:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return runs
 
 
 def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int) -> str:
     """Identity of a run: a hash of the system's name and settings, the dataset's names and content, the depth, `top`
-    and the embedder's name."""
+    and the embedder's name. The code of a function is not part of it."""
     content = hashlib.sha256()
     for chunk in dataset.chunks:
         content.update(repr(chunk).encode())
     for query in dataset.queries:
         content.update(repr((query, dataset.relevant(query.id))).encode())
-    facts = [name, _settings(system), dataset.name, dataset.group, depth, top, stores.embedder(dataset).name]
+    facts = [name, settings_of(system), dataset.name, dataset.group, depth, top, stores.embedder(dataset).name]
     return hashlib.sha256(json.dumps([*facts, content.hexdigest()]).encode()).hexdigest()
-
-
-def _parsed(path: Path, number: int, line: str) -> tuple[str, Run]:
-    try:
-        values = json.loads(line)
-        return values.pop("key"), Run(**values)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DatasetError(f"{path}, line {number}: not a run of this version; give another resume= path") from error
-
-
-def _settings(system: System) -> Any:
-    if isinstance(system, UmiConfig):
-        return _settings(UmiSystem(system))
-    if isinstance(system, UmiSystem):
-        extras = [model_name(part) for part in (system.rewriter, system.reranker)]
-        return [settings_text(system.config), system.strategy, *extras]
-    return "a function"
-
-
-def _ask(name: str, search: Any, dataset: Dataset, query: Query, depth: int) -> Answer:
-    try:
-        answer: Answer = search(query, depth)
-    except Exception as error:
-        raise SystemFailed(
-            f"system {name!r} failed on query {query.id!r} of {dataset.name}/{dataset.group}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    return answer

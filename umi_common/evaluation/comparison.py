@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic_core import to_json
 
@@ -16,6 +16,8 @@ from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.metrics import default_metrics, latency, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 from umi_common.explain import tables_to_html
+
+T = TypeVar("T")
 
 VECTOR_METRICS = ("diversity", "duplication")
 """Metrics of the hits' vectors, which `compare` computes for each query: names of fields of `Run`."""
@@ -105,25 +107,19 @@ class SystemComparison:
         """The row of one system and set; the set may be left out if there is only one."""
         if set is None and len(self.sets) != 1:
             raise ConfigError(f"name one of the sets {self.sets}")
-        wanted = self.sets[0] if set is None else set
-        for row in self.rows:
-            if (row.system, row.set) == (system, wanted):
-                return row
-        raise ConfigError(f"no result of {system!r} on {wanted!r}; systems: {self.systems}, sets: {self.sets}")
+        name = self._runs(system, set)[0].set
+        return next(row for row in self.rows if (row.system, row.set) == (system, name))
 
     def value(self, system: str, metric: str, set: str | None = None) -> float:
         """The mean of one metric over the queries of one set, for one system."""
-        metrics = self.row(system, set).metrics
-        if metric not in metrics:
-            raise ConfigError(f"{metric!r} was not measured; there is {', '.join(metrics)}")
-        return metrics[metric].mean
+        return _measured(self.row(system, set).metrics, metric).mean
 
     def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
         """The value of one metric for every query, by "set/group/query id"; set None: the queries of all sets."""
         return {
             f"{run.set}/{run.group}/{query}": value
             for run in self._runs(system, set)
-            for query, value in self._scores_of(run, metric).items()
+            for query, value in _measured(self._scores[id(run)], metric).items()
         }
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
@@ -142,14 +138,12 @@ class SystemComparison:
 
     def by_category(self, system: str, metric: str, set: str | None = None) -> dict[str, Estimate]:
         """The mean of one metric by category of query; "": queries without a category."""
-        values: dict[str, list[float]] = defaultdict(list)
-        groups: dict[str, list[str]] = defaultdict(list)
+        pairs: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for run in self._runs(system, set):
-            scores = self._scores_of(run, metric)
+            scores = _measured(self._scores[id(run)], metric)
             for query in self.datasets[run.set, run.group].judged:
-                values[query.category or ""].append(scores[query.id])
-                groups[query.category or ""].append(run.group)
-        return {kind: bootstrap_mean(values[kind], groups[kind], seed=self.seed) for kind in sorted(values)}
+                pairs[query.category or ""].append((scores[query.id], run.group))
+        return {kind: self._mean(pairs[kind]) for kind in sorted(pairs)}
 
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
         """The relevant documents that are not among a system's first k results, in the order of the queries.
@@ -254,17 +248,13 @@ class SystemComparison:
             raise ConfigError(f"no result of {system!r} on {on}; systems: {self.systems}, sets: {self.sets}")
         return found
 
-    def _scores_of(self, run: Run, metric: str) -> Mapping[str, float]:
-        """The values of one metric in a run, by query id. Raises ConfigError if the metric was not measured."""
-        scores = self._scores[id(run)]
-        if metric not in scores:
-            raise ConfigError(f"{metric!r} was not measured; there is {', '.join(scores)}")
-        return scores[metric]
-
     def _score(self, run: Run) -> dict[str, Mapping[str, float]]:
         dataset = self.datasets[run.set, run.group]
         asked = {query: dataset.qrels[query] for query in run.ids}
         return {**score_rankings(asked, run.ids, self.metrics), **{name: getattr(run, name) for name in VECTOR_METRICS}}
+
+    def _mean(self, pairs: Sequence[tuple[float, str]]) -> Estimate:
+        return bootstrap_mean([value for value, _ in pairs], [group for _, group in pairs], seed=self.seed)
 
     def _row(self, system: str, name: str) -> Row:
         runs = self._runs(system, name)
@@ -272,13 +262,20 @@ class SystemComparison:
         for metric in (*self.metrics, *VECTOR_METRICS):
             pairs = [(value, run.group) for run in runs for value in self._scores[id(run)][metric].values()]
             if any(not math.isnan(value) for value, _ in pairs):
-                metrics[metric] = bootstrap_mean([v for v, _ in pairs], [g for _, g in pairs], seed=self.seed)
+                metrics[metric] = self._mean(pairs)
         calls = [count for run in runs for count in run.llm_calls.values()]
         known = [count for count in calls if count is not None]
         degraded = sum((Counter(run.degraded) for run in runs), Counter[str]())
         times = [spent for run in runs for spent in run.milliseconds.values()]
         mean_calls = sum(known) / len(known) if known and len(known) == len(calls) else None
         return Row(system, name, metrics, latency(times), mean_calls, dict(degraded))
+
+
+def _measured(results: Mapping[str, T], metric: str) -> T:
+    """The result for a metric. Raises ConfigError if the metric was not measured."""
+    if metric not in results:
+        raise ConfigError(f"{metric!r} was not measured; there is {', '.join(results)}")
+    return results[metric]
 
 
 def _rank(run: Run, query: str, document: str) -> int | None:
@@ -291,18 +288,13 @@ Table = tuple[str, list[str], list[list[str]]]
 
 
 def _text(tables: Sequence[Table]) -> str:
-    return "\n\n".join(f"{title}\n{_aligned([header, *rows])}" for title, header, rows in tables)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    blocks = []
+    for title, header, body in tables:
+        rows = [header, *body]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+        blocks.append("\n".join([title, *map("  ".join, lines)]))
+    return "\n\n".join(blocks)
 
 
 def _markdown(tables: Sequence[Table]) -> str:

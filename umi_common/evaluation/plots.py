@@ -6,7 +6,7 @@ needed, and pyplot's global state is not changed. Without matplotlib the functio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
@@ -156,10 +156,10 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
 
 def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: PathOption = None) -> Any:
     """The decay factor by age in days, with one line per half-life; no line falls below the floor."""
-    if isinstance(half_lives_hours, (str, int, float)) or not all(isinstance(each, Real) for each in half_lives_hours):
-        raise InputError(f"half_lives_hours is {half_lives_hours!r:.40}; expected hours, for example [24 * 7, 24 * 30]")
-    if not half_lives_hours:
-        raise InputError("no half-life to plot; give hours, for example [24 * 7, 24 * 30]")
+    several = isinstance(half_lives_hours, Iterable) and bool(half_lives_hours)
+    if not several or not all(isinstance(each, Real) for each in half_lives_hours):
+        example = "expected hours, for example [24 * 7, 24 * 30], one number for each half-life"
+        raise InputError(f"half_lives_hours is {half_lives_hours!r:.40}; {example}")
     chart, axes = new_axes(6.0, 3.4)
     age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives_hours), 400)
     for index, hours in enumerate(half_lives_hours):

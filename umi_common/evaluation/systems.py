@@ -1,4 +1,4 @@
-"""The systems that can be compared: umi under a configuration, and any other retriever.
+"""The systems that can be compared: umi under a configuration, over stores that are built once, and other retrievers.
 
 A system is a `UmiConfig`, a `UmiSystem`, or a function that is called once per dataset with (dataset, embedder) or
 (dataset) and returns one of these:
@@ -14,16 +14,28 @@ Frameworks are recognised by their methods; none is imported.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from umi_common.config import UmiConfig
+from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, SystemFailed
 from umi_common.evaluation.datasets import Dataset, Query
-from umi_common.evaluation.stores import Stores
-from umi_common.types import SearchResult
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+from umi_common.query.rewriting.models import model_name
+from umi_common.runtime.closing import Closing
+from umi_common.stores.document_embedder import embedded
+from umi_common.types import Chunk, SearchResult
 
+EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
+"""An embedder or the name of one for all datasets, or a function from a dataset to its embedder. None: the model that a
+system's settings name, else the default embedder."""
+DatasetKey = tuple[int, str | None]
+"""(`id()` of the dataset's tuple of chunks, name of the model). All splits of a dataset share this tuple, and `Stores`
+keeps it alive."""
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
 """Metadata keys that may hold the id of a LangChain document; the first key that is present is used."""
 
@@ -75,6 +87,68 @@ def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
 
 System = UmiConfig | UmiSystem | Callable[..., Any]
 """A function takes (dataset) or (dataset, embedder), and is called once per dataset."""
+
+
+class Stores(Closing):
+    """Builds the store and the vectors of each dataset once, and keeps the stores open until `close`."""
+
+    def __init__(self, embedder: EmbedderChoice = None) -> None:
+        self._choice = embedder
+        self._embedders: dict[DatasetKey, tuple[Sequence[Chunk], Embedder]] = {}
+        self._vectors: dict[DatasetKey, Vectors] = {}
+        self._stores: dict[tuple[DatasetKey, AnalyzerConfig], Any] = {}
+
+    def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
+        """The embedder of this dataset.
+
+        Args:
+            model: The model that a system's settings name; used only if no embedder was given to `Stores`.
+        """
+        key, choice = self._key(dataset, model), self._choice
+        if key not in self._embedders:
+            if not (choice is None or isinstance(choice, (str, Embedder))):
+                choice = choice(dataset)
+            self._embedders[key] = dataset.chunks, as_embedder(model if choice is None else choice)
+        return self._embedders[key][1]
+
+    def vectors(self, dataset: Dataset, model: str | None = None) -> Vectors:
+        """(n, dim) unit vectors of the dataset's n chunks, in order; computed once. For `model` see `embedder`."""
+        key = self._key(dataset, model)
+        if key not in self._vectors:
+            ids, texts = [chunk.id for chunk in dataset.chunks], [chunk.indexed_text for chunk in dataset.chunks]
+            self._vectors[key] = embedded(ids, texts, self.embedder(dataset, model), dim=None)
+        return self._vectors[key]
+
+    def open(self, dataset: Dataset, config: UmiConfig) -> Any:
+        """The HybridStore of the dataset for this configuration's analyzer and model, built at the first call."""
+        from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
+
+        model = config.embedder.model
+        key = self._key(dataset, model), config.analyzer
+        if key not in self._stores:
+            store = HybridStore.open(None, embedder=self.embedder(dataset, model), config=config)
+            store.add(dataset.chunks, vectors=self.vectors(dataset, model))
+            self._stores[key] = store
+        return self._stores[key]
+
+    def close(self) -> None:
+        """Close every store."""
+        while self._stores:
+            self._stores.popitem()[1].close()
+
+    def _key(self, dataset: Dataset, model: str | None) -> DatasetKey:
+        return id(dataset.chunks), model if self._choice is None else None
+
+
+def settings_of(system: System) -> Any:
+    """The settings of a system, equal in every process: those of umi, and the names of its rewriter and reranker. All
+    functions have the same."""
+    if isinstance(system, UmiConfig):
+        system = UmiSystem(system)
+    if not isinstance(system, UmiSystem):
+        return "a function"
+    settings = json.dumps(system.config.model_dump(), sort_keys=True, default=sorted)
+    return [settings, system.strategy, model_name(system.rewriter), model_name(system.reranker)]
 
 
 def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
@@ -171,11 +245,6 @@ def _document_id(name: str, document: Any) -> str:
 
 
 def _takes_embedder(factory: Callable[..., Any]) -> bool:
-    try:
-        parameters: Sequence[inspect.Parameter] = tuple(inspect.signature(factory).parameters.values())
-    except (TypeError, ValueError):  # a builtin without a signature
-        return False
-    required = [
-        p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return len(required) == 2
+    parameters = inspect.signature(factory).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2

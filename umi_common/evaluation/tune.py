@@ -19,8 +19,7 @@ from umi_common.config import UmiConfig, check_settings
 from umi_common.errors import ConfigError
 from umi_common.evaluation.datasets import Dataset, by_set, judged_datasets
 from umi_common.evaluation.metrics import parse_metric, score_rankings
-from umi_common.evaluation.stores import EmbedderChoice, Stores
-from umi_common.evaluation.systems import UmiSystem, open_system
+from umi_common.evaluation.systems import EmbedderChoice, Stores, UmiSystem, open_system
 from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
@@ -249,11 +248,8 @@ def _toml(stage: str, field: str, value: Any) -> str:
         raise ConfigError(f"{stage}.{field} is None, which TOML cannot express; set it in code")
     if isinstance(value, (frozenset, set)):
         value = sorted(value)
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_toml(stage, field, item) for item in value)}]"
-    if isinstance(value, str):  # a JSON string is a valid TOML string, except that TOML requires DEL to be escaped
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value) if isinstance(value, bool) else repr(value)
+    # JSON of a scalar or a list is TOML, too, except that TOML requires DEL to be escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def split_by_group(

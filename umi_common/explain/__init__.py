@@ -3,13 +3,10 @@
 The functions turn a `SearchResult` into text, an HTML page or fragment, or a data frame.
 
     reasons    the arms and stages that gave a hit its rank, as data and in words
-    marking    marks the query's words in a text
-    texts      makes texts safe to show: control characters visible, HTML escaped
+    texts      makes texts safe to show: control characters visible, HTML escaped; marks the query's words
     terminal   a result as plain text
-    notebook   a result as an HTML fragment, and as a pandas data frame
+    notebook   a result as an HTML fragment, and as a pandas data frame; HTML that the page shares
     page       a result as a standalone HTML page; page.css and page.js are its style and script
-    bars       HTML that notebook and page share
-    flow       the picture of ranks on the page
 """
 
 from umi_common.explain.notebook import context_to_html, tables_to_html, to_frame, to_html

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.errors import InputError
-from umi_common.explain import bars
-from umi_common.explain.flow import HITS_SHOWN, flow_picture
-from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import MEASURES, Step, decided, in_words, steps
-from umi_common.explain.texts import escaped, hit_count, place
+from umi_common.explain.notebook import OTHER_COLOUR, arm_bars, bar, largest_scores, left_out_item, losses, table
+from umi_common.explain.reasons import MEASURES, Step, decided, in_words, rank_path, steps
+from umi_common.explain.texts import QueryWords, escaped, excerpt, hit_count, marked, place, snippet
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 
@@ -28,7 +27,15 @@ EXCERPT_CHARACTERS = 600
 FOUND_DEPTH = 10
 """Largest rank in an arm at which a query variation counts as having found a hit. An arm ranks hundreds of chunks, so
 that without this limit every variation would find almost every hit."""
-TIME_COLOUR = bars.OTHER_COLOUR
+TIME_COLOUR = OTHER_COLOUR
+HITS_SHOWN = 20
+"""Largest number of hits in the picture, so that their lines can be told apart."""
+COLUMN, ROW = 92, 26
+"""Distance of two columns and of two rows, in px."""
+LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12
+"""Margins in px: left of the first column, above the first row, right of the last column, below the last row."""
+ID_CHARACTERS = 30
+"""A longer id of a chunk is cut to this many characters."""
 
 
 def to_page(
@@ -70,7 +77,7 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
         f"<header><p class='brand'>umi: why these hits</p><h1 dir='auto'>{escaped(result.query)}</h1>"
-        f"<p class='facts'>{' · '.join(facts)}</p>{bars.losses(result)}</header><main>"
+        f"<p class='facts'>{' · '.join(facts)}</p>{losses(result)}</header><main>"
         f"{_hits_section(result, words)}{_flow_section(result)}{_searched_section(result)}{_times_section(result)}"
         f"{_packed_section(context, words)}{_left_out_section(result)}</main>"
     )
@@ -84,14 +91,13 @@ def _times(result: SearchResult) -> str:
     return f"{result.trace.milliseconds - loading:.1f} ms{first}"
 
 
-@lru_cache(maxsize=2)
 def _asset(name: str) -> str:
     return files("umi_common.explain").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hits_section(result: SearchResult, words: QueryWords) -> str:
     """All hits, below an input field that filters them."""
-    largest = bars.largest_scores(result)
+    largest = largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
     items = "".join(_hit(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
     found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
@@ -113,9 +119,9 @@ def _hit(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
         f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
         f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
         f"<bdi>{escaped(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
-        f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
-        f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
-        f"<p class='why'>{bars.rank_path(path)}</p>{_numbers(hit)}</article></li>"
+        f"<div class='bars'><div class='umi-arm'>{bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
+        f"{arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
+        f"<p class='why'>{escaped(rank_path(path))}</p>{_numbers(hit)}</article></li>"
     )
 
 
@@ -168,18 +174,16 @@ def _flow_section(result: SearchResult) -> str:
 def _searched_section(result: SearchResult) -> str:
     """The query and its variations, and which hits each of them found within FOUND_DEPTH."""
     texts = (result.query, *result.query_variations)
-    found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
+    near = [
+        (signal.variation, hit.rank)
+        for hit in result
+        for signal in hit.signals
+        if signal.rank is not None and signal.rank <= FOUND_DEPTH
+    ]
+    found = [{rank for variation, rank in near if variation == at} for at in range(len(texts))]
     rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
     heads = ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
-    table = _scroll("Searches", bars.table(heads, rows))
-    return _section("searched", "What was searched, and what it found", table)
-
-
-def _finds(hit: Hit, variation: int) -> bool:
-    return any(
-        signal.variation == variation and signal.rank is not None and signal.rank <= FOUND_DEPTH
-        for signal in hit.signals
-    )
+    return _section("searched", "What was searched, and what it found", _scroll("Searches", table(heads, rows)))
 
 
 def _searched(text: str, at: int, found: list[set[int]]) -> str:
@@ -200,15 +204,14 @@ def _times_section(result: SearchResult) -> str:
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
     rows = "".join(
         f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
-        f"{bars.bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
+        f"{bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
         f"<td>{escaped(decided(stage))}</td></tr>"
         for stage in result.trace
     )
     if not rows:
         return ""
-    caption = f"<caption>{_times(result)}</caption>"
-    table = _scroll("Stages", bars.table(("stage", "time", "what it decided"), rows, caption))
-    return _section("times", "Where the time went", table)
+    stages = table(("stage", "time", "what it decided"), rows, f"<caption>{_times(result)}</caption>")
+    return _section("times", "Where the time went", _scroll("Stages", stages))
 
 
 def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
@@ -230,7 +233,7 @@ def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
     name = escaped(part.source if part.source is not None else part.ids[0])
     cut = ", cut short" if part.trimmed else ""
     return (
-        f"<li><div class='umi-arm'>{bars.bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
+        f"<li><div class='umi-arm'>{bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
         f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{escaped(part.reason)}</span>"
         f"{_text(part.text, words)}</li>"
     )
@@ -240,7 +243,7 @@ def _left_out_section(result: SearchResult) -> str:
     """Chunks that were left out, and why."""
     if not result.suppressed:
         return ""
-    items = "".join(map(bars.left_out_item, result.suppressed))
+    items = "".join(map(left_out_item, result.suppressed))
     return _section("out", "Left out, and why", f"<ul>{items}</ul>")
 
 
@@ -251,3 +254,66 @@ def _section(name: str, title: str, body: str) -> str:
 def _scroll(label: str, body: str) -> str:
     """A box that scrolls sideways, also with the keyboard."""
     return f"<div class='scroll' tabindex='0' role='region' aria-label='{label}'>{body}</div>"
+
+
+def flow_picture(result: SearchResult) -> str:
+    """The rank-flow picture of a result as inline SVG: one line per hit through its ranks in the arms and after the
+    stages; "" if there are no hits.
+
+    A column is an arm or a stage. A rank up to the number of shown hits is in the row of that number. Larger ranks
+    follow below a horizontal rule, in order; the last row is for hits without a rank in the column.
+    """
+    hits = result.hits[:HITS_SHOWN]
+    if not hits:
+        return ""
+    paths = steps(hits)
+    columns = [_rows([path[column].rank for path in paths], len(hits)) for column in range(len(paths[0]))]
+    deepest = max(max(rows) for rows in columns)
+    width = LEFT + COLUMN * (len(columns) - 1) + LABELS
+    height = TOP + ROW * deepest + BOTTOM
+    heads = "".join(
+        f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{escaped(step.name)}</text>"
+        for column, step in enumerate(paths[0])
+    )
+    y = TOP + ROW * len(hits)
+    rule = f"<line class='rule' x1='0' x2='{width}' y1='{y}' y2='{y}'/>" if deepest > len(hits) else ""
+    lines = "".join(
+        _line(hit, path, [rows[index] for rows in columns])
+        for index, (hit, path) in reversed(list(enumerate(zip(hits, paths, strict=True))))
+    )
+    return (
+        f"<svg class='flow' role='img' aria-labelledby='flow-title flow-about' viewBox='0 0 {width} {height}' "
+        f"width='{width}' height='{height}'><title id='flow-title'>Rank of each hit at each stage</title>"
+        f"<desc id='flow-about'>Each hit above states its ranks.</desc>{heads}{rule}{lines}</svg>"
+    )
+
+
+def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
+    """The row, from 1, of each hit in one column.
+
+    Args:
+        ranks: Rank of each hit in the column; None: it has no rank there.
+        shown: Number of hits in the picture.
+    """
+    known = [math.inf if rank is None else rank for rank in ranks]
+    below = {rank: shown + number for number, rank in enumerate(sorted({rank for rank in known if rank > shown}), 1)}
+    return [below[rank] if rank in below else int(rank) for rank in known]
+
+
+def _line(hit: Hit, path: Sequence[Step], rows: Sequence[int]) -> str:
+    points = [(LEFT + COLUMN * column, TOP + ROW * (row - 1) + ROW // 2) for column, row in enumerate(rows)]
+    half = COLUMN // 2
+    curve = f"M{points[0][0]} {points[0][1]}" + "".join(
+        f"C{x0 + half} {y0} {x1 - half} {y1} {x1} {y1}" for (x0, y0), (x1, y1) in pairwise(points)
+    )
+    dots = "".join(
+        f"<circle cx='{x}' cy='{y}' r='10'/><text x='{x}' y='{y + 4}' text-anchor='middle'>"
+        f"{'–' if step.rank is None else step.rank}</text>"
+        for (x, y), step in zip(points, path, strict=True)
+    )
+    x, y = points[-1]
+    name = escaped(snippet(hit.chunk.id, ID_CHARACTERS))
+    return (
+        f"<g class='hit{' first' if hit.rank == 1 else ''}' data-rank='{hit.rank}'><path d='{curve}'/>{dots}"
+        f"<text class='name' x='{x + 18}' y='{y + 4}'>{name}</text></g>"
+    )

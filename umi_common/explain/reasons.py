@@ -34,12 +34,8 @@ class Step(NamedTuple):
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
     """By arm, its signal for the query variation for which it ranked the hit best; arms in the order of the signals."""
-    best: dict[str, Signal] = {}
-    for signal in hit.signals:
-        known = best.get(signal.arm)
-        if known is None or _order(signal) < _order(known):
-            best[signal.arm] = signal
-    return best
+    arms = dict.fromkeys(signal.arm for signal in hit.signals)
+    return {arm: min((signal for signal in hit.signals if signal.arm == arm), key=_order) for arm in arms}
 
 
 def in_words(reason: str) -> str:
@@ -89,6 +85,11 @@ def steps(hits: Iterable[Hit]) -> list[list[Step]]:
         path += [Step(name, hit.ranks.get(name)) for name in stages]
         paths.append([*path, Step(FINAL, hit.rank)])
     return paths
+
+
+def rank_path(path: Iterable[Step]) -> str:
+    """The ranks of a hit in one line: `lexical #3 → dense – → fused #2 → final #1`; "–" is no rank."""
+    return " → ".join(f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in path)
 
 
 def decided(stage: Stage) -> str:

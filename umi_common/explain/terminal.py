@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import decided, in_words, reasons, steps
-from umi_common.explain.texts import hit_count, one_line, place
+from umi_common.explain.reasons import decided, in_words, rank_path, reasons, steps
+from umi_common.explain.texts import QueryWords, excerpt, hit_count, marked, one_line, place
 from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
 TEXT_CHARACTERS = 160
@@ -33,8 +32,7 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, fu
     for hit, path in zip(result, steps(result), strict=True):
         lines += _hit(hit, words, emphasis)
         if full:
-            ranks = (f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in path)
-            lines.append(f"       {' → '.join(ranks)}")
+            lines.append(f"       {rank_path(path)}")
     lines += ["  " + one_line(f"without {loss.part}: {loss.reason}; {loss.consequence}") for loss in result.degraded]
     if full:
         lines += [*map(_left_out, result.suppressed), *map(_stage, result.trace)]

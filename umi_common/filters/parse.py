@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,8 +21,8 @@ from umi_common.filters.tree import (
     Comparison,
     Filter,
     Not,
-    all_of,
-    any_of,
+    Or,
+    joined,
     shown,
     too_deep,
 )
@@ -56,9 +56,6 @@ _FROM_LLAMAINDEX: Final[Mapping[str, str]] = {
     "text_match": "$text_match",
     "text_match_insensitive": "$text_match_insensitive",
 }
-_LLAMAINDEX_OWN = ("contains", "any", "all", "is_empty")
-"""Operators of LlamaIndex that umi translates to groups of conditions."""
-
 _LLAMAINDEX_LISTS = ("in", "nin", "any", "all")
 """Operators of LlamaIndex whose value is a list; an LLM that writes filters often gives a single value instead."""
 
@@ -66,8 +63,6 @@ _SIGN_IN_KEY = re.compile(r"([^<>=!]*\w)(?:\s*([<>]=?|!=|<>)|\s+(==?)|__([gl]te?
 """A key that ends in a comparison, as in SQL ("price >") and Django ("price__gt"). It must not match keys such as
 "List<str>" and "aGk=="."""
 _FROM_SIGN: Final[Mapping[str, str]] = {**_FROM_LLAMAINDEX, "=": "$eq", "<>": "$ne"}
-
-_ABSENT = object()
 
 
 def parse_filter(where: object) -> Filter | None:
@@ -97,24 +92,23 @@ class _Parser:
         self._values = 0
 
     def read(self, where: object, depth: int) -> Filter:
-        self._count()
-        if depth > DEPTH_MAX + 1:
-            raise too_deep()
+        self._count(depth)
         if isinstance(where, Filter):
             return where
         if isinstance(where, Mapping):
             return self._mapping(where, depth)
-        filters = getattr(where, "filters", _ABSENT)
-        if filters is not _ABSENT:
-            return self._metadata_filters(filters, getattr(where, "condition", None), depth)
-        if all(hasattr(where, name) for name in ("key", "operator", "value")):
+        if hasattr(where, "filters"):
+            return self._metadata_filters(where.filters, getattr(where, "condition", None), depth)
+        if isinstance(getattr(where, "key", None), str) and hasattr(where, "operator") and hasattr(where, "value"):
             return self._metadata_filter(where, depth)
         raise FilterError(
             f'filter {shown(where)} is {type(where).__name__}; expected a dict such as {{"user": "ann"}}, '
             "LlamaIndex MetadataFilters, or None for no filter"
         )
 
-    def _count(self) -> None:
+    def _count(self, depth: int) -> None:
+        if depth > DEPTH_MAX + 1:
+            raise too_deep()
         self._nodes += 1
         if self._nodes > NODES_MAX:
             raise FilterError(f"filter has more than {NODES_MAX} conditions; use $in for many values of one key")
@@ -139,21 +133,21 @@ class _Parser:
             if key == "$not":
                 parts.append(Not(self.read(asked, depth + 1)))
             elif key in _GROUPS:
-                parts.append(self._several(key, asked, depth, all_of if key == "$and" else any_of))
+                parts.append(self._several(key, asked, depth, And if key == "$and" else Or))
             elif key in _ON_A_KEY:
                 raise FilterError(f'operator {key} has no key; write {{"key": {{"{key}": {shown(asked)}}}}}')
             elif key.startswith("$"):
                 raise _unknown(key, _GROUPS)
             else:
                 parts.append(self._key(key, asked, depth))
-        return all_of(parts)
+        return joined(And, parts)
 
-    def _several(self, name: str, asked: object, depth: int, combine: Callable[[list[Filter]], Filter]) -> Filter:
+    def _several(self, name: str, asked: object, depth: int, node: type[And] | type[Or]) -> Filter:
         if not isinstance(asked, (list, tuple)):
             raise FilterError(f"{name} holds {shown(asked)}; expected a list of filters")
         if not asked:
             raise FilterError(f"{name} holds an empty list; leave it out, or pass where=None for no filter")
-        return combine([self.read(part, depth + 1) for part in asked])
+        return joined(node, [self.read(part, depth + 1) for part in asked])
 
     def _key(self, key: str, asked: object, depth: int) -> Filter:
         """The conditions on one key of a dict: equality with a value, or operators that must all hold."""
@@ -167,7 +161,7 @@ class _Parser:
             return self._operator(key, "$eq", asked, depth)
         if not asked:
             raise FilterError(f"filter on {shown(key)}: {{}} is empty; give a value or an operator such as $eq")
-        return all_of([self._operator(key, name, value, depth) for name, value in asked.items()])
+        return joined(And, [self._operator(key, name, value, depth) for name, value in asked.items()])
 
     def _operator(self, key: str, name: object, asked: Any, depth: int, written: str | None = None) -> Filter:
         """The condition of the operator `name` on a key.
@@ -175,7 +169,7 @@ class _Parser:
         Args:
             written: The operator as the caller wrote it, for messages; None: it is `name`.
         """
-        self._count()
+        self._count(depth)
         if not isinstance(name, str):
             raise _unknown(name, _ON_A_KEY, key)
         if name in OPERATORS:
@@ -193,37 +187,26 @@ class _Parser:
                 raise FilterError(
                     f'filter on {shown(key)}, $not: expected an operator such as {{"$gt": 5}}; or use $ne'
                 )
-            if depth > DEPTH_MAX:
-                raise too_deep()
             return Not(self._key(key, asked, depth + 1))
         raise _unknown(name, _ON_A_KEY, key)
 
     def _metadata_filters(self, filters: object, condition: object, depth: int) -> Filter:
-        match getattr(condition, "value", condition):
-            case None | "and":
-                return self._several("MetadataFilters(and)", filters, depth, all_of)
-            case "or":
-                return self._several("MetadataFilters(or)", filters, depth, any_of)
-            case "not":  # none of the filters holds, as in LlamaIndex's own stores
-                return Not(self._several("MetadataFilters(not)", filters, depth, any_of))
-        raise FilterError(f"MetadataFilters condition {shown(condition)}; expected and, or, not")
+        word = "and" if condition is None else getattr(condition, "value", condition)
+        if word not in ("and", "or", "not"):
+            raise FilterError(f"MetadataFilters condition {shown(condition)}; expected and, or, not")
+        several = self._several(f"MetadataFilters({word})", filters, depth, And if word == "and" else Or)
+        return Not(several) if word == "not" else several  # not: none of them holds, as in LlamaIndex's own stores
 
     def _metadata_filter(self, item: object, depth: int) -> Filter:
         key, given, value = (getattr(item, name) for name in ("key", "operator", "value"))
         name = getattr(given, "value", given)
-        if not isinstance(key, str):
-            raise FilterError(f"filter key {shown(key)} is {type(key).__name__}; expected a string")
-        if name in _LLAMAINDEX_LISTS and _is_single(value):
-            value = [value]
+        if name in _LLAMAINDEX_LISTS and isinstance(value, (str, int, float)) and value != "" and "," not in str(value):
+            value = [value]  # but not the string "a, b", which may be two values
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
             if name == "==":  # LlamaIndex's default, so the caller may not have meant it
                 _refuse_comparison_in(key, value)
             return self._operator(key, _FROM_LLAMAINDEX[name], value, depth, name)
         if name == "contains":
-            if isinstance(value, (list, tuple)):
-                raise FilterError(
-                    f"filter on {shown(key)}, contains: {shown(value)}; expected one value; any and all take a list"
-                )
             return self._contains(key, value, depth, name)
         if name in ("any", "all"):
             if not isinstance(value, (list, tuple)) or not value:
@@ -231,22 +214,17 @@ class _Parser:
                     f"filter on {shown(key)}, {name}: {shown(value)}; expected a list of values, not empty"
                 )
             parts = [self._contains(key, one, depth, name) for one in value]
-            return any_of(parts) if name == "any" else all_of(parts)
+            return joined(Or if name == "any" else And, parts)
         if name == "is_empty":
-            return any_of([Comparison(key, "$in", (None, "")), Comparison(key, "$eq", ())])
-        raise _unknown(name, (*_FROM_LLAMAINDEX, *_LLAMAINDEX_OWN), key)
+            return joined(Or, [Comparison(key, "$in", (None, "")), Comparison(key, "$eq", ())])
+        raise _unknown(name, (*_FROM_LLAMAINDEX, "contains", "any", "all", "is_empty"), key)
 
     def _contains(self, key: str, item: Any, depth: int, written: str) -> Filter:
         """LlamaIndex's `contains`: the value is a list with this item, or a string with this text in it."""
         listed = self._operator(key, "$contains", item, depth, written)
         if not isinstance(item, str) or not item:
             return listed
-        return any_of([listed, self._operator(key, "$text_match", item, depth, written)])
-
-
-def _is_single(value: object) -> bool:
-    """Whether a value that is given instead of a list is surely a single value; the string "a, b" may be two values."""
-    return isinstance(value, (int, float)) or (isinstance(value, str) and value != "" and "," not in value)
+        return joined(Or, [listed, self._operator(key, "$text_match", item, depth, written)])
 
 
 def _refuse_comparison_in(key: str, asked: object) -> None:
@@ -322,7 +300,7 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
                 f"scope {key}={shown(value)}: expected a non-empty string or a whole number; for all users "
                 "use EVERYTHING"
             )
-    return Scope(all_of([Comparison(key, "$eq", value) for key, value in asked.items()]))  # type: ignore[arg-type]
+    return Scope(joined(And, [Comparison(key, "$eq", value) for key, value in asked.items()]))  # type: ignore[arg-type]
 
 
 def narrow(within: Scope, where: object = None) -> Filter | None:

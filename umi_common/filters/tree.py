@@ -112,14 +112,9 @@ Where = Filter | Mapping[str, Any] | None
 """A metadata filter in any spelling that `parse_filter` reads; None: everything passes."""
 
 
-def all_of(parts: Sequence[Filter]) -> Filter:
-    """`And` of the parts; if there is only one, the part itself."""
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
-
-
-def any_of(parts: Sequence[Filter]) -> Filter:
-    """`Or` of the parts; if there is only one, the part itself."""
-    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+def joined(node: type[And] | type[Or], parts: Sequence[Filter]) -> Filter:
+    """The node with these parts; if there is only one, the part itself."""
+    return parts[0] if len(parts) == 1 else node(tuple(parts))
 
 
 def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
@@ -66,9 +65,6 @@ searches end per second."""
 SLOT_WAIT_SECONDS = 0.25
 """Longest wait for a slot, in seconds. A slot that is held for longer was probably lost, for example by an interrupted
 notebook cell, so all slots are then replaced. Slots affect speed only."""
-HEAD_START = 0.0002
-"""Seconds by which the first call of a tuple starts after the others. The first is a recall, which keeps the
-interpreter busy; if it started at once, the others, such as a request to an LLM, would start 1 to 2 ms later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +248,6 @@ def drive(body: Body[T], workers: Workers) -> T:
         calls = next(body)
         while True:
             futures: list[Future[Any]] = [workers.executor().submit(copy_context().run, call.run) for call in calls[1:]]
-            if futures:
-                time.sleep(HEAD_START)
             here = [outcome_of(call.run) for call in calls[:1]]
             answers = [partial(_answer, *pair) for pair in zip(calls[1:], futures, strict=True)]
             calls = body.send([*here, *map(outcome_of, answers)])
@@ -311,8 +305,6 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
     free = asyncio.Semaphore(AWAITED_MAX)
 
     async def limited(call: Call) -> CallOutcome:
-        if call is calls[0] and len(calls) > 1:
-            await asyncio.sleep(HEAD_START)
         async with free:
             try:
                 call = await call.prepared()

@@ -210,7 +210,7 @@ class Breaker:
     Thread-safe. After each `enter()` that returns True, the caller must call `succeeded`, `failed` or `abandoned`.
     """
 
-    _lock: threading.Lock
+    _lock: threading.RLock
     _trying: bool
     """Whether the trial call of the half-open state is running."""
 
@@ -224,19 +224,21 @@ class Breaker:
 
     def _renew(self) -> None:
         """Make a new lock, with no trial call running; called again in a forked child, which has no running calls."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._trying = False
 
     @property
     def state(self) -> BreakerState:
         """The state now."""
         with self._lock:
-            return self._state()
+            if self._opened_at is None:
+                return "closed"
+            return "open" if self._clock() - self._opened_at < self._seconds else "half-open"
 
     def enter(self) -> bool:
         """Whether a call is allowed now; in the half-open state, True reserves the trial call for the caller."""
         with self._lock:
-            state = self._state()
+            state = self.state
             if state == "open" or (state == "half-open" and self._trying):
                 return False
             self._trying = state == "half-open"
@@ -259,8 +261,3 @@ class Breaker:
         """Record that the call was cancelled; it counts neither as a success nor as a failure."""
         with self._lock:
             self._trying = False
-
-    def _state(self) -> BreakerState:
-        if self._opened_at is None:
-            return "closed"
-        return "open" if self._clock() - self._opened_at < self._seconds else "half-open"

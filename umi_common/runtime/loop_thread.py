@@ -103,15 +103,22 @@ class LoopThread:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped, then cancel its tasks and close it."""
+    """Run the loop until it is stopped."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+    finally:
+        end_loop(loop, STOP_SECONDS / 2)
+
+
+def end_loop(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    """Cancel the tasks of a loop that does not run, wait at most `seconds` for their end, and close the loop."""
+    try:
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
         if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=STOP_SECONDS / 2))
+            loop.run_until_complete(asyncio.wait(tasks, timeout=seconds))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()

@@ -8,9 +8,8 @@ embedding their queries, are made as one call.
 from __future__ import annotations
 
 import asyncio
-import os
+import math
 import threading
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -43,20 +42,18 @@ class Workers:
     A forked child starts its own threads and drops its parent's queue.
     """
 
-    _lock: threading.Lock
+    _lock: threading.RLock
     _pools: dict[str, ThreadPoolExecutor]
     _queue: deque[_Task]
-    _starting: int
-    """Lower bound of the number of workers that were submitted and have not started."""
+    """For each begun group of GROUP_MAX tasks, a worker was submitted that has not started."""
 
     def __init__(self) -> None:
         renew_in_child(self, Workers._renew)
 
     def _renew(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pools = {}
         self._queue = deque()
-        self._starting = 0
 
     def executor(self) -> Executor:
         """The threads for single calls, at most CALL_THREADS_MAX."""
@@ -66,16 +63,15 @@ class Workers:
         with self._lock:
             if name not in self._pools:
                 self._pools[name] = ThreadPoolExecutor(size, thread_name_prefix=name)
-                weakref.finalize(self, _shut_down, self._pools[name], os.getpid())
             return self._pools[name]
 
     def close(self) -> None:
         """End the threads; the queued searches raise StoreClosed. A later search starts new threads."""
         with self._lock:
-            pools, self._pools, self._starting = self._pools, {}, 0
+            pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        _refuse(self._dequeued(len(self._queue)))
+        _refuse(self._dequeued(math.inf))
 
     async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
         """Make `calls` in a thread, and run the body there until its result or its next calls that need no thread.
@@ -106,34 +102,20 @@ class Workers:
         return finished.result
 
     def _submit(self, task: _Task) -> None:
-        if task.batchable:
-            self._queue.append(task)
-            self._start_worker()
-        else:
+        if not task.batchable:
             alone = self.executor().submit(copy_context().run, self._run_alone, task)
             alone.add_done_callback(lambda alone: _refuse([task]) if alone.cancelled() else None)
-
-    def _start_worker(self) -> None:
-        """Submit a worker, unless the workers that are starting can take the whole queue."""
+            return
         with self._lock:
-            if len(self._queue) <= self._starting * GROUP_MAX:
-                return
-            self._starting += 1
-        try:
-            self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
-        except BaseException:
-            self._has_started()
-            raise
+            if len(self._queue) % GROUP_MAX == 0:  # the workers that have not started take whole groups
+                self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
+            self._queue.append(task)
 
-    def _has_started(self) -> None:
-        with self._lock:
-            self._starting = max(0, self._starting - 1)
-
-    def _dequeued(self, most: int) -> list[_Task]:
+    def _dequeued(self, most: float) -> list[_Task]:
         """Remove at most `most` tasks from the front of the queue and return them; abandoned tasks are dropped."""
         tasks: list[_Task] = []
-        with suppress(IndexError):  # the queue is empty, perhaps because another worker has taken its tasks
-            while len(tasks) < most:
+        with self._lock:
+            while self._queue and len(tasks) < most:
                 task = self._queue.popleft()
                 if not task.abandoned:
                     tasks.append(task)
@@ -141,7 +123,6 @@ class Workers:
 
     def _run_group(self) -> None:
         """Run queued searches in step while their calls can be batched."""
-        self._has_started()
         group = self._dequeued(GROUP_MAX)
         try:
             while group:
@@ -212,12 +193,6 @@ class _Task:
         """Set the outcome, unless one is set already."""
         if self.outcome is None:
             self.outcome = outcome
-
-
-def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
-    """End a pool's threads. Does nothing in a forked child, where the pool's lock may never be released."""
-    if os.getpid() == process:
-        pool.shutdown(wait=False)
 
 
 def _refuse(tasks: Sequence[_Task]) -> None:

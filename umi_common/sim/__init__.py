@@ -14,10 +14,15 @@ They are deterministic and need no network; only a `CassetteLLM` that records ca
 from __future__ import annotations
 
 from umi_common.sim.clock import VirtualClock
-from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder
-from umi_common.sim.faults import FAULTS, FaultyLLM, SimulatedFault
-from umi_common.sim.llms import CassetteLLM, CassetteMiss, ScriptedLLM, SimLLM
-from umi_common.sim.remote import RateLimited, RemoteModel, ServiceDown
+from umi_common.sim.embedders import (
+    CountingEmbedder,
+    FaultyEmbedder,
+    HashEmbedder,
+    RateLimited,
+    RemoteModel,
+    ServiceDown,
+)
+from umi_common.sim.llms import FAULTS, CassetteLLM, CassetteMiss, FaultyLLM, ScriptedLLM, SimLLM, SimulatedFault
 
 __all__ = [
     "FAULTS",

@@ -10,10 +10,14 @@ from concurrent.futures import Executor
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
+from umi_common.runtime.loop_thread import end_loop
+
 T = TypeVar("T")
 
 THREAD_POLL_SECONDS = 0.001
 """Longest real time between two checks whether work in a thread has ended, in seconds."""
+END_SECONDS = 1.0
+"""Longest virtual time that `run` waits for the end of tasks that its coroutine left, in seconds."""
 
 
 class VirtualClock:
@@ -33,13 +37,11 @@ class VirtualClock:
         self._seconds = 0.0
         self._lock = threading.Lock()
 
-    def __call__(self) -> datetime:
-        """The virtual time; see `now`."""
-        return self.now()
-
     def now(self) -> datetime:
         """The virtual time, in the time zone of `start`."""
         return self._start + timedelta(seconds=self.monotonic())
+
+    __call__ = now
 
     def monotonic(self) -> float:
         """Virtual seconds since `start`."""
@@ -67,51 +69,34 @@ class VirtualClock:
         try:
             return loop.run_until_complete(coroutine)
         finally:
-            try:
-                _cancel_rest(loop)
-                loop.run_until_complete(loop.shutdown_asyncgens())
-            finally:
-                loop.close()
+            end_loop(loop, END_SECONDS)
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is a virtual clock's, and which counts the calls that run in threads."""
+    """An event loop whose time is a virtual clock's, and which knows the calls that run in threads."""
 
     def __init__(self, clock: VirtualClock) -> None:
-        self._virtual = clock
-        self._in_threads = 0
+        self.virtual = clock
+        self.in_threads = set[asyncio.Future[Any]]()
         super().__init__(_JumpingSelector(self))
 
     def time(self) -> float:
-        return self._virtual.monotonic()
+        return self.virtual.monotonic()
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         future = super().run_in_executor(executor, func, *args)
-        self._in_threads += 1
-        future.add_done_callback(self._left_thread)
+        self.in_threads.add(future)
+        future.add_done_callback(self.in_threads.discard)
         return future
-
-    def wait_or_jump(self, timeout: float | None) -> float | None:
-        """Real seconds that the selector may wait; advances the clock if all tasks sleep and no thread works.
-
-        Args:
-            timeout: Virtual seconds until the first task wakes; None: no task sleeps.
-        """
-        if timeout is None or timeout <= 0:
-            return timeout
-        if self._in_threads:
-            return min(timeout, THREAD_POLL_SECONDS)
-        self._virtual.advance(timeout)
-        return 0.0
-
-    def _left_thread(self, _future: asyncio.Future[Any]) -> None:
-        self._in_threads -= 1
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """A selector that advances the loop's clock instead of waiting, if no file is ready."""
+    """A selector that advances the loop's clock instead of waiting, if no file is ready and no call runs in a thread.
+
+    Its timeouts are virtual seconds until the first task wakes; None: no task sleeps.
+    """
 
     def __init__(self, loop: _VirtualLoop) -> None:
         super().__init__()
@@ -119,15 +104,11 @@ class _JumpingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(0)
-        if ready:
+        if ready or timeout == 0.0:
             return ready
-        return super().select(self._loop.wait_or_jump(timeout))
-
-
-def _cancel_rest(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel the tasks that have not ended, and wait at most 1 virtual second for their end."""
-    rest = asyncio.all_tasks(loop)
-    for task in rest:
-        task.cancel()
-    if rest:
-        loop.run_until_complete(asyncio.wait(rest, timeout=1.0))
+        if timeout is None:
+            return super().select(None)
+        if self._loop.in_threads:
+            return super().select(min(timeout, THREAD_POLL_SECONDS))
+        self._loop.virtual.advance(timeout)
+        return []

@@ -1,18 +1,25 @@
-"""Read BEIR folders as datasets.
+"""Read folders as datasets: in BEIR's layout, or in LongMemEval's, where each question has its own store.
 
-A folder holds `corpus.jsonl` (objects with `_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`) and
-`qrels.tsv` (a header, then lines of query id, document id and grade; a grade above 0 means relevant).
+A BEIR folder holds `corpus.jsonl` (objects with `_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`)
+and `qrels.tsv` (a header, then lines of query id, document id and grade; a grade above 0 means relevant).
+
+LongMemEval's folder holds `queries.jsonl` (`_id, text, metadata` with `question_date, question_type,
+answer_session_ids`) and `haystacks/`, with a file `<question id>.json.gz` for each question: `{session_ids, dates,
+sessions: [[{role, content, has_answer?}]]}`.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from umi_common.errors import DatasetError, InputError
 from umi_common.evaluation.datasets import Dataset, Query
@@ -29,6 +36,11 @@ NOW_KEYS = ("question_date", "conversation_end")
 """Metadata keys of the time at which a query is asked; the first key that is present is used."""
 HISTORY_KEY = "history"
 """Metadata key of a query's history: a list of earlier turns, each a string or {"role", "content"}."""
+
+HAYSTACKS = "haystacks"
+"""Name of the folder of haystacks in a collection."""
+Granularity = Literal["turn", "session"]
+"""What one document is: one turn of a session, or a whole session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +75,12 @@ def load_beir(
     """
     home = Path(folder)
     qrels = QRELS_OF_BEIR if not (home / QRELS).exists() and (home / QRELS_OF_BEIR).exists() else QRELS
-    documents = list(read_records(home / CORPUS))
+    documents = list(_read_records(home / CORPUS))
     if not documents:
         raise DatasetError(f"{home / CORPUS} holds no document")
-    chunks = chunks_from([document for document in documents if not document.is_blank], keys, default_source)
+    chunks = _chunks_from([document for document in documents if not document.is_blank], keys, default_source)
     blank = tuple(row for row, document in enumerate(documents) if document.is_blank)
-    asked = tuple(record.query() for record in read_records(home / QUERIES))
+    asked = tuple(record.query() for record in _read_records(home / QUERIES))
     judgements = _read_judgements(home / qrels, {query.id for query in asked}, {each.text("_id") for each in documents})
     group = home.resolve().name
     return Dataset(group if name is None else name, group, chunks, asked, judgements, blank)
@@ -92,8 +104,53 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
     return [load_beir(part, name=set_name, keys=keys, default_source=part.name) for part in parts]
 
 
+def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", name: str | None = None) -> list[Dataset]:
+    """Read one dataset for each question, in the order of the file. The dataset's group is the question's id, and the
+    query's `now` the question_date.
+
+    A document's source is its session, its position its number in the session from 0, and its event_time the session's
+    date (UTC unless the date names a zone). Questions that the haystack does not answer are left out, as in
+    LongMemEval's own metrics, and so are questions for which no document of this granularity is marked as evidence.
+
+    Args:
+        folder: Holds `queries.jsonl` and `haystacks/`.
+        granularity: Whether a document is a turn or a whole session.
+        name: The collection's name; None: the folder's name.
+
+    Raises:
+        DatasetError: If a file is missing or malformed; the message names the file and, if known, the line.
+    """
+    home, datasets = Path(folder), list[Dataset]()
+    set_name = home.resolve().name if name is None else name
+    for record in _read_records(home / QUERIES):
+        if record.metadata.get("abstention"):
+            continue
+        dataset = _question(home, set_name, record.query(), granularity)
+        if dataset.judged:
+            datasets.append(dataset)
+    return datasets
+
+
+def load_folder(folder: str | Path) -> list[Dataset]:
+    """Read the datasets of a folder with a BEIR collection, a haystack per question, or a BEIR folder per conversation.
+
+    Raises:
+        DatasetError: If the folder has none of these layouts, or a file in it is malformed.
+    """
+    home = Path(folder)
+    if (home / CORPUS).exists():
+        return [load_beir(home)]
+    if (home / HAYSTACKS).is_dir():
+        return load_haystacks(home)
+    if any(home.glob(f"*/{CORPUS}")):
+        return load_conversations(home)
+    raise DatasetError(
+        f"{home} is no collection; expected {CORPUS} (BEIR), {HAYSTACKS}/ (LongMemEval) or folders with a {CORPUS} each"
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class FileRecord:
+class _FileRecord:
     """The JSON object in one line of a file. The methods raise DatasetError if a field is missing or malformed."""
 
     path: Path
@@ -180,7 +237,7 @@ class FileRecord:
         return found
 
 
-def chunks_from(records: Iterable[FileRecord], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
+def _chunks_from(records: Iterable[_FileRecord], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
     """One chunk for each record of a corpus, in order; `default_source` is for records that name no source."""
     chunks, orders = [], Counter[str | None]()
     for record in records:
@@ -211,12 +268,12 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
     lines = _read_text(path).splitlines()
     if not lines or tuple(lines[0].split("\t")) != QRELS_COLUMNS:
         found = repr(lines[0][:80]) if lines else "an empty file"
-        raise FileRecord(path, FIRST_LINE, {}).error(f"{found}; expected the header query-id<TAB>corpus-id<TAB>score")
+        raise _FileRecord(path, FIRST_LINE, {}).error(f"{found}; expected the header query-id<TAB>corpus-id<TAB>score")
     for number, line in enumerate(lines[1:], FIRST_LINE + 1):
         if not line.strip():
             continue
         fields = line.split("\t")
-        record = FileRecord(path, number, dict(zip(QRELS_COLUMNS, fields, strict=False)))
+        record = _FileRecord(path, number, {})
         if len(fields) != len(QRELS_COLUMNS):
             raise record.error(f"{len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
         query, document, score = fields
@@ -248,7 +305,7 @@ def _read_text(path: Path) -> str:
         raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
 
 
-def read_records(path: Path) -> Iterator[FileRecord]:
+def _read_records(path: Path) -> Iterator[_FileRecord]:
     """Yield the JSON object in each line of a JSON-lines file; blank lines are skipped.
 
     Raises:
@@ -259,7 +316,7 @@ def read_records(path: Path) -> Iterator[FileRecord]:
     for number, line in enumerate(_read_text(path).split("\n"), FIRST_LINE):
         if not line.strip():
             continue
-        record = FileRecord(path, number, {})
+        record = _FileRecord(path, number, {})
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -270,3 +327,45 @@ def read_records(path: Path) -> Iterator[FileRecord]:
         if isinstance(id, str) and lines.setdefault(id, number) != number:
             raise record.error(f"{id!r} stands in line {lines[id]} already; ids must be unique in a file")
         yield replace(record, fields=fields)
+
+
+def _question(home: Path, set_name: str, query: Query, granularity: Granularity) -> Dataset:
+    path = home / HAYSTACKS / f"{query.id}.json.gz"
+    evidence = set(query.metadata.get("answer_session_ids", ()))  # of sessions; the turns are marked in the file
+    records: list[_FileRecord] = []
+    grades: dict[str, int] = {}
+    for session, date, turns in _sessions(path):
+        facts = {"timestamp": date, "session": session}
+        if granularity == "session":
+            documents = [(session, facts, turns, session in evidence)]
+        else:
+            documents = [
+                (f"{session}_t{number}", {**facts, "speaker": turn["role"]}, [turn], bool(turn.get("has_answer")))
+                for number, turn in enumerate(turns)
+                if turn["content"].strip()
+            ]
+        for id, metadata, said, answers in documents:
+            text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in said)
+            records.append(_FileRecord(path, FIRST_LINE, {"_id": id, "text": text, "metadata": metadata}))
+            if answers:
+                grades[id] = 1
+    return Dataset(set_name, query.id, _chunks_from(records, Keys()), (query,), {query.id: grades})
+
+
+def _sessions(path: Path) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            haystack = json.load(file)
+        for turn in chain.from_iterable(haystack["sessions"]):
+            if not isinstance(turn["role"], str) or not isinstance(turn["content"], str):
+                raise TypeError("role and content must be strings")
+        yield from zip(haystack["session_ids"], haystack["dates"], haystack["sessions"], strict=True)
+    except OSError as error:
+        raise DatasetError(
+            f"cannot read {path}: {error.strerror or error}; expected the question's haystack"
+        ) from error
+    except (EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise DatasetError(
+            f"{path} is malformed ({type(error).__name__}: {error}); expected gzip of "
+            "{session_ids, dates, sessions: [[{role, content}]]}, all of one length"
+        ) from error
