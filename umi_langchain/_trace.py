@@ -75,10 +75,34 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
         await reporter
 
 
+def searched(search: Callable[..., Any], manager: CallbackManager | None, query: str, **options: Any) -> Any:
+    """The result of `search(query, **options)`, with a child run for each stage, call of an LLM and failed part.
+
+    `search` is `search` or `get_context` of a `DualRetriever`; `manager` as in `stages`.
+    """
+    on_stage = stages(manager)
+    with _calls_below(manager):
+        found = search(query, on_stage=on_stage, **options)
+    report_losses(on_stage, found.degraded)
+    return found
+
+
+async def asearched(
+    search: Callable[..., Any], manager: AsyncCallbackManager | None, query: str, **options: Any
+) -> Any:
+    """`searched` for an event loop; `search` is `asearch` or `aget_context`."""
+    async with astages(manager) as on_stage:
+        with _calls_below(manager):
+            found = await search(query, on_stage=on_stage, **options)
+        report_losses(on_stage, found.degraded)
+    return found
+
+
 @contextmanager
-def calls_below(manager: BaseCallbackManager) -> Iterator[None]:
+def _calls_below(manager: BaseCallbackManager | None) -> Iterator[None]:
     """Make calls of LangChain's models inside the `with` block child runs of the run to which `manager` belongs."""
-    token = var_child_runnable_config.set({**(var_child_runnable_config.get() or {}), "callbacks": manager})
+    below = {} if manager is None else {"callbacks": manager}
+    token = var_child_runnable_config.set({**(var_child_runnable_config.get() or {}), **below})
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
@@ -14,7 +15,7 @@ from umi_common.frameworks.options import refuse_other_retriever
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
-from umi_langchain._trace import astages, report_losses, stages
+from umi_langchain._trace import asearched, searched
 from umi_langchain.retriever import CallOptions, UmiRetriever
 
 HITS = 50
@@ -66,20 +67,15 @@ def create_umi_context(
         return assemble_for(found.query, hits, history=history, found=found, **limited).text
 
     def context(query: str, run_manager: CallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
-        on_stage = stages(run_manager.get_child())
-        query, options = end_of(query), {**retriever.core_options({**asked, **call}), "on_stage": on_stage}
-        umi, whole = retriever.umi, retriever.whole is not None
-        found = umi.search(query, **options) if whole else umi.get_context(query, **packing, **options)
-        report_losses(on_stage, found.degraded)
+        options, umi = retriever.core_options({**asked, **call}), retriever.umi
+        search = partial(umi.get_context, **packing) if retriever.whole is None else umi.search
+        found = searched(search, run_manager.get_child(), end_of(query), **options)
         return found.text if isinstance(found, AssembledContext) else sections(found, options)
 
     async def acontext(query: str, run_manager: AsyncCallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
-        async with astages(run_manager.get_child()) as on_stage:
-            query, options = end_of(query), {**retriever.core_options({**asked, **call}), "on_stage": on_stage}
-            umi, whole = retriever.umi, retriever.whole is not None
-            search = umi.asearch(query, **options) if whole else umi.aget_context(query, **packing, **options)
-            found = await search
-            report_losses(on_stage, found.degraded)
+        options, umi = retriever.core_options({**asked, **call}), retriever.umi
+        search = partial(umi.aget_context, **packing) if retriever.whole is None else umi.asearch
+        found = await asearched(search, run_manager.get_child(), end_of(query), **options)
         return found.text if isinstance(found, AssembledContext) else await asyncio.to_thread(sections, found, options)
 
     return RunnableLambda(context, acontext, name="umi_context")

@@ -54,7 +54,7 @@ from umi_langchain._convert import (
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._positions import SourcePlaces
 from umi_langchain._sections import with_sections
-from umi_langchain._trace import astages, calls_below, report_losses, stages
+from umi_langchain._trace import asearched, searched
 
 FACTORY_OPTIONS = (
     "embedding",
@@ -404,13 +404,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        child = run_manager.get_child()
-        on_stage = stages(child)
         asked = self.core_options(options)
-        with calls_below(child):
-            result = self.umi.search(end_of(query), on_stage=on_stage, **asked)
-        report_losses(on_stage, result.degraded)
-        return self.answer(result, asked)
+        return self.answer(searched(self.umi.search, run_manager.get_child(), end_of(query), **asked), asked)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -420,11 +415,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
             return await asyncio.to_thread(find)
         asked = self.core_options(options)
-        child = run_manager.get_child()
-        async with astages(child) as on_stage:
-            with calls_below(child):
-                result = await self.umi.asearch(end_of(query), on_stage=on_stage, **asked)
-            report_losses(on_stage, result.degraded)
+        result = await asearched(self.umi.asearch, run_manager.get_child(), end_of(query), **asked)
         return await self.aanswer(result, asked)
 
     def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:

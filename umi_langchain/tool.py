@@ -19,7 +19,7 @@ from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
-from umi_langchain._trace import astages, report_losses, stages
+from umi_langchain._trace import asearched, searched
 from umi_langchain.retriever import UmiRetriever
 
 Reply = tuple[str, list[Document]]
@@ -88,24 +88,20 @@ class _Calls:
         Raises:
             ToolException: If an argument is wrong; LangChain returns its message to the model.
         """
-        on_stage = stages(callbacks)
         try:
             options = self._options(**asked)
-            result = self.retriever.umi.search(end_of(query), on_stage=on_stage, **options)
+            result = searched(self.retriever.umi.search, callbacks, end_of(query), **options)
         except InputError as error:
             raise ToolException(str(error)) from error
-        report_losses(on_stage, result.degraded)
         return self._reply(result, options, asked)
 
     async def asearch(self, query: str, callbacks: AsyncCallbackManager | None = None, **asked: Any) -> Reply:
         """`search` for an event loop."""
-        async with astages(callbacks) as on_stage:
-            try:
-                options = self._options(**asked)
-                result = await self.retriever.umi.asearch(end_of(query), on_stage=on_stage, **options)
-            except InputError as error:
-                raise ToolException(str(error)) from error
-            report_losses(on_stage, result.degraded)
+        try:
+            options = self._options(**asked)
+            result = await asearched(self.retriever.umi.asearch, callbacks, end_of(query), **options)
+        except InputError as error:
+            raise ToolException(str(error)) from error
         return await asyncio.to_thread(self._reply, result, options, asked)  # counting tokens takes milliseconds
 
     def _options(
