@@ -18,9 +18,9 @@ from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
-"""Number of chunks before a hit, and of chunks after it, in the first read. A longer section needs further reads."""
-GROWTH = 8
-"""Each further read for a section takes this many times the chunks of the read before it."""
+"""Number of chunks before a hit, and of chunks after it, in the first read. For a longer section all are read."""
+ALL = 2**31
+"""More chunks than any source has."""
 NO_POSITION = (
     "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
     "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
@@ -80,20 +80,14 @@ def _section(
     if found.position is None:
         warn_once("whole", key, NO_POSITION, key)
         return [found]
-    reach = REACH
-    while True:
-        visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
-        section = _within(found, visible, key)
-        ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
-        is_inside = not ends & {chunk.id for chunk in section}
-        is_whole_source = where is None and len(around) <= reach  # a longer source has `reach` chunks on one side
-        if is_inside or is_whole_source:
-            return section
-        reach *= GROWTH
-        more = store.neighbours([found.id], reach=reach, where=where).get(found.id, [])
-        if len(more) == len(around):
-            return section
-        around = more
+    visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
+    section = _within(found, visible, key)
+    ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
+    is_whole_source = where is None and len(around) <= REACH  # a longer source has REACH chunks on one side
+    if is_whole_source or not ends & {chunk.id for chunk in section}:
+        return section
+    whole = store.neighbours([found.id], reach=ALL, where=where).get(found.id, [])
+    return _within(found, [chunk for chunk in whole if chunk_passes(chunk, where, window)], key)
 
 
 def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
