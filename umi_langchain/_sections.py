@@ -19,8 +19,8 @@ IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
 """Number of chunks before a hit, and of chunks after it, in the first read. For a longer section all are read."""
-ALL = 2**31
-"""More chunks than any source has."""
+ALL = 1_000_000
+"""Number of chunks on each side in the second read: more than a source has."""
 NO_POSITION = (
     "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
     "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
