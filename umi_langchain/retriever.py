@@ -23,7 +23,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.frameworks.mirror import add_mirrored
-from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_option, stages_and_fields
+from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, stages_and_fields
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
@@ -55,20 +55,6 @@ from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._positions import SourcePlaces
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import asearched, searched
-
-FACTORY_OPTIONS = (
-    "embedding",
-    "llm",
-    "persist_directory",
-    "reranker",
-    "arms",
-    "search_text",
-    "mirror",
-    "on_invalid",
-    "read_only",
-)
-"""Options of `UmiRetriever.from_documents` that are neither its fields nor stages of `UmiConfig`."""
-
 
 class CallOptions(TypedDict, total=False):
     """The options of one call. For an option that is missing or None, the retriever's own value is used."""
@@ -141,11 +127,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _places: SourcePlaces = PrivateAttr()
 
     def __init__(self, **fields: Any) -> None:
-        unknown = sorted(set(fields) - set(type(self).model_fields))
-        if unknown:
-            known = (*type(self).model_fields, *FACTORY_OPTIONS, *UmiConfig.model_fields)
-            refuse_unknown_options(unknown, known, ConfigError)
-            refuse_factory_option(unknown[0], "from_documents")
+        opening = ("embedding", "persist_directory", "search_text")
+        refuse_factory_options(fields, type(self).model_fields, "from_documents", *opening)
         if "umi" not in fields:
             raise ConfigError("umi is missing; UmiRetriever.from_documents(documents, ...) makes a retriever")
         checked_relevance(fields.get("min_relevance"))

@@ -10,7 +10,7 @@ import numpy as np
 from llama_index.core.schema import NodeWithScore
 
 from umi_common.embedders import as_embedder, unit_rows
-from umi_common.pool import Floats, Ints, Vectors
+from umi_common.pool import NO_POSITION, Floats, Ints, Vectors
 from umi_common.protocols import Store
 from umi_llamaindex._convert import document_start, node_text
 from umi_llamaindex._parts import embed_model_of
@@ -58,7 +58,8 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) positions: those of adjacent nodes differ by exactly 1, those of all other nodes by more.
+    """(n,) positions: those of adjacent nodes differ by exactly 1, those of all other nodes by more. Of a node that
+    occurs several times, only the last has a position; the others have NO_POSITION.
 
     Nodes that follow one another get rising positions; the order of such runs is that of their start in the document.
 
@@ -72,7 +73,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     follows = {id: next_id for id, next_id in after.items() if id in rows and next_id in rows}
     inner = set(follows.values())
     firsts = sorted((id for id in rows if id not in inner), key=lambda id: document_start(items[rows[id]].node) or 0)
-    positions = np.full(len(items), -1, dtype=np.int64)
+    positions = np.full(len(items), NO_POSITION, dtype=np.int64)
     free = 0
     for start in (*firsts, *rows):  # also `rows`: in a circle each node follows another, so none is in `firsts`
         id: str | None = start
@@ -81,9 +82,6 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
             free += 1
             id = follows.get(id)
         free += 1
-    for row in np.flatnonzero(positions < 0):  # nodes that occur twice among the items
-        positions[row] = free
-        free += 2
     return positions
 
 

@@ -26,7 +26,7 @@ from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError
 from umi_common.filters import Scope, Where, asked_filter
 from umi_common.frameworks.mirror import add_mirrored
-from umi_common.frameworks.options import overrides, refuse_factory_option, stages_and_fields
+from umi_common.frameworks.options import overrides, refuse_factory_options, stages_and_fields
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.retrievers import OpensStore
 from umi_common.protocols import Embedder, Store
@@ -38,7 +38,6 @@ from umi_common.search.request import (
     checked_limit,
     checked_relevance,
     narrowed,
-    refuse_unknown_options,
     refuse_unlisted,
 )
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
@@ -69,8 +68,6 @@ REWRITE_PROMPT = "rewrite"
 """Name of the LLM's prompt among the retriever's prompts."""
 BLANK_QUERY = "a retriever was given a blank query, for which it finds nothing. Logged once."
 UNUSED_STRINGS = "custom_embedding_strs of a query could not be embedded (%s); its text is searched. Logged once."
-CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
-"""Options of `UmiRetriever.from_nodes` that are neither arguments of the class nor stages of `UmiConfig`."""
 
 
 class UmiRetriever(OpensStore, BaseRetriever):
@@ -106,11 +103,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raise ConfigError for an unknown argument; the message suggests the right one."""
-        own, factory = cls._own_options(), (*CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields)
-        refuse_unknown_options(options, (*own, *factory), ConfigError)
-        for name in options:
-            if name not in own:
-                refuse_factory_option(name, "from_nodes")
+        refuse_factory_options(options, cls._own_options(), "from_nodes", "embed_model", "persist_dir")
         return super().__new__(cls)
 
     def __init__(
