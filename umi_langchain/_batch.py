@@ -8,8 +8,8 @@ never suspends, and `batch` runs it to its end without an event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,11 @@ Configs = RunnableConfig | list[RunnableConfig] | None
 
 def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **call: Any) -> list[Any]:
     """See `UmiRetriever.batch`."""
-    work = _Batch(retriever, CallbackManager, retriever.umi.search_many, _stages, retriever.answer, **call)
+
+    def entered(manager: CallbackManager) -> AbstractAsyncContextManager[OnStage | None]:
+        return nullcontext(stages(manager))
+
+    work = _Batch(retriever, CallbackManager, retriever.umi.search_many, entered, retriever.answer, **call)
     try:
         work.answers(inputs, config).send(None)
     except StopIteration as end:
@@ -126,12 +130,6 @@ class _Batch:
 async def _value(value: Any) -> Any:
     """`value` or, if it is awaitable, its result."""
     return await value if isawaitable(value) else value
-
-
-@asynccontextmanager
-async def _stages(manager: CallbackManager) -> AsyncIterator[OnStage | None]:
-    """`stages` as an asynchronous context manager, such as `astages` is."""
-    yield stages(manager)
 
 
 def _query_error(query: str) -> InputError | None:

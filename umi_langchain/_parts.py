@@ -17,17 +17,15 @@ from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
 from umi_common.protocols import chunk_passes
 from umi_common.runtime.losses import warn_once
-from umi_common.search.extra_arms import Arm
+from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import TimeRange
 from umi_langchain._convert import SCORE_KEY, to_chunks
 
 KEYS = PlaceKeys()
 """Default metadata keys of source, position and time."""
 Finder = BaseRetriever | VectorStore | Arm
 """Types that `as_arm` accepts."""
-ScoredChunks = list[tuple[Chunk | str, float]]
-"""(chunk, or id of a chunk of umi's store; score > 0), best first."""
 ROW_KEY = "umi_row"
 """Metadata key under which `_rerank` puts the index of a text among the texts to rerank, from 0."""
 
@@ -71,13 +69,13 @@ class _ArmSearch:
     finder: BaseRetriever | VectorStore
     keys: PlaceKeys
 
-    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
         options = _narrowing(self.finder, where, window, self.keys)
         if isinstance(self.finder, BaseRetriever):
             return _scored(self.finder.invoke(query, **options), k, self.keys)
         return _scored(self.finder.similarity_search(query, k, **options), k, self.keys)
 
-    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
         options = _narrowing(self.finder, where, window, self.keys)
         if isinstance(self.finder, BaseRetriever):
             return _scored(await self.finder.ainvoke(query, **options), k, self.keys)
@@ -107,7 +105,7 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
     return {"filter": {"$and": [own, clause.where]} if own else clause.where}
 
 
-def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ScoredChunks:
+def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ArmReply:
     """The chunks of the first `k` documents that have text, scored by rank.
 
     A document that cannot be a chunk is left out, and a warning is logged.

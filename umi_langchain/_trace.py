@@ -101,8 +101,8 @@ async def asearched(
 @contextmanager
 def _calls_below(manager: BaseCallbackManager | None) -> Iterator[None]:
     """Make calls of LangChain's models inside the `with` block child runs of the run to which `manager` belongs."""
-    below = {} if manager is None else {"callbacks": manager}
-    token = var_child_runnable_config.set({**(var_child_runnable_config.get() or {}), **below})
+    config = var_child_runnable_config.get() or {}
+    token = var_child_runnable_config.set(config if manager is None else {**config, "callbacks": manager})
     try:
         yield
     finally:

@@ -56,6 +56,7 @@ from umi_langchain._positions import SourcePlaces
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import asearched, searched
 
+
 class CallOptions(TypedDict, total=False):
     """The options of one call. For an option that is missing or None, the retriever's own value is used."""
 

@@ -89,7 +89,7 @@ class _Calls:
             ToolException: If an argument is wrong; LangChain returns its message to the model.
         """
         try:
-            options = self._options(**asked)
+            options = self._options(asked)
             result = searched(self.retriever.umi.search, callbacks, end_of(query), **options)
         except InputError as error:
             raise ToolException(str(error)) from error
@@ -98,22 +98,17 @@ class _Calls:
     async def asearch(self, query: str, callbacks: AsyncCallbackManager | None = None, **asked: Any) -> Reply:
         """`search` for an event loop."""
         try:
-            options = self._options(**asked)
+            options = self._options(asked)
             result = await asearched(self.retriever.umi.asearch, callbacks, end_of(query), **options)
         except InputError as error:
             raise ToolException(str(error)) from error
         return await asyncio.to_thread(self._reply, result, options, asked)  # counting tokens takes milliseconds
 
-    def _options(
-        self,
-        k: int | None = None,
-        filter: dict[str, Any] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-    ) -> dict[str, Any]:
+    def _options(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The options of `DualRetriever.search` for the model's arguments."""
-        asked = {"k": self.k if k is None else k, "filter": filter or None, "time_range": tool_window(start, end)}
-        return self.retriever.core_options(asked)
+        window = tool_window(asked.get("start"), asked.get("end"))
+        conditions = {"filter": asked.get("filter") or None, "time_range": window}
+        return self.retriever.core_options({"k": asked.get("k", self.k), **conditions})
 
     def _reply(self, found: SearchResult, options: dict[str, Any], asked: dict[str, Any]) -> Reply:
         """The content that the model reads, and the documents.

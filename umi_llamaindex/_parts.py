@@ -21,9 +21,9 @@ from umi_common.filters import And, Comparison, Filter
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
-from umi_common.search.extra_arms import Arm
+from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import TimeRange
 from umi_llamaindex._convert import node_text, to_chunks
 from umi_llamaindex.query import UmiQuery
 
@@ -32,9 +32,6 @@ KEYS = PlaceKeys(None, "position", "timestamp")
 FILTERING_STORES = ("SimpleVectorStore", "ChromaVectorStore", "UmiVectorStore")
 """Classes of vector stores that are known to filter strings exactly. An arm hands a filter only to these: some others
 raise for every filter."""
-
-ScoredChunks = list[tuple[Chunk | str, float]]
-"""(chunk, or id of a chunk of umi's store; score > 0), best first."""
 
 
 def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
@@ -72,11 +69,11 @@ class _ArmSearch:
     finder: BaseRetriever
     keys: PlaceKeys
 
-    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
         narrowed, asked = _narrowed(self.finder, query, where, window)
         return _scored(narrowed.retrieve(asked), k, self.keys)
 
-    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
         narrowed, asked = _narrowed(self.finder, query, where, window)
         return _scored(await narrowed.aretrieve(asked), k, self.keys)
 
@@ -116,7 +113,7 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
     return [MetadataFilter(key=where.key, value=texts, operator=FilterOperator.IN)]
 
 
-def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredChunks:
+def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ArmReply:
     """The chunks of the first `k` nodes that have text, scored by rank.
 
     Of nodes with the same id, the first counts. A node that cannot be a chunk is left out, and a warning is logged.

@@ -136,10 +136,3 @@ class UmiPostprocessor(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         for step in self.steps:
             nodes = step.postprocess_nodes(nodes, query_bundle)
         return nodes
-
-    async def _apostprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        for step in self.steps:
-            nodes = await step.apostprocess_nodes(nodes, query_bundle)
-        return nodes

@@ -475,27 +475,24 @@ class UmiRetriever(OpensStore, BaseRetriever):
         warn_once("query", "blank", BLANK_QUERY)
         return True
 
-    def _must_embed(self, bundle: QueryBundle) -> bool:
-        """Whether the query's vector is made from the bundle's `custom_embedding_strs`."""
-        return bundle.embedding is None and bool(bundle.custom_embedding_strs) and hasattr(self.umi.store, "embedder")
-
     def _query_vector(self, bundle: QueryBundle) -> Any:
         """(dim,) the bundle's `embedding` or the mean vector of its `custom_embedding_strs`.
 
         None: the bundle has neither, or the embedder failed; then the core embeds the query's text.
         """
-        if not self._must_embed(bundle):
+        embedder: Embedder | None = getattr(self.umi.store, "embedder", None)
+        if bundle.embedding is not None or not bundle.custom_embedding_strs or embedder is None:
             return bundle.embedding
-        embedder: Embedder = self.umi.store.embedder  # type: ignore[attr-defined]
         try:
-            return embedder.embed_queries(bundle.custom_embedding_strs or []).mean(axis=0)
+            return embedder.embed_queries(bundle.custom_embedding_strs).mean(axis=0)
         except Exception as error:  # noqa: BLE001 - the core then embeds the query's text, and reports if that fails
             warn_once("custom_embedding_strs", type(error).__name__, UNUSED_STRINGS, type(error).__name__)
             return None
 
     async def _aquery_vector(self, bundle: QueryBundle) -> Any:
-        """`_query_vector` for an event loop: in a thread if the embedder must be called."""
-        return await asyncio.to_thread(self._query_vector, bundle) if self._must_embed(bundle) else bundle.embedding
+        """`_query_vector` for an event loop: in a thread if it may call the embedder."""
+        embeds = bool(bundle.custom_embedding_strs)
+        return await asyncio.to_thread(self._query_vector, bundle) if embeds else bundle.embedding
 
     def _check_callback_manager(self) -> None:
         """Use the current `Settings.callback_manager`, unless the caller has set another; called for each query."""
