@@ -23,9 +23,9 @@ from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import end_of
 from umi_common.types import Chunk, Hit, utf8_text
-from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import START, document_start, is_blank, node_source, node_text, to_node
 from umi_llamaindex.events import NamedInTraces
+from umi_llamaindex.postprocessor import positions_of, scores_of
 
 IDS_KEY = "umi_ids"
 """Metadata key of the ids of all nodes that were joined into this node."""
