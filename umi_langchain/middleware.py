@@ -109,7 +109,6 @@ class UmiMemoryMiddleware(AgentMiddleware):
         self._preface = preface
         self._who = _user_and_thread if who is None else who
         self._clock = utc_now if clock is None else clock
-        self._unembedded = True  # the store may hold messages without vectors, perhaps of an earlier process
         self._failure: tuple[EmbedderError, datetime] | None = None  # last error of the embedder, and its time
 
     def wrap_model_call(
@@ -253,15 +252,9 @@ class UmiMemoryMiddleware(AgentMiddleware):
             store.add(chunks)
         except EmbedderError as error:
             add_unembedded(store, chunks, error)  # raises `error` if the store takes no chunk without a vector
-            self._failure, self._unembedded = (error, now), True
+            self._failure = (error, now)
             return
-        if self._unembedded:
-            self._unembedded = False  # set before embedding: meanwhile another call may store chunks without vectors
-            try:
-                embed_unembedded(store)
-            except UmiError:
-                self._unembedded = True  # the next message tries again
-                raise
+        embed_unembedded(store)
 
 
 def _query_and_history(messages: Sequence[AnyMessage]) -> tuple[str, list[AnyMessage]]:
