@@ -301,11 +301,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """The metadata keys of source, position and time."""
         return PlaceKeys(self.source_key, self.position_key, self.time_key)
 
-    @property
-    def skipped(self) -> tuple[SkippedChunk, ...]:
-        """The documents that `from_documents(on_invalid="skip")` and later `add_documents` left out, with reasons."""
-        return tuple(self._skipped or ())
-
     def add_documents(
         self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
     ) -> list[str]:

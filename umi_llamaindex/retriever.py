@@ -136,9 +136,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self._now = now
         self._min_relevance = checked_relevance(min_relevance)
         self._score: NodeScore = score
-        self._owns_store = False
-        self.skipped: tuple[SkippedChunk, ...] = ()
-        """The nodes that `from_nodes(on_invalid="skip")` left out, with the reasons."""
+        self._owns_store, self._skipped = False, None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.umi!r}, similarity_top_k={self.similarity_top_k})"
@@ -216,7 +214,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         model = embed_model_of(embed_model)
         retriever = cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
-        retriever.skipped = tuple(skipped)
+        retriever._skipped = skipped
         return retriever
 
     @classmethod

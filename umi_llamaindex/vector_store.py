@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,10 +30,9 @@ from umi_common.errors import ConfigError, InputError, InvalidVector
 from umi_common.filters import matches, parse_filter
 from umi_common.frameworks.options import overrides
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import in_thread, retriever_over
+from umi_common.frameworks.retrievers import SharesStore, in_thread, retriever_over
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
-from umi_common.runtime.closing import Closing
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.losses import warn_once
 from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown_options
@@ -83,7 +81,7 @@ ENGINES_LOST = (
 log = logging.getLogger("umi")
 
 
-class UmiVectorStore(Closing, BasePydanticVectorStore):
+class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
     Use it in an `IngestionPipeline` or a `VectorStoreIndex`, or search it with its `retriever()`, a `UmiRetriever`.
@@ -155,12 +153,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         self._store: HybridStore = self._umi.store  # type: ignore[assignment]
         self._ends = SourceEnds(self._store, self._keys)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._store!r})"
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        return copy.copy(self)  # a copy searches the same store, as a copy of a retriever does
-
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle. The process that loads it opens the directory of the store.
 
@@ -192,14 +184,14 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         )
 
     @property
+    def umi(self) -> DualRetriever:  # type: ignore[override]
+        """The retriever of the core, with which `query` searches."""
+        return self._umi
+
+    @property
     def client(self) -> HybridStore:
         """The `HybridStore` in which this vector store keeps its nodes."""
         return self._store
-
-    @property
-    def skipped(self) -> tuple[SkippedChunk, ...]:
-        """The nodes that `on_invalid="skip"` left out since the constructor, with the reasons."""
-        return tuple(self._skipped or ())
 
     @property
     def embed_model(self) -> BaseEmbedding:
@@ -216,12 +208,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         self._warn_of_another_model()
         options.setdefault("object_map", dict(self._objects))
         return UmiRetriever(self._umi, similarity_top_k, **options)
-
-    def close(self) -> None:
-        """End the threads of the retriever, and close the store if this object has opened it."""
-        self._umi.close()
-        if self._owns_store:
-            self._store.close()
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Do nothing: each write to a directory is on the disk at once. For a store in memory, log a warning."""
