@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -57,29 +56,26 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
         raise ConfigError(
             f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.search.extra_arms.Arm"
         )
+    search, asearch = partial(_search, finder, keys), partial(_asearch, finder, keys)  # closures cannot be pickled
+    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
 
-    arm = _ArmSearch(finder, keys)
-    return Arm(type(finder).__name__ if name is None else name, arm.search, weight, arm.asearch)
+
+def _search(
+    finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    options = _narrowing(finder, where, window, keys)
+    if isinstance(finder, BaseRetriever):
+        return _scored(finder.invoke(query, **options), k, keys)
+    return _scored(finder.similarity_search(query, k, **options), k, keys)
 
 
-@dataclass(frozen=True)
-class _ArmSearch:
-    """The search functions of an arm. They are methods of a class because closures cannot be pickled."""
-
-    finder: BaseRetriever | VectorStore
-    keys: PlaceKeys
-
-    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
-        options = _narrowing(self.finder, where, window, self.keys)
-        if isinstance(self.finder, BaseRetriever):
-            return _scored(self.finder.invoke(query, **options), k, self.keys)
-        return _scored(self.finder.similarity_search(query, k, **options), k, self.keys)
-
-    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
-        options = _narrowing(self.finder, where, window, self.keys)
-        if isinstance(self.finder, BaseRetriever):
-            return _scored(await self.finder.ainvoke(query, **options), k, self.keys)
-        return _scored(await self.finder.asimilarity_search(query, k, **options), k, self.keys)
+async def _asearch(
+    finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    options = _narrowing(finder, where, window, keys)
+    if isinstance(finder, BaseRetriever):
+        return _scored(await finder.ainvoke(query, **options), k, keys)
+    return _scored(await finder.asimilarity_search(query, k, **options), k, keys)
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:

@@ -175,7 +175,7 @@ class SourcePlaces(KnownSources):
 
     def _has_counted_position(self, metadata: Mapping[str, Any]) -> bool:
         """Whether the position comes from the start index, and not from the metadata under `keys.position`."""
-        key = self._keys.position
+        key = self.keys.position
         return _start(metadata) is not None and (key is None or position_in_metadata(metadata.get(key)) is None)
 
     def _read(self, first_of: Mapping[str, Chunk]) -> None:
@@ -185,12 +185,12 @@ class SourcePlaces(KnownSources):
             first_of: Source -> one of its chunks. The chunk's metadata has the source in its original type, such as
                 int, which the filter needs.
         """
-        if not first_of or self._keys.source is None:
+        if not first_of or self.keys.source is None:
             return
         self._sources |= {source: _Source() for source in first_of}
-        named: Any = tuple(chunk.metadata[self._keys.source] for chunk in first_of.values())
-        where = Comparison(self._keys.source, "$in", named)
-        held = chain(chain.from_iterable(pages(self._store, where=where)), *self._pending)
+        named: Any = tuple(chunk.metadata[self.keys.source] for chunk in first_of.values())
+        where = Comparison(self.keys.source, "$in", named)
+        held = chain(chain.from_iterable(pages(self.store, where=where)), *self._pending)
         self._note(sorted(held, key=lambda chunk: chunk.position or 0))
 
 

@@ -92,11 +92,8 @@ def _section(
 
 def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
     """`found` and the chunks adjacent to it that have the same value under the key, in reading order."""
-    for _, group in groupby(around, lambda chunk: _value(chunk, key)):
-        section = list(group)
-        if any(chunk.id == found.id for chunk in section):
-            return section
-    return [found]
+    sections = (list(group) for _, group in groupby(around, lambda chunk: _value(chunk, key)))
+    return next((section for section in sections if any(chunk.id == found.id for chunk in section)), [found])
 
 
 def _value(chunk: Chunk, key: str) -> Any:

@@ -294,19 +294,15 @@ def _chunk(message: AnyMessage, who: Who, now: datetime, index: int) -> Chunk:
 
 def _user_and_thread(runtime: Runtime[Any]) -> tuple[Any, Any]:
     """(user, thread) of a call; None or "" in place of a value that the call does not have."""
-    configurable = _configurable()
+    try:
+        configurable = get_config().get("configurable", {})
+    except RuntimeError:  # outside of a graph, or in asynchronous code on Python 3.10
+        configurable = {}
     context = getattr(runtime, "context", None)
     stated = context.get("user_id") if isinstance(context, Mapping) else getattr(context, "user_id", None)
     user = configurable.get("user_id") if stated is None else stated
     info = getattr(runtime, "execution_info", None)
     return user, configurable.get("thread_id", getattr(info, "thread_id", None))
-
-
-def _configurable() -> Mapping[str, Any]:
-    try:
-        return get_config().get("configurable", {})
-    except RuntimeError:  # outside of a graph, or in asynchronous code on Python 3.10
-        return {}
 
 
 def _warn(doing: str, error: UmiError) -> None:

@@ -310,9 +310,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         how = self._search_text if search_text is None else search_text
         within = asked_filter(self.filter)
-        return add_documents(
-            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=self._skipped
-        )
+        return add_documents(self._places, documents, ids, how, within=within, skipped=self._skipped)
 
     aadd_documents = in_thread("add_documents")
     """`add_documents` for an event loop."""

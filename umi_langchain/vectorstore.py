@@ -211,12 +211,10 @@ class UmiVectorStore(SharesStore, VectorStore):
         refuse_unknown_options(options, WRITE_OPTIONS, TypeError)
         how = self._search_text if search_text is None else search_text
         return add_documents(
-            self.store,
+            self._places,
             documents,
-            self._keys,
             ids,
             how,
-            places=self._places,
             replaces="batch_size" in options,
             skipped=self._skipped,
             show_progress=show_progress,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -57,25 +56,22 @@ def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float =
         return finder
     if not isinstance(finder, BaseRetriever):
         raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.search.extra_arms.Arm")
+    search, asearch = partial(_search, finder, keys), partial(_asearch, finder, keys)  # closures cannot be pickled
+    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
 
-    arm = _ArmSearch(finder, keys)
-    return Arm(type(finder).__name__ if name is None else name, arm.search, weight, arm.asearch)
+
+def _search(
+    finder: BaseRetriever, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    narrowed, asked = _narrowed(finder, query, where, window)
+    return _scored(narrowed.retrieve(asked), k, keys)
 
 
-@dataclass(frozen=True)
-class _ArmSearch:
-    """The search functions of an arm. They are methods of a class because closures cannot be pickled."""
-
-    finder: BaseRetriever
-    keys: PlaceKeys
-
-    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
-        narrowed, asked = _narrowed(self.finder, query, where, window)
-        return _scored(narrowed.retrieve(asked), k, self.keys)
-
-    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ArmReply:
-        narrowed, asked = _narrowed(self.finder, query, where, window)
-        return _scored(await narrowed.aretrieve(asked), k, self.keys)
+async def _asearch(
+    finder: BaseRetriever, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    narrowed, asked = _narrowed(finder, query, where, window)
+    return _scored(await narrowed.aretrieve(asked), k, keys)
 
 
 def _narrowed(

@@ -39,7 +39,7 @@ class SourceEnds(KnownSources):
         """
 
         def chunks() -> list[Chunk]:
-            return to_chunks(nodes, self._keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
+            return to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
 
         return self._stored(chunks)
 
@@ -49,18 +49,18 @@ class SourceEnds(KnownSources):
         It is the position after the stored nodes of the source. If some of these nodes are already stored, it is the
         smallest of their positions. Only sources of nodes that state no position are read and returned.
         """
-        key = self._keys.position
+        key = self.keys.position
         own = {
             node.node_id: source
             for node in nodes
             if isinstance(node, BaseNode)
-            and (source := node_source(node, self._keys)) is not None
+            and (source := node_source(node, self.keys)) is not None
             and (document_start(node) is None or source != node.ref_doc_id)
             and (key is None or position_in_metadata(node.metadata.get(key)) is None)
         }
         self._read(set(own.values()) - self._sources.keys())
         following: Counter[Place] = Counter({source: self._sources[source] for source in own.values()})
-        for id, chunk in zip(own, self._store.get(list(own)), strict=True):
+        for id, chunk in zip(own, self.store.get(list(own)), strict=True):
             if chunk is not None and chunk.position is not None:
                 following[own[id]] = min(following[own[id]], chunk.position)
         return following
@@ -70,10 +70,10 @@ class SourceEnds(KnownSources):
         self._sources |= dict.fromkeys(sources, 0)
         if not sources:
             return
-        keys = {REF_DOC_ID, SOURCE_KEY, self._keys.source} - {None}
+        keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source} - {None}
         conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
         where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
-        for chunks in chain(pages(self._store, where=where), self._pending):
+        for chunks in chain(pages(self.store, where=where), self._pending):
             self._note(chunks)
 
     def _note(self, chunks: Iterable[Chunk]) -> None:

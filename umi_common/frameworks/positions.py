@@ -27,8 +27,8 @@ class KnownSources(ABC):
     _lock: Lock
 
     def __init__(self, store: Any, keys: PlaceKeys) -> None:
-        self._store = store
-        self._keys = keys
+        self.store = store
+        self.keys = keys
         self._sources: dict[str, Any] = {}
         """Source -> its facts, for the sources that were read."""
         self._last_write: object = None
@@ -65,10 +65,10 @@ class KnownSources(ABC):
 
     def _written(self) -> object:
         """A value that changes when the store is written."""
-        return getattr(self._store, "last_write", None) or len(self._store)
+        return getattr(self.store, "last_write", None) or len(self.store)
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # the store is shared, as by a copy of a retriever
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._store, self._keys)
+        return type(self), (self.store, self.keys)
