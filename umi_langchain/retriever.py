@@ -34,7 +34,7 @@ from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_i
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import SearchResult
-from umi_langchain import _batch
+from umi_langchain import _runs
 from umi_langchain._convert import (
     SCORE_KEY,
     SKIP_ADVICE,
@@ -53,8 +53,8 @@ from umi_langchain._convert import (
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._positions import SourcePlaces
+from umi_langchain._runs import asearched, searched
 from umi_langchain._sections import with_sections
-from umi_langchain._trace import asearched, searched
 
 
 class CallOptions(TypedDict, total=False):
@@ -363,7 +363,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
-        return _batch.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
+        return _runs.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     async def abatch(
         self,
@@ -376,7 +376,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`batch` for an event loop."""
         if overrides(self, UmiRetriever, "ainvoke", "_get_relevant_documents", "_aget_relevant_documents"):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **options)
-        return await _batch.abatch(self, inputs, config, options=options, return_exceptions=return_exceptions)
+        return await _runs.abatch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]

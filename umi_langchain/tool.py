@@ -27,7 +27,7 @@ from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
-from umi_langchain._trace import asearched, searched
+from umi_langchain._runs import asearched, searched
 from umi_langchain.retriever import CallOptions, UmiRetriever
 
 HITS = 50
