@@ -76,10 +76,9 @@ ONE_MODEL = (
 ENGINES = (BaseQueryEngine, BaseRetriever)
 """Classes of objects that an index node may refer to and that no store can hold."""
 ENGINES_LOST = (
-    "in another process, index nodes refer to none of the engines and retrievers that they refer to here; give them "
-    "there to retriever(object_map={index_id: engine})"
+    "the directory holds no engines; in another process, index nodes refer to none of the engines and retrievers that "
+    "they refer to here; give them there to retriever(object_map={index_id: engine}). Logged once."
 )
-"""Part of warnings."""
 PREFETCH_FACTOR = 4.0
 """Default of `mmr_prefetch_factor`: MMR chooses from this many candidates for each node of the result. LlamaIndex's
 simple store has the same default."""
@@ -179,9 +178,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
                 "a store in memory cannot be pickled, nor a store with an embed_model that cannot be pickled; open the "
                 "store with persist_dir and a model that can be pickled, or open it anew in the other process"
             )
-        if "_objects" not in state["__pydantic_private__"]:
-            log.warning("an engine cannot be pickled; %s", ENGINES_LOST)
-            state["__pydantic_private__"]["_objects"] = {}
+        state["__pydantic_private__"].setdefault("_objects", {})  # an engine cannot be pickled; `add` has told so
         return state
 
     @classmethod
@@ -258,7 +255,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
         engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
         if engines and self._store.path is not None:
-            warn_once("index nodes", "engines", "the directory holds no engines; %s. Logged once.", ENGINES_LOST)
+            warn_once("index nodes", "engines", ENGINES_LOST)
         self._objects |= engines
         if self._skipped is not None:
             self._skipped += skipped
@@ -380,7 +377,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """
         text, options, changes = _search_of(query, kwargs)
         with _with_advice():
-            hits = self._with(changes).search(text, **options).hits if text else ()
+            hits = self._umi.with_config(**changes).search(text, **options).hits if text else ()
         return self._answer(query, options, hits)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
@@ -389,7 +386,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
             return await asyncio.to_thread(self.query, query, **kwargs)
         text, options, changes = _search_of(query, kwargs)
         with _with_advice():
-            hits = (await self._with(changes).asearch(text, **options)).hits if text else ()
+            hits = (await self._umi.with_config(**changes).asearch(text, **options)).hits if text else ()
         return await asyncio.to_thread(self._answer, query, options, hits)
 
     def _answer(self, query: VectorStoreQuery, options: dict[str, Any], hits: Sequence[Hit]) -> VectorStoreQueryResult:
@@ -402,9 +399,6 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
             similarities=[score for _, score in found],
             ids=[chunk.id for chunk, _ in found],
         )
-
-    def _with(self, changes: dict[str, Any]) -> DualRetriever:
-        return self._umi.with_config(**changes) if changes else self._umi  # the copy shares the threads
 
     async_add = in_thread("add")
     """`add` in a thread."""
