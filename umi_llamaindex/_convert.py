@@ -125,7 +125,10 @@ def to_chunks(
         check_node(index, node)
         source, start = node_source(node, keys), document_start(node)
         if following is not None:
-            start = _place(following, source, node.ref_doc_id, start)
+            if start is None:
+                start = following[source]
+            elif source != node.ref_doc_id:
+                start += following.setdefault((source, node.ref_doc_id), following[source])
         try:
             chunk = to_chunk(
                 node.get_content(MetadataMode.NONE),
@@ -163,24 +166,6 @@ def document_start(node: BaseNode) -> int | None:
     For such a node, `HierarchicalNodeParser` counts `start_char_idx` from the beginning of the parent's text.
     """
     return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
-
-
-def _place(following: Counter[Place], source: str | None, document: str | None, start: int | None) -> int:
-    """The position of a node.
-
-    If the source is not the document itself, the position of the document's first character is added to `following`.
-
-    Args:
-        following: As in `to_chunks`.
-        source: The node's source.
-        document: Id of the node's document.
-        start: Index of the node's first character in its document; None: not known.
-    """
-    if start is None:
-        return following[source]
-    if source == document:
-        return start
-    return start + following.setdefault((source, document), following[source])
 
 
 class SourceEnds(KnownSources):

@@ -166,7 +166,8 @@ def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping
     """
     scores = [items[id].score for id in part.ids if id in items]
     score = max((score for score in scores if score is not None), default=part.score)
-    first = items[part.ids[0]].node if part.ids[0] in items else to_node(_found(part.ids[0], around))
+    known = {chunk.id: chunk for beside in around.values() for chunk in beside}
+    first = items[part.ids[0]].node if part.ids[0] in items else to_node(known[part.ids[0]])
     if len(part.ids) == 1 and part.text == first.get_content(MetadataMode.NONE):
         return NodeWithScore(node=first, score=score)
     changes: dict[str, Any] = {"embedding": None}
@@ -179,10 +180,6 @@ def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping
     node = first.model_copy(update=changes)
     node.set_content(part.text)
     return NodeWithScore(node=node, score=score)
-
-
-def _found(id: str, around: Mapping[str, list[Chunk]]) -> Chunk:
-    return next(chunk for beside in around.values() for chunk in beside if chunk.id == id)
 
 
 def _with_hidden_metadata(item: NodeWithScore) -> NodeWithScore:

@@ -505,11 +505,8 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
     missing = [index for index, vector in enumerate(given) if vector is None]
     if len(missing) == len(given):
         return None
-    if missing:
-        made = embedder.embed_documents([texts[index] for index in missing])
-        for index, vector in zip(missing, made, strict=True):
-            given[index] = vector
-    return given
+    made = iter(embedder.embed_documents([texts[index] for index in missing]) if missing else ())
+    return [next(made) if vector is None else vector for vector in given]
 
 
 @contextmanager
