@@ -42,28 +42,22 @@ def with_sections(
         key: Metadata key whose value the chunks of a section share; a hit without the key stays as it is.
         where, window: Filter and time range of the search; a section holds only chunks that pass both.
     """
+    shown: set[str] = set()
+    hits: list[Hit] = []
     try:
-        return replace(result, hits=_section_hits(result, store, key, where, window))
+        around = store.neighbours(result.ids, reach=REACH, where=where)
+        for hit in result:
+            if hit.chunk.id not in shown:
+                section = _section(hit.chunk, around.get(hit.chunk.id, []), store, key, where, window)
+                shown.update(chunk.id for chunk in section)
+                chunk = _joined(hit.chunk, section) if _value(hit.chunk, key) is not None else hit.chunk
+                hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
+        return replace(result, hits=tuple(hits))
     except Exception as error:  # noqa: BLE001 - the search has found its chunks, and they are returned without their sections
         log_bug("neighbours", error)
         lost = Degradation("neighbours", type(error).__name__, "returned the found chunks in place of whole sections")
         log_once([lost])
         return replace(result, degraded=(*result.degraded, lost))
-
-
-def _section_hits(
-    result: SearchResult, store: Store, key: str, where: Filter | None, window: TimeRange | None
-) -> tuple[Hit, ...]:
-    around = store.neighbours(result.ids, reach=REACH, where=where)
-    shown: set[str] = set()
-    hits: list[Hit] = []
-    for hit in result:
-        if hit.chunk.id not in shown:
-            section = _section(hit.chunk, around.get(hit.chunk.id, []), store, key, where, window)
-            shown.update(chunk.id for chunk in section)
-            chunk = _joined(hit.chunk, section) if _value(hit.chunk, key) is not None else hit.chunk
-            hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
-    return tuple(hits)
 
 
 def _section(
