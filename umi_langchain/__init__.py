@@ -15,11 +15,10 @@ except ModuleNotFoundError as error:
 
 from umi_langchain._parts import as_arm
 from umi_langchain.compressor import UmiCompressor
-from umi_langchain.context import create_umi_context
 from umi_langchain.postprocessor import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours
 from umi_langchain.retriever import UmiRetriever
 from umi_langchain.selfquery import UmiTranslator
-from umi_langchain.tool import create_umi_tool
+from umi_langchain.tool import create_umi_context, create_umi_tool
 from umi_langchain.vectorstore import UmiVectorStore
 
 if TYPE_CHECKING:

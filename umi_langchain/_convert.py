@@ -69,8 +69,7 @@ def to_chunks(
     """
     ids: list[str] = []
     chunks: list[Chunk] = []
-    taken: set[str] = set()
-    hashed: set[str] = set()
+    hashed: dict[str, bool] = {}  # id of a chunk -> whether it is a hash
     documents = checked_documents(documents)
     _warn_of_unknown_keys(documents, search_text)
     stated = stated_positions(documents, keys.source)
@@ -88,8 +87,8 @@ def to_chunks(
                 position=position,
                 search_text=searched_text(document, search_text),
             )
-            equal = document.id is None and chunk.id in hashed
-            if skipped is not None and chunk.id in taken and not equal:
+            equal = document.id is None and hashed.get(chunk.id, False)
+            if skipped is not None and chunk.id in hashed and not equal:
                 raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
         except InvalidChunk as error:
             if skipped is None:
@@ -98,12 +97,9 @@ def to_chunks(
             skipped.append(SkippedChunk(index, document.id, named, str(error)))
             continue
         ids.append(chunk.id)
-        if equal:
-            continue
-        taken.add(chunk.id)
-        if document.id is None:
-            hashed.add(chunk.id)
-        chunks.append(chunk)
+        if not equal:
+            hashed[chunk.id] = document.id is None
+            chunks.append(chunk)
     return ids, chunks
 
 
@@ -214,13 +210,11 @@ def _refuse_unlisted(**lists: object) -> None:
 
 
 def add_documents(
-    store: Any,
+    places: SourcePlaces,
     documents: Iterable[Document],
-    keys: PlaceKeys,
     ids: Sequence[str | None] | None = None,
     search_text: SearchText = None,
     *,
-    places: SourcePlaces,
     replaces: bool = False,
     within: Filter | None = None,
     skipped: list[SkippedChunk] | None = None,
@@ -229,12 +223,10 @@ def add_documents(
     """Insert documents into a store, or replace stored documents with the same id. Returns the ids, aligned.
 
     Args:
-        store: Takes the chunks of the documents.
+        places: The `SourcePlaces` of the store, which choose the positions.
         documents: In reading order.
-        keys: Metadata keys of source, position and time.
         ids: Ids in place of the documents' own, aligned; None for a document keeps its own id.
         search_text: As in `searched_text`.
-        places: The `SourcePlaces` of this store, which choose the positions.
         replaces: As in `SourcePlaces.placed`.
         within: The retriever's own filter, for `warn_of_hidden`.
         skipped: Documents that cannot be stored are appended here, and the result lacks their ids; None: they raise. If
@@ -248,13 +240,13 @@ def add_documents(
     """
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
-    found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped, advice=SKIP_ADVICE)
+    found, chunks = to_chunks(given, places.keys, search_text=search_text, skipped=skipped, advice=SKIP_ADVICE)
     with places.placed(chunks, replaces=replaces) as chunks:
-        store.add(chunks, show_progress=show_progress)
+        places.store.add(chunks, show_progress=show_progress)
     warn_of_hidden(chunks, within)
     gone = (skipped or [])[before:]
     left_out = {each.id for each in gone if each.id is not None} - set(found)
-    stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
+    stale = [chunk.id for chunk in places.store.get(sorted(left_out)) if chunk is not None] if left_out else []
     if stale:
         log.warning(
             "%d documents were left out, because they cannot be stored; of %d of them older documents with their ids "

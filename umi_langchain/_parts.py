@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,17 +16,15 @@ from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
 from umi_common.protocols import chunk_passes
 from umi_common.runtime.losses import warn_once
-from umi_common.search.extra_arms import Arm
+from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import TimeRange
 from umi_langchain._convert import SCORE_KEY, to_chunks
 
 KEYS = PlaceKeys()
 """Default metadata keys of source, position and time."""
 Finder = BaseRetriever | VectorStore | Arm
 """Types that `as_arm` accepts."""
-ScoredChunks = list[tuple[Chunk | str, float]]
-"""(chunk, or id of a chunk of umi's store; score > 0), best first."""
 ROW_KEY = "umi_row"
 """Metadata key under which `_rerank` puts the index of a text among the texts to rerank, from 0."""
 
@@ -59,29 +56,26 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
         raise ConfigError(
             f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.search.extra_arms.Arm"
         )
+    search, asearch = partial(_search, finder, keys), partial(_asearch, finder, keys)  # closures cannot be pickled
+    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
 
-    arm = _ArmSearch(finder, keys)
-    return Arm(type(finder).__name__ if name is None else name, arm.search, weight, arm.asearch)
+
+def _search(
+    finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    options = _narrowing(finder, where, window, keys)
+    if isinstance(finder, BaseRetriever):
+        return _scored(finder.invoke(query, **options), k, keys)
+    return _scored(finder.similarity_search(query, k, **options), k, keys)
 
 
-@dataclass(frozen=True)
-class _ArmSearch:
-    """The search functions of an arm. They are methods of a class because closures cannot be pickled."""
-
-    finder: BaseRetriever | VectorStore
-    keys: PlaceKeys
-
-    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        options = _narrowing(self.finder, where, window, self.keys)
-        if isinstance(self.finder, BaseRetriever):
-            return _scored(self.finder.invoke(query, **options), k, self.keys)
-        return _scored(self.finder.similarity_search(query, k, **options), k, self.keys)
-
-    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        options = _narrowing(self.finder, where, window, self.keys)
-        if isinstance(self.finder, BaseRetriever):
-            return _scored(await self.finder.ainvoke(query, **options), k, self.keys)
-        return _scored(await self.finder.asimilarity_search(query, k, **options), k, self.keys)
+async def _asearch(
+    finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    options = _narrowing(finder, where, window, keys)
+    if isinstance(finder, BaseRetriever):
+        return _scored(await finder.ainvoke(query, **options), k, keys)
+    return _scored(await finder.asimilarity_search(query, k, **options), k, keys)
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
@@ -107,7 +101,7 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
     return {"filter": {"$and": [own, clause.where]} if own else clause.where}
 
 
-def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ScoredChunks:
+def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ArmReply:
     """The chunks of the first `k` documents that have text, scored by rank.
 
     A document that cannot be a chunk is left out, and a warning is logged.

@@ -5,19 +5,19 @@ A start index counts characters from the beginning of a page or a section; a pos
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from threading import Lock
 from typing import Any
 
 from langchain_core.documents import Document
 
 from umi_common.filters import Comparison
-from umi_common.frameworks.records import PlaceKeys, position_in_metadata
+from umi_common.frameworks.positions import KnownSources
+from umi_common.frameworks.records import position_in_metadata
 from umi_common.protocols import pages
-from umi_common.runtime.forks import give_lock
 from umi_common.types import Chunk
 
 START_INDEX = "start_index"
@@ -131,32 +131,15 @@ class _Source:
         return CHARACTERS_PER_PAGE * (max(self.held) // CHARACTERS_PER_PAGE + 1)
 
 
-class SourcePlaces:
+class SourcePlaces(KnownSources):
     """Chooses the positions of chunks that are added to a source which the store already holds.
 
     The start index of each section counts from 0, so sections that are added in several calls would have the same
     positions. `placed` gives these sections positions one after another, also if the calls run at the same time.
-
-    The stored chunks of a source are read when `placed` first gets a chunk of the source. They are read again if the
-    store was written outside of `placed` (in a store without `last_write`: if its number of chunks has changed), or if
-    a write within `placed` has failed. Thread-safe.
     """
 
-    _lock: Lock
-
-    def __init__(self, store: Any, keys: PlaceKeys) -> None:
-        self._store = store
-        self._keys = keys
-        self._sources: dict[str, _Source] = {}
-        self._last_write: object = None
-        """The result of `_written()` when `_sources` was true of the store."""
-        self._pending: dict[int, list[Chunk]] = {}
-        """`id` of a list -> the list of chunks, which a call of `placed` is storing. Their positions count as taken."""
-        give_lock(self)
-
-    @contextmanager
-    def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> Iterator[list[Chunk]]:
-        """Yield the chunks with their final positions; the `with` block must store them.
+    def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> AbstractContextManager[list[Chunk]]:
+        """A context manager that gives the chunks with their final positions; the `with` block must store them.
 
         Only chunks of sources that the store already holds, with a position by `stated_positions`, are changed:
 
@@ -171,30 +154,13 @@ class SourcePlaces:
                 chunk, which the caller removes later, as `index()` does. False, or if several stored sections have
                 equal metadata: the chunk begins another section.
         """
-        with self._lock:
-            found = self._placed(chunks, replaces)
-            self._pending[id(found)] = found
-            self._note(found)
-        stored = False
-        try:
-            yield found
-            stored = True
-        finally:
-            with self._lock:
-                del self._pending[id(found)]
-                if stored:
-                    self._last_write = self._written()
-                else:
-                    self._sources.clear()
+        return self._stored(partial(self._placed, chunks, replaces))
 
     def _placed(self, chunks: Sequence[Chunk], replaces: bool) -> list[Chunk]:
         counted: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             if chunk.source is not None and chunk.position is not None and self._has_counted_position(chunk.metadata):
                 counted.setdefault(chunk.source, []).append(chunk)
-        if (last_write := self._written()) != self._last_write:
-            self._sources.clear()
-            self._last_write = last_write
         self._read({source: group[0] for source, group in counted.items() if source not in self._sources})
         moved: dict[str, int] = {}
         for source, group in counted.items():
@@ -202,25 +168,14 @@ class SourcePlaces:
                 moved |= self._sources[source].placed(group, replaces)
         return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
 
-    def _written(self) -> object:
-        """A value that changes when the store is written."""
-        return getattr(self._store, "last_write", None) or len(self._store)
-
     def _note(self, chunks: Iterable[Chunk]) -> None:
-        """Record the chunks whose sources are in `_sources`."""
         for chunk in chunks:
             if chunk.source in self._sources:
                 self._sources[chunk.source].note(chunk)
 
-    def __deepcopy__(self, memo: object) -> SourcePlaces:
-        return self  # the store is shared, as by a copy of a retriever
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SourcePlaces, (self._store, self._keys)
-
     def _has_counted_position(self, metadata: Mapping[str, Any]) -> bool:
         """Whether the position comes from the start index, and not from the metadata under `keys.position`."""
-        key = self._keys.position
+        key = self.keys.position
         return _start(metadata) is not None and (key is None or position_in_metadata(metadata.get(key)) is None)
 
     def _read(self, first_of: Mapping[str, Chunk]) -> None:
@@ -230,12 +185,12 @@ class SourcePlaces:
             first_of: Source -> one of its chunks. The chunk's metadata has the source in its original type, such as
                 int, which the filter needs.
         """
-        if not first_of or self._keys.source is None:
+        if not first_of or self.keys.source is None:
             return
         self._sources |= {source: _Source() for source in first_of}
-        named: Any = tuple(chunk.metadata[self._keys.source] for chunk in first_of.values())
-        where = Comparison(self._keys.source, "$in", named)
-        held = chain(chain.from_iterable(pages(self._store, where=where)), *self._pending.values())
+        named: Any = tuple(chunk.metadata[self.keys.source] for chunk in first_of.values())
+        where = Comparison(self.keys.source, "$in", named)
+        held = chain(chain.from_iterable(pages(self.store, where=where)), *self._pending)
         self._note(sorted(held, key=lambda chunk: chunk.position or 0))
 
 

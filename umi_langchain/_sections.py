@@ -18,9 +18,9 @@ from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
-"""Number of chunks before a hit, and of chunks after it, in the first read. A longer section needs further reads."""
-GROWTH = 8
-"""Each further read for a section takes this many times the chunks of the read before it."""
+"""Number of chunks before a hit, and of chunks after it, in the first read. For a longer section all are read."""
+ALL = 1_000_000
+"""Number of chunks on each side in the second read: more than a source has."""
 NO_POSITION = (
     "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
     "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
@@ -42,28 +42,22 @@ def with_sections(
         key: Metadata key whose value the chunks of a section share; a hit without the key stays as it is.
         where, window: Filter and time range of the search; a section holds only chunks that pass both.
     """
+    shown: set[str] = set()
+    hits: list[Hit] = []
     try:
-        return replace(result, hits=_section_hits(result, store, key, where, window))
+        around = store.neighbours(result.ids, reach=REACH, where=where)
+        for hit in result:
+            if hit.chunk.id not in shown:
+                section = _section(hit.chunk, around.get(hit.chunk.id, []), store, key, where, window)
+                shown.update(chunk.id for chunk in section)
+                chunk = _joined(hit.chunk, section) if _value(hit.chunk, key) is not None else hit.chunk
+                hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
+        return replace(result, hits=tuple(hits))
     except Exception as error:  # noqa: BLE001 - the search has found its chunks, and they are returned without their sections
         log_bug("neighbours", error)
         lost = Degradation("neighbours", type(error).__name__, "returned the found chunks in place of whole sections")
         log_once([lost])
         return replace(result, degraded=(*result.degraded, lost))
-
-
-def _section_hits(
-    result: SearchResult, store: Store, key: str, where: Filter | None, window: TimeRange | None
-) -> tuple[Hit, ...]:
-    around = store.neighbours(result.ids, reach=REACH, where=where)
-    shown: set[str] = set()
-    hits: list[Hit] = []
-    for hit in result:
-        if hit.chunk.id not in shown:
-            section = _section(hit.chunk, around.get(hit.chunk.id, []), store, key, where, window)
-            shown.update(chunk.id for chunk in section)
-            chunk = _joined(hit.chunk, section) if _value(hit.chunk, key) is not None else hit.chunk
-            hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
-    return tuple(hits)
 
 
 def _section(
@@ -80,29 +74,20 @@ def _section(
     if found.position is None:
         warn_once("whole", key, NO_POSITION, key)
         return [found]
-    reach = REACH
-    while True:
-        visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
-        section = _within(found, visible, key)
-        ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
-        is_inside = not ends & {chunk.id for chunk in section}
-        is_whole_source = where is None and len(around) <= reach  # a longer source has `reach` chunks on one side
-        if is_inside or is_whole_source:
-            return section
-        reach *= GROWTH
-        more = store.neighbours([found.id], reach=reach, where=where).get(found.id, [])
-        if len(more) == len(around):
-            return section
-        around = more
+    visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
+    section = _within(found, visible, key)
+    ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
+    is_whole_source = where is None and len(around) <= REACH  # a longer source has REACH chunks on one side
+    if is_whole_source or not ends & {chunk.id for chunk in section}:
+        return section
+    whole = store.neighbours([found.id], reach=ALL, where=where).get(found.id, [])
+    return _within(found, [chunk for chunk in whole if chunk_passes(chunk, where, window)], key)
 
 
 def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
     """`found` and the chunks adjacent to it that have the same value under the key, in reading order."""
-    for _, group in groupby(around, lambda chunk: _value(chunk, key)):
-        section = list(group)
-        if any(chunk.id == found.id for chunk in section):
-            return section
-    return [found]
+    sections = (list(group) for _, group in groupby(around, lambda chunk: _value(chunk, key)))
+    return next((section for section in sections if any(chunk.id == found.id for chunk in section)), [found])
 
 
 def _value(chunk: Chunk, key: str) -> Any:

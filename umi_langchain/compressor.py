@@ -78,16 +78,13 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         ids, chunks = to_chunks([self._with_read_metadata(document, in_parts) for document in filled], keys)
         # Documents of two stores may have the same id, so (id, text) identifies a document. Of equals the first counts.
         pairs = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
-        scores = dict(zip(reversed(pairs), reversed(scores_of_documents(filled)), strict=True))
-        first = dict(zip(reversed(pairs), reversed(filled), strict=True))
+        rows = sorted({pair: row for row, pair in reversed(list(enumerate(pairs)))}.values())
+        scores = scores_of_documents(filled)
         by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
-        by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(pairs), start=1)}
-        hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
+        hits = [Hit(replace(by_key[pairs[row]], id=f"{row:06}"), scores[row], at + 1) for at, row in enumerate(rows)]
         policy = without_layout(self.policy)
         context = assemble_for(end_of(query or ""), hits, budget=self.budget, policy=policy, counter=self.counter)
-        return [
-            _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
-        ]
+        return [_document(part, filled[int(part.ids[0])], [ids[int(row)] for row in part.ids]) for part in context]
 
     def _with_read_metadata(self, document: Document, in_parts: set[str]) -> Document:
         """A copy with only the metadata that packing reads: other values may be objects that no chunk can hold.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -54,14 +54,6 @@ BUDGET = 1_000
 PAUSE = timedelta(minutes=5)
 """For this time after a failure of the embedder, it is not called, and messages are stored without vectors. Otherwise
 the user would wait for each call: a failing call is repeated for a minute (`embedder.retry_seconds`)."""
-
-
-class Who(NamedTuple):
-    """User and thread of a call of the agent."""
-
-    user: str
-    thread: str
-    """Id of the conversation."""
 
 
 class UmiMemoryMiddleware(AgentMiddleware):
@@ -109,7 +101,6 @@ class UmiMemoryMiddleware(AgentMiddleware):
         self._preface = preface
         self._who = _user_and_thread if who is None else who
         self._clock = utc_now if clock is None else clock
-        self._unembedded = True  # the store may hold messages without vectors, perhaps of an earlier process
         self._failure: tuple[EmbedderError, datetime] | None = None  # last error of the embedder, and its time
 
     def wrap_model_call(
@@ -146,8 +137,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         """`after_agent` for an event loop."""
         await asyncio.to_thread(self._remember, list(state["messages"]), self._whose(runtime))
 
-    def _whose(self, runtime: Runtime[Any]) -> Who:
-        """User and thread of a call, as strings.
+    def _whose(self, runtime: Runtime[Any]) -> dict[str, str]:
+        """The metadata that the messages of a call share: "user", and "session" for the thread.
 
         Raises:
             ConfigError: If user or thread is missing: without a user, the memory of all users would be searched.
@@ -158,7 +149,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
                 f"user and thread are {named!r:.80}; UmiMemoryMiddleware needs to know whose memory to use: invoke the "
                 'agent with {"configurable": {"user_id": ..., "thread_id": ...}}, or give a who= that returns both'
             )
-        return Who(*map(str, named))
+        return {"user": str(named[0]), "session": str(named[1])}
 
     def _question(self, request: ModelRequest[Any]) -> tuple[str, dict[str, Any]]:
         """(query, options of `get_context`): the query is the text of the user's last message.
@@ -171,8 +162,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         listed = ((MESSAGE_KEY, ids), (SAID_KEY, tuple(map(_said, before))))
         seen = [Comparison(key, "$in", values) for key, values in listed if values]
         # Another thread may have other messages with the same ids.
-        here = Not(And((Comparison("session", "$eq", who.thread), Or(tuple(seen))))) if seen else None
-        own = scope(user=who.user, session=None if self._across_threads else who.thread).narrow(here)
+        here = Not(And((Comparison("session", "$eq", who["session"]), Or(tuple(seen))))) if seen else None
+        own = (scope(user=who["user"]) if self._across_threads else scope(**who)).narrow(here)
         options = {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "now": self._clock()}
         return end_of(query), {**options, "history": tuple(map(message_text, before)), "where": own}
 
@@ -187,7 +178,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         content = f"{said}\n\n{memory}" if isinstance(said, str) else [*said, {"type": "text", "text": memory}]
         return request.override(system_message=SystemMessage(content))
 
-    def _remember(self, messages: Sequence[AnyMessage], who: Who) -> None:
+    def _remember(self, messages: Sequence[AnyMessage], who: dict[str, str]) -> None:
         """Store the messages that have an id and a text, and are not stored with this text."""
         now = self._clock()
         spoken = [
@@ -211,7 +202,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         except UmiError as error:
             _warn("remembering", error)
 
-    def _resent(self, chunks: Sequence[Chunk], new: set[str], who: Who) -> set[str]:
+    def _resent(self, chunks: Sequence[Chunk], new: set[str], who: dict[str, str]) -> set[str]:
         """The ids in `new` of messages that the thread already holds under other ids, in the same order.
 
         A program without a checkpointer sends the whole conversation each time, and each message then gets a new id.
@@ -219,13 +210,13 @@ class UmiMemoryMiddleware(AgentMiddleware):
         Args:
             chunks: The conversation. The user's last message and the messages after it always count as new.
             new: Ids of chunks that are not stored.
-            who: User and thread.
+            who: As `_whose` returns it.
         """
         asked = [row for row, chunk in enumerate(chunks) if chunk.metadata[ROLE_KEY] == "user"]
         before = chunks[: asked[-1]] if asked else []
         if not any(chunk.id in new for chunk in before):
             return set()
-        here = scope(user=who.user, session=who.thread).where
+        here = scope(**who).where
         stored = sorted(chain.from_iterable(pages(self.umi.store, where=here)), key=lambda chunk: chunk.position or 0)
         held = [(chunk.metadata.get(ROLE_KEY), chunk.text) for chunk in stored]
         found, at = set(), 0
@@ -253,15 +244,9 @@ class UmiMemoryMiddleware(AgentMiddleware):
             store.add(chunks)
         except EmbedderError as error:
             add_unembedded(store, chunks, error)  # raises `error` if the store takes no chunk without a vector
-            self._failure, self._unembedded = (error, now), True
+            self._failure = (error, now)
             return
-        if self._unembedded:
-            self._unembedded = False  # set before embedding: meanwhile another call may store chunks without vectors
-            try:
-                embed_unembedded(store)
-            except UmiError:
-                self._unembedded = True  # the next message tries again
-                raise
+        embed_unembedded(store)
 
 
 def _query_and_history(messages: Sequence[AnyMessage]) -> tuple[str, list[AnyMessage]]:
@@ -285,14 +270,14 @@ def _said(message: AnyMessage) -> str:
     return content_id(message_text(message), {ROLE_KEY: _role(message)})
 
 
-def _chunk(message: AnyMessage, who: Who, now: datetime, index: int) -> Chunk:
-    shared = {"user": who.user, "session": who.thread, ROLE_KEY: _role(message), SAID_KEY: _said(message)}
+def _chunk(message: AnyMessage, who: dict[str, str], now: datetime, index: int) -> Chunk:
+    shared = {**who, ROLE_KEY: _role(message), SAID_KEY: _said(message)}
     return Chunk(
         # The id is a hash of user, thread and message id, so that no two messages get the same id.
-        hashlib.sha256(json.dumps([*who, message.id]).encode()).hexdigest()[:32],
+        hashlib.sha256(json.dumps([*who.values(), message.id]).encode()).hexdigest()[:32],
         message_text(message),
         metadata={**shared, MESSAGE_KEY: message.id},
-        source=f"{quote(who.user, safe='')}/{quote(who.thread, safe='')}",
+        source="/".join(quote(name, safe="") for name in who.values()),
         # The position rises over the whole conversation, even after a summary has replaced its beginning.
         position=int(now.timestamp() * 1e6) + index,
         event_time=now,
@@ -301,19 +286,15 @@ def _chunk(message: AnyMessage, who: Who, now: datetime, index: int) -> Chunk:
 
 def _user_and_thread(runtime: Runtime[Any]) -> tuple[Any, Any]:
     """(user, thread) of a call; None or "" in place of a value that the call does not have."""
-    configurable = _configurable()
+    try:
+        configurable = get_config().get("configurable", {})
+    except RuntimeError:  # outside of a graph, or in asynchronous code on Python 3.10
+        configurable = {}
     context = getattr(runtime, "context", None)
     stated = context.get("user_id") if isinstance(context, Mapping) else getattr(context, "user_id", None)
     user = configurable.get("user_id") if stated is None else stated
     info = getattr(runtime, "execution_info", None)
     return user, configurable.get("thread_id", getattr(info, "thread_id", None))
-
-
-def _configurable() -> Mapping[str, Any]:
-    try:
-        return get_config().get("configurable", {})
-    except RuntimeError:  # outside of a graph, or in asynchronous code on Python 3.10
-        return {}
 
 
 def _warn(doing: str, error: UmiError) -> None:

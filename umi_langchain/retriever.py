@@ -23,7 +23,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.frameworks.mirror import add_mirrored
-from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_option, stages_and_fields
+from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, stages_and_fields
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
@@ -34,7 +34,7 @@ from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_i
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import SearchResult
-from umi_langchain import _batch
+from umi_langchain import _runs
 from umi_langchain._convert import (
     SCORE_KEY,
     SKIP_ADVICE,
@@ -53,21 +53,8 @@ from umi_langchain._convert import (
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._positions import SourcePlaces
+from umi_langchain._runs import asearched, searched
 from umi_langchain._sections import with_sections
-from umi_langchain._trace import astages, calls_below, report_losses, stages
-
-FACTORY_OPTIONS = (
-    "embedding",
-    "llm",
-    "persist_directory",
-    "reranker",
-    "arms",
-    "search_text",
-    "mirror",
-    "on_invalid",
-    "read_only",
-)
-"""Options of `UmiRetriever.from_documents` that are neither its fields nor stages of `UmiConfig`."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -141,11 +128,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _places: SourcePlaces = PrivateAttr()
 
     def __init__(self, **fields: Any) -> None:
-        unknown = sorted(set(fields) - set(type(self).model_fields))
-        if unknown:
-            known = (*type(self).model_fields, *FACTORY_OPTIONS, *UmiConfig.model_fields)
-            refuse_unknown_options(unknown, known, ConfigError)
-            refuse_factory_option(unknown[0], "from_documents")
+        opening = ("embedding", "persist_directory", "search_text")
+        refuse_factory_options(fields, type(self).model_fields, "from_documents", *opening)
         if "umi" not in fields:
             raise ConfigError("umi is missing; UmiRetriever.from_documents(documents, ...) makes a retriever")
         checked_relevance(fields.get("min_relevance"))
@@ -317,11 +301,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """The metadata keys of source, position and time."""
         return PlaceKeys(self.source_key, self.position_key, self.time_key)
 
-    @property
-    def skipped(self) -> tuple[SkippedChunk, ...]:
-        """The documents that `from_documents(on_invalid="skip")` and later `add_documents` left out, with reasons."""
-        return tuple(self._skipped or ())
-
     def add_documents(
         self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
     ) -> list[str]:
@@ -331,9 +310,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         how = self._search_text if search_text is None else search_text
         within = asked_filter(self.filter)
-        return add_documents(
-            self.umi.store, documents, self.keys, ids, how, places=self._places, within=within, skipped=self._skipped
-        )
+        return add_documents(self._places, documents, ids, how, within=within, skipped=self._skipped)
 
     aadd_documents = in_thread("add_documents")
     """`add_documents` for an event loop."""
@@ -386,7 +363,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
-        return _batch.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
+        return _runs.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     async def abatch(
         self,
@@ -399,18 +376,13 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`batch` for an event loop."""
         if overrides(self, UmiRetriever, "ainvoke", "_get_relevant_documents", "_aget_relevant_documents"):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **options)
-        return await _batch.abatch(self, inputs, config, options=options, return_exceptions=return_exceptions)
+        return await _runs.abatch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        child = run_manager.get_child()
-        on_stage = stages(child)
         asked = self.core_options(options)
-        with calls_below(child):
-            result = self.umi.search(end_of(query), on_stage=on_stage, **asked)
-        report_losses(on_stage, result.degraded)
-        return self.answer(result, asked)
+        return self.answer(searched(self.umi.search, run_manager.get_child(), end_of(query), **asked), asked)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -420,11 +392,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
             return await asyncio.to_thread(find)
         asked = self.core_options(options)
-        child = run_manager.get_child()
-        async with astages(child) as on_stage:
-            with calls_below(child):
-                result = await self.umi.asearch(end_of(query), on_stage=on_stage, **asked)
-            report_losses(on_stage, result.degraded)
+        result = await asearched(self.umi.asearch, run_manager.get_child(), end_of(query), **asked)
         return await self.aanswer(result, asked)
 
     def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:

@@ -10,8 +10,6 @@ from umi_common.filters import Scope, asked_filter
 from umi_common.runtime.losses import warn_once
 from umi_common.search.request import LIMIT_MAX
 
-SPELLINGS = {Comparator.CONTAIN: "$contains"}
-"""Comparator -> umi's operator, where the operator is not "$" and the comparator's name."""
 OVER_LIMIT = "an LLM asked SelfQueryRetriever for %d documents; a search returns at most %d. Logged once."
 
 
@@ -51,8 +49,8 @@ class UmiTranslator(Visitor):
         if value == [] and comparison.comparator in (Comparator.IN, Comparator.NIN):  # a filter refuses an empty list
             any_document = {"$or": [{comparison.attribute: {"$exists": exists}} for exists in (True, False)]}
             return any_document if comparison.comparator is Comparator.NIN else {"$not": any_document}
-        operator = SPELLINGS.get(comparison.comparator, f"${comparison.comparator.value}")
-        return {comparison.attribute: {operator: value}}
+        name = "contains" if comparison.comparator is Comparator.CONTAIN else comparison.comparator.value
+        return {comparison.attribute: {f"${name}": value}}
 
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
         """(text to search for, options of the search).

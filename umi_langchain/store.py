@@ -64,8 +64,6 @@ UNINDEXED_KEY = "umi_unindexed"
 """Metadata key, True, of an item that no query finds."""
 UNINDEXED_TEXT = "-"
 """Search text of an item that no query finds. It has no terms."""
-TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes")
-"""Settings of LangGraph's `TTLConfig`."""
 PAGE = 256
 """Number of items that one read takes from the store."""
 LOCKS = 64
@@ -253,15 +251,14 @@ class UmiStore(Closing, BaseStore):
             raise InvalidChunk(
                 f"item {op.key!r:.80} of {op.namespace}: the value is {type(op.value).__name__}; expected a dict"
             )
-        value = dict(op.value)
         try:
-            text = json.dumps(value, ensure_ascii=False, default=_plain)
-            leaves = _leaves("value", json.loads(text))
+            text = json.dumps(dict(op.value), ensure_ascii=False, default=_plain)
+            value = json.loads(text)
+            leaves = _leaves("value", value)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidChunk(
                 f"item {op.key!r:.80} of {op.namespace}: {error}; expected a value that JSON can hold"
             ) from error
-        value = json.loads(text)
         living = known is not None and matches(self._living(), known.metadata)
         own: dict[str, Scalar] = {
             NAMESPACE_KEY: _text_of(op.namespace),
@@ -269,7 +266,8 @@ class UmiStore(Closing, BaseStore):
         }
         if op.ttl is not None:
             own |= {TTL_KEY: float(op.ttl), EXPIRES_KEY: now.timestamp() + 60 * op.ttl}
-        texts = [] if op.index is False else self._indexed_texts(value, op.index)
+        paths = self._fields if op.index is None else op.index or []
+        texts = [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
         if not texts:
             own[UNINDEXED_KEY] = True
         return Chunk(
@@ -279,11 +277,6 @@ class UmiStore(Closing, BaseStore):
             event_time=now,
             search_text="\n".join(texts) or UNINDEXED_TEXT,
         )
-
-    def _indexed_texts(self, value: Mapping[str, Any], fields: list[str] | None) -> list[str]:
-        """The texts in the value at the paths `fields`, without blank texts; None: at the paths of the store."""
-        paths = self._fields if fields is None else fields
-        return [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
 
     def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:
         """If `wanted`, set the expiry of each item that was read to now plus its `ttl`; items without `ttl` stay."""
@@ -308,9 +301,9 @@ def _check_ttl_config(ttl: object) -> None:
     """Raise ConfigError if a `TTLConfig` has another type, an unknown setting, or minutes that are not above 0."""
     if not isinstance(ttl, (Mapping, type(None))):
         raise ConfigError(f'ttl is {ttl!r:.80}; expected a dict such as {{"default_ttl": 60}}, in minutes, or None')
-    unknown = sorted(map(str, set(ttl or ()) - set(TTL_SETTINGS)))
+    unknown = sorted(map(str, set(ttl or ()) - set(TTLConfig.__annotations__)))
     if unknown:
-        raise ConfigError(f"ttl has no setting {unknown[0]!r}; expected {', '.join(TTL_SETTINGS)}")
+        raise ConfigError(f"ttl has no setting {unknown[0]!r}; expected {', '.join(TTLConfig.__annotations__)}")
     for name in ("default_ttl", "sweep_interval_minutes"):
         _check_minutes(f"ttl[{name!r}]", (ttl or {}).get(name), ConfigError)
 

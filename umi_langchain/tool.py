@@ -1,16 +1,24 @@
-"""umi as a tool for agents. The filter and the time range that a model gives apply in addition to the retriever's."""
+"""A retriever's hits for a model: `create_umi_tool` for agents, `create_umi_context` for chains."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
+from langchain_core.callbacks import (
+    AsyncCallbackManager,
+    AsyncCallbackManagerForChainRun,
+    CallbackManager,
+    CallbackManagerForChainRun,
+)
 from langchain_core.documents import Document
+from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from typing_extensions import Unpack
 
-from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
+from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
 from umi_common.frameworks.options import refuse_other_retriever
 from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window
@@ -19,9 +27,11 @@ from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
-from umi_langchain._trace import astages, report_losses, stages
-from umi_langchain.retriever import UmiRetriever
+from umi_langchain._runs import asearched, searched
+from umi_langchain.retriever import CallOptions, UmiRetriever
 
+HITS = 50
+"""Default number of hits that are candidates for a context."""
 Reply = tuple[str, list[Document]]
 """(content, artifact) of a tool's message."""
 
@@ -60,7 +70,7 @@ def create_umi_tool(
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     k = min(retriever.k, checked_limit(k_max, "k_max"))
-    calls = _Calls(retriever, k, budget, policy)
+    calls = _Calls(retriever, k, {"budget": budget, "policy": policy, "counter": None})
     return StructuredTool.from_function(
         calls.search,
         calls.asearch,
@@ -75,12 +85,12 @@ def create_umi_tool(
 
 @dataclass(frozen=True)
 class _Calls:
-    """The synchronous and the asynchronous function of one tool. The fields are arguments of `create_umi_tool`."""
+    """The synchronous and the asynchronous function of one tool."""
 
     retriever: UmiRetriever
     k: int
-    budget: TokenBudget | int | None
-    policy: AssemblyPolicy | None
+    packing: dict[str, Any]
+    """As in `_packed`."""
 
     def search(self, query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
         """Search, and return the content and the documents.
@@ -88,36 +98,27 @@ class _Calls:
         Raises:
             ToolException: If an argument is wrong; LangChain returns its message to the model.
         """
-        on_stage = stages(callbacks)
         try:
-            options = self._options(**asked)
-            result = self.retriever.umi.search(end_of(query), on_stage=on_stage, **options)
+            options = self._options(asked)
+            result = searched(self.retriever.umi.search, callbacks, end_of(query), **options)
         except InputError as error:
             raise ToolException(str(error)) from error
-        report_losses(on_stage, result.degraded)
         return self._reply(result, options, asked)
 
     async def asearch(self, query: str, callbacks: AsyncCallbackManager | None = None, **asked: Any) -> Reply:
         """`search` for an event loop."""
-        async with astages(callbacks) as on_stage:
-            try:
-                options = self._options(**asked)
-                result = await self.retriever.umi.asearch(end_of(query), on_stage=on_stage, **options)
-            except InputError as error:
-                raise ToolException(str(error)) from error
-            report_losses(on_stage, result.degraded)
+        try:
+            options = self._options(asked)
+            result = await asearched(self.retriever.umi.asearch, callbacks, end_of(query), **options)
+        except InputError as error:
+            raise ToolException(str(error)) from error
         return await asyncio.to_thread(self._reply, result, options, asked)  # counting tokens takes milliseconds
 
-    def _options(
-        self,
-        k: int | None = None,
-        filter: dict[str, Any] | None = None,
-        start: str | None = None,
-        end: str | None = None,
-    ) -> dict[str, Any]:
+    def _options(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The options of `DualRetriever.search` for the model's arguments."""
-        asked = {"k": self.k if k is None else k, "filter": filter or None, "time_range": tool_window(start, end)}
-        return self.retriever.core_options(asked)
+        window = tool_window(asked.get("start"), asked.get("end"))
+        conditions = {"filter": asked.get("filter") or None, "time_range": window}
+        return self.retriever.core_options({"k": asked.get("k", self.k), **conditions})
 
     def _reply(self, found: SearchResult, options: dict[str, Any], asked: dict[str, Any]) -> Reply:
         """The content that the model reads, and the documents.
@@ -132,9 +133,79 @@ class _Calls:
             own = retriever.core_options({})
             content = nothing_found(retriever.umi.store, asked.get("filter"), own["where"], own["time_range"])
             return with_losses(content, found.degraded), []
-        limits, layout = asked_assembly(retriever.umi.config.assembly, self.budget, self.policy)
-        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds the neighbours
-        around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
-        result = retriever.sections(found, options)
-        context = assemble_for(found.query, result.hits, found=found, budget=limits, policy=layout, around=around)
-        return with_losses(context.text, (*result.degraded, *lost)), retriever.documents(result)
+        text, result = _packed(retriever, found, options, self.packing)
+        return with_losses(text, result.degraded), retriever.documents(result)
+
+
+def create_umi_context(
+    retriever: UmiRetriever,
+    *,
+    budget: TokenBudget | int | None = None,
+    policy: AssemblyPolicy | None = None,
+    counter: Any = None,
+    k: int = HITS,
+    min_relevance: float | None = None,
+) -> Runnable[str, str]:
+    """A runnable from a question to a context for a prompt. Context and sources together never exceed the budget.
+
+        chain = {"context": create_umi_context(retriever), "question": RunnablePassthrough()} | prompt | model
+
+    A call takes the same options as a call of the retriever: `context.invoke(question, filter={"user": "ann"})`.
+
+    Args:
+        retriever: Searches, with its own filter and other settings.
+        budget: Limits in tokens: of the whole context, per source and per chunk. A number limits the whole context.
+            None: the budget of the settings `assembly`.
+        policy: Order, format and neighbours; None: that of the settings `assembly`. If the retriever's `whole` is set,
+            sections take the place of chunks, and no neighbours are added.
+        counter: Counts tokens: the name of a model or encoding, a tokenizer, or a function; None: the default of
+            `counter_for`.
+        k: Number of hits that are candidates for the context, 1..100.
+        min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own value. The context is "" if
+            no hit is left.
+
+    Raises:
+        ConfigError: If `retriever` is no `UmiRetriever` or has a search method of its own, or if `budget` or `policy`
+            has the wrong type.
+        InvalidLimit: If `k` is outside 1..100.
+    """
+    refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
+    checked_limit(k, "k")  # wrong arguments are refused here, not at the first question
+    asked_assembly(retriever.umi.config.assembly, budget, policy)
+    packing = {"budget": budget, "policy": policy, "counter": counter}
+    asked = {"k": k, "min_relevance": min_relevance}
+
+    def text(found: SearchResult | AssembledContext, options: dict[str, Any]) -> str:
+        return found.text if isinstance(found, AssembledContext) else _packed(retriever, found, options, packing)[0]
+
+    def context(query: str, run_manager: CallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
+        options, umi = retriever.core_options({**asked, **call}), retriever.umi
+        search = partial(umi.get_context, **packing) if retriever.whole is None else umi.search
+        found = searched(search, run_manager.get_child(), end_of(query), **options)
+        return text(found, options)
+
+    async def acontext(query: str, run_manager: AsyncCallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
+        options, umi = retriever.core_options({**asked, **call}), retriever.umi
+        search = partial(umi.aget_context, **packing) if retriever.whole is None else umi.asearch
+        found = await asearched(search, run_manager.get_child(), end_of(query), **options)
+        return await asyncio.to_thread(text, found, options)
+
+    return RunnableLambda(context, acontext, name="umi_context")
+
+
+def _packed(
+    retriever: UmiRetriever, found: SearchResult, options: dict[str, Any], packing: dict[str, Any]
+) -> tuple[str, SearchResult]:
+    """(text of a context, the result that it shows): sections are in place of chunks if the retriever's `whole` is set.
+
+    Args:
+        retriever: Made the result `found` of a search with `options`.
+        packing: `budget`, `policy` and `counter` of `create_umi_context`.
+    """
+    limits, layout = asked_assembly(retriever.umi.config.assembly, packing["budget"], packing["policy"])
+    layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds the neighbours
+    around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
+    result = retriever.sections(found, options)
+    packing = {**packing, "budget": limits, "policy": layout, "around": around}
+    text = assemble_for(found.query, result.hits, history=options["history"], found=found, **packing).text
+    return text, replace(result, degraded=(*result.degraded, *lost))

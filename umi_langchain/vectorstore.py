@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -18,7 +17,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidVector, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import OwnsStore, in_thread, retriever_over
+from umi_common.frameworks.retrievers import SharesStore, in_thread, retriever_over
 from umi_common.protocols import Embedder, chunk_passes, pages
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.request import (
@@ -29,7 +28,7 @@ from umi_common.search.request import (
     end_of,
     refuse_unknown_options,
 )
-from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
+from umi_common.stores.batch_checks import OnInvalid, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
 from umi_langchain._convert import SearchText, add_documents, as_documents, as_turns, to_document
@@ -49,7 +48,7 @@ WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_t
 """Options of `add_documents`."""
 
 
-class UmiVectorStore(OwnsStore, VectorStore):
+class UmiVectorStore(SharesStore, VectorStore):
     """A writable store with hybrid search and LangChain's vector store interface.
 
     Searches take `k` (1..100), `filter`, and by name every other option of `DualRetriever.search`.
@@ -98,7 +97,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
         self._owns_store = store is None
         self._embedding = embedding
         self._search_text = search_text
-        self._skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
+        self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
         self._keys = PlaceKeys(source_key, position_key, time_key)
         opening = {"embedding": embedding, "persist_directory": persist_directory}
         parts = {"rewriter": llm, "reranker": reranker_of(reranker)}
@@ -117,17 +116,6 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def embeddings(self) -> Embeddings:
         """The `Embeddings` that the constructor was given, else the store's embedder as `Embeddings`."""
         return self._embedding if isinstance(self._embedding, Embeddings) else StoreEmbeddings(self.store.embedder)
-
-    @property
-    def skipped(self) -> tuple[SkippedChunk, ...]:
-        """The documents that `on_invalid="skip"` left out since the constructor, with the reasons."""
-        return tuple(self._skipped or ())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.store!r})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return copy.copy(self)  # a copy searches the same store, as a copy of a retriever does
 
     @classmethod
     def from_texts(
@@ -223,12 +211,10 @@ class UmiVectorStore(OwnsStore, VectorStore):
         refuse_unknown_options(options, WRITE_OPTIONS, TypeError)
         how = self._search_text if search_text is None else search_text
         return add_documents(
-            self.store,
+            self._places,
             documents,
-            self._keys,
             ids,
             how,
-            places=self._places,
             replaces="batch_size" in options,
             skipped=self._skipped,
             show_progress=show_progress,

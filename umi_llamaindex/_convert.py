@@ -10,8 +10,10 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 from uuid import UUID
 
@@ -35,16 +37,20 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
+from umi_common.filters import parse_filter
+from umi_common.frameworks.positions import KnownSources
 from umi_common.frameworks.records import (
     IDS_NAMED,
     PlaceKeys,
     chroma_collection,
     plain_metadata,
+    position_in_metadata,
     same_float,
     source_in_metadata,
     to_chunk,
     to_metadata,
 )
+from umi_common.protocols import pages
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.chroma.records import copied_chunk
@@ -79,6 +85,9 @@ SOURCE_KEY = "source"
 """Metadata key of the source, for nodes without a source node."""
 Place = Hashable
 """Key of a `following` counter: a source, or (source, document)."""
+SOURCES_FILTERED = 1_000
+"""Largest number of sources whose chunks are read by a filter. For more sources all chunks are read, because a filter
+may have at most 100,000 values."""
 SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
 
 
@@ -116,7 +125,10 @@ def to_chunks(
         check_node(index, node)
         source, start = node_source(node, keys), document_start(node)
         if following is not None:
-            start = _place(following, source, node.ref_doc_id, start)
+            if start is None:
+                start = following[source]
+            elif source != node.ref_doc_id:
+                start += following.setdefault((source, node.ref_doc_id), following[source])
         try:
             chunk = to_chunk(
                 node.get_content(MetadataMode.NONE),
@@ -156,22 +168,64 @@ def document_start(node: BaseNode) -> int | None:
     return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
 
 
-def _place(following: Counter[Place], source: str | None, document: str | None, start: int | None) -> int:
-    """The position of a node.
+class SourceEnds(KnownSources):
+    """Knows the position after the last stored node of a source, where nodes that state no position are added."""
 
-    If the source is not the document itself, the position of the document's first character is added to `following`.
+    def placed(
+        self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None
+    ) -> AbstractContextManager[list[Chunk]]:
+        """A context manager that gives the chunks of the nodes with their positions; the `with` block must store them.
 
-    Args:
-        following: As in `to_chunks`.
-        source: The node's source.
-        document: Id of the node's document.
-        start: Index of the node's first character in its document; None: not known.
-    """
-    if start is None:
-        return following[source]
-    if source == document:
-        return start
-    return start + following.setdefault((source, document), following[source])
+        Args:
+            nodes: In reading order.
+            skipped: As in `to_chunks`.
+
+        Raises:
+            InvalidChunk: As `to_chunks`.
+        """
+
+        def chunks() -> list[Chunk]:
+            return to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
+
+        return self._stored(chunks)
+
+    def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
+        """Source -> the position that the first of these nodes gets in the source.
+
+        It is the position after the stored nodes of the source. If some of these nodes are already stored, it is the
+        smallest of their positions. Only sources of nodes that state no position are read and returned.
+        """
+        key = self.keys.position
+        own = {
+            node.node_id: source
+            for node in nodes
+            if isinstance(node, BaseNode)
+            and (source := node_source(node, self.keys)) is not None
+            and (document_start(node) is None or source != node.ref_doc_id)
+            and (key is None or position_in_metadata(node.metadata.get(key)) is None)
+        }
+        self._read(set(own.values()) - self._sources.keys())
+        following: Counter[Place] = Counter({source: self._sources[source] for source in own.values()})
+        for id, chunk in zip(own, self.store.get(list(own)), strict=True):
+            if chunk is not None and chunk.position is not None:
+                following[own[id]] = min(following[own[id]], chunk.position)
+        return following
+
+    def _read(self, sources: set[str]) -> None:
+        """Set `_sources` for these sources from the store and from `_pending`."""
+        self._sources |= dict.fromkeys(sources, 0)
+        if not sources:
+            return
+        keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source} - {None}
+        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
+        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
+        for chunks in chain(pages(self.store, where=where), self._pending):
+            self._note(chunks)
+
+    def _note(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            if chunk.source in self._sources and chunk.position is not None:
+                self._sources[chunk.source] = max(self._sources[chunk.source], chunk.position + 1)
 
 
 def listed(nodes: Any, name: str = "nodes") -> list[Any]:

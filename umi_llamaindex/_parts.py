@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,9 +20,9 @@ from umi_common.filters import And, Comparison, Filter
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
-from umi_common.search.extra_arms import Arm
+from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import TimeRange
 from umi_llamaindex._convert import node_text, to_chunks
 from umi_llamaindex.query import UmiQuery
 
@@ -32,9 +31,6 @@ KEYS = PlaceKeys(None, "position", "timestamp")
 FILTERING_STORES = ("SimpleVectorStore", "ChromaVectorStore", "UmiVectorStore")
 """Classes of vector stores that are known to filter strings exactly. An arm hands a filter only to these: some others
 raise for every filter."""
-
-ScoredChunks = list[tuple[Chunk | str, float]]
-"""(chunk, or id of a chunk of umi's store; score > 0), best first."""
 
 
 def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
@@ -60,25 +56,22 @@ def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float =
         return finder
     if not isinstance(finder, BaseRetriever):
         raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.search.extra_arms.Arm")
+    search, asearch = partial(_search, finder, keys), partial(_asearch, finder, keys)  # closures cannot be pickled
+    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
 
-    arm = _ArmSearch(finder, keys)
-    return Arm(type(finder).__name__ if name is None else name, arm.search, weight, arm.asearch)
+
+def _search(
+    finder: BaseRetriever, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    narrowed, asked = _narrowed(finder, query, where, window)
+    return _scored(narrowed.retrieve(asked), k, keys)
 
 
-@dataclass(frozen=True)
-class _ArmSearch:
-    """The search functions of an arm. They are methods of a class because closures cannot be pickled."""
-
-    finder: BaseRetriever
-    keys: PlaceKeys
-
-    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        narrowed, asked = _narrowed(self.finder, query, where, window)
-        return _scored(narrowed.retrieve(asked), k, self.keys)
-
-    async def asearch(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        narrowed, asked = _narrowed(self.finder, query, where, window)
-        return _scored(await narrowed.aretrieve(asked), k, self.keys)
+async def _asearch(
+    finder: BaseRetriever, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
+) -> ArmReply:
+    narrowed, asked = _narrowed(finder, query, where, window)
+    return _scored(await narrowed.aretrieve(asked), k, keys)
 
 
 def _narrowed(
@@ -116,7 +109,7 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
     return [MetadataFilter(key=where.key, value=texts, operator=FilterOperator.IN)]
 
 
-def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredChunks:
+def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ArmReply:
     """The chunks of the first `k` nodes that have text, scored by rank.
 
     Of nodes with the same id, the first counts. A node that cannot be a chunk is left out, and a warning is logged.

@@ -23,9 +23,9 @@ from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import end_of
 from umi_common.types import Chunk, Hit, utf8_text
-from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import START, document_start, is_blank, node_source, node_text, to_node
 from umi_llamaindex.events import NamedInTraces
+from umi_llamaindex.postprocessor import positions_of, scores_of
 
 IDS_KEY = "umi_ids"
 """Metadata key of the ids of all nodes that were joined into this node."""
@@ -166,7 +166,8 @@ def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping
     """
     scores = [items[id].score for id in part.ids if id in items]
     score = max((score for score in scores if score is not None), default=part.score)
-    first = items[part.ids[0]].node if part.ids[0] in items else to_node(_found(part.ids[0], around))
+    known = {chunk.id: chunk for beside in around.values() for chunk in beside}
+    first = items[part.ids[0]].node if part.ids[0] in items else to_node(known[part.ids[0]])
     if len(part.ids) == 1 and part.text == first.get_content(MetadataMode.NONE):
         return NodeWithScore(node=first, score=score)
     changes: dict[str, Any] = {"embedding": None}
@@ -179,10 +180,6 @@ def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping
     node = first.model_copy(update=changes)
     node.set_content(part.text)
     return NodeWithScore(node=node, score=score)
-
-
-def _found(id: str, around: Mapping[str, list[Chunk]]) -> Chunk:
-    return next(chunk for beside in around.values() for chunk in beside if chunk.id == id)
 
 
 def _with_hidden_metadata(item: NodeWithScore) -> NodeWithScore:

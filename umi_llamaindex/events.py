@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from llama_index.core.instrumentation.dispatcher import Dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 
 from umi_common.types import SearchResult
@@ -47,21 +46,9 @@ class UmiDegradationEvent(NamedInTraces, BaseEvent):
 
 
 def send_events(dispatcher: Dispatcher, result: SearchResult) -> None:
-    """Send the events of one search. If no handler is registered, no event is created."""
-    if not _has_handler(dispatcher):
-        return
+    """Send the events of one search."""
     for stage in result.trace:
         event = UmiStageEvent(stage=stage.name, milliseconds=stage.milliseconds, facts=dict(stage.facts))
         dispatcher.event(event)
     for lost in result.degraded:
         dispatcher.event(UmiDegradationEvent(part=lost.part, reason=lost.reason, consequence=lost.consequence))
-
-
-def _has_handler(dispatcher: Dispatcher) -> bool:
-    """Whether this dispatcher, or one that its events propagate to, has a handler."""
-    while True:
-        if any(not isinstance(handler, NullEventHandler) for handler in dispatcher.event_handlers):
-            return True
-        if not dispatcher.propagate:
-            return False
-        dispatcher = dispatcher.parent

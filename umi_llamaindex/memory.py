@@ -77,8 +77,6 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """Day of the last message; None: no message was stored yet."""
     _unstored: deque[Chunk] = PrivateAttr(default_factory=deque)
     """Messages that could not be stored. After each later call that stores its own messages, they are tried again."""
-    _unembedded: bool = PrivateAttr(default=True)
-    """Whether the store may hold messages of this user without vectors, also those that another process stored."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
@@ -163,42 +161,34 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             text = chat_text(message)
             if text:
                 chunks.append(self._chunk(message, text, metadata, now))
-        if self._stored(chunks):
-            self._store_unstored()
+        self._store(chunks)
 
-    def _stored(self, chunks: list[Chunk]) -> bool:
-        """Store chunks. True: they were stored with vectors; False: without vectors, because the embedder failed.
+    def _store(self, chunks: list[Chunk]) -> None:
+        """Store chunks; then the messages in `_unstored`; and embed the user's messages that have no vectors.
+
+        If the embedder fails, the chunks are stored without vectors, and nothing else is done.
 
         Raises:
             EmbedderError, StoreError: If the chunks could not be stored; they are then in `_unstored`.
         """
-        store = self.umi.store
+        store, waiting = self.umi.store, list[Chunk]()
         try:
             try:
                 store.add(chunks)
             except EmbedderError as error:
                 add_unembedded(store, chunks, error)
-                self._unembedded = True
-                return False
+                return
         except (EmbedderError, StoreError):
             self._unstored.extend(chunks)
             raise
-        return True
-
-    def _store_unstored(self) -> None:
-        """Store the messages in `_unstored`, and embed the user's messages that were stored without vectors."""
-        store, waiting = self.umi.store, list[Chunk]()
         with suppress(IndexError):  # another call may take messages at the same time
             while True:
                 waiting.append(self._unstored.popleft())
         try:
             store.add(waiting)
             waiting = []
-            if self._unembedded:
-                self._unembedded = False  # set before embedding: meanwhile another call may store some
-                embed_unembedded(store, scope(user=self.user).where)
+            embed_unembedded(store, scope(user=self.user).where)
         except (EmbedderError, StoreError):  # not raised: `aput` has raised or warned before
-            self._unembedded = True
             self._unstored.extend(waiting)
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:

@@ -26,7 +26,7 @@ from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError
 from umi_common.filters import Scope, Where, asked_filter
 from umi_common.frameworks.mirror import add_mirrored
-from umi_common.frameworks.options import overrides, refuse_factory_option, stages_and_fields
+from umi_common.frameworks.options import overrides, refuse_factory_options, stages_and_fields
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.retrievers import OpensStore
 from umi_common.protocols import Embedder, Store
@@ -38,7 +38,6 @@ from umi_common.search.request import (
     checked_limit,
     checked_relevance,
     narrowed,
-    refuse_unknown_options,
     refuse_unlisted,
 )
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
@@ -69,8 +68,6 @@ REWRITE_PROMPT = "rewrite"
 """Name of the LLM's prompt among the retriever's prompts."""
 BLANK_QUERY = "a retriever was given a blank query, for which it finds nothing. Logged once."
 UNUSED_STRINGS = "custom_embedding_strs of a query could not be embedded (%s); its text is searched. Logged once."
-CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
-"""Options of `UmiRetriever.from_nodes` that are neither arguments of the class nor stages of `UmiConfig`."""
 
 
 class UmiRetriever(OpensStore, BaseRetriever):
@@ -106,11 +103,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raise ConfigError for an unknown argument; the message suggests the right one."""
-        own, factory = cls._own_options(), (*CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields)
-        refuse_unknown_options(options, (*own, *factory), ConfigError)
-        for name in options:
-            if name not in own:
-                refuse_factory_option(name, "from_nodes")
+        refuse_factory_options(options, cls._own_options(), "from_nodes", "embed_model", "persist_dir")
         return super().__new__(cls)
 
     def __init__(
@@ -143,9 +136,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self._now = now
         self._min_relevance = checked_relevance(min_relevance)
         self._score: NodeScore = score
-        self._owns_store = False
-        self.skipped: tuple[SkippedChunk, ...] = ()
-        """The nodes that `from_nodes(on_invalid="skip")` left out, with the reasons."""
+        self._owns_store, self._skipped = False, None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.umi!r}, similarity_top_k={self.similarity_top_k})"
@@ -223,7 +214,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         model = embed_model_of(embed_model)
         retriever = cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
-        retriever.skipped = tuple(skipped)
+        retriever._skipped = skipped
         return retriever
 
     @classmethod
@@ -482,27 +473,24 @@ class UmiRetriever(OpensStore, BaseRetriever):
         warn_once("query", "blank", BLANK_QUERY)
         return True
 
-    def _must_embed(self, bundle: QueryBundle) -> bool:
-        """Whether the query's vector is made from the bundle's `custom_embedding_strs`."""
-        return bundle.embedding is None and bool(bundle.custom_embedding_strs) and hasattr(self.umi.store, "embedder")
-
     def _query_vector(self, bundle: QueryBundle) -> Any:
         """(dim,) the bundle's `embedding` or the mean vector of its `custom_embedding_strs`.
 
         None: the bundle has neither, or the embedder failed; then the core embeds the query's text.
         """
-        if not self._must_embed(bundle):
+        embedder: Embedder | None = getattr(self.umi.store, "embedder", None)
+        if bundle.embedding is not None or not bundle.custom_embedding_strs or embedder is None:
             return bundle.embedding
-        embedder: Embedder = self.umi.store.embedder  # type: ignore[attr-defined]
         try:
-            return embedder.embed_queries(bundle.custom_embedding_strs or []).mean(axis=0)
+            return embedder.embed_queries(bundle.custom_embedding_strs).mean(axis=0)
         except Exception as error:  # noqa: BLE001 - the core then embeds the query's text, and reports if that fails
             warn_once("custom_embedding_strs", type(error).__name__, UNUSED_STRINGS, type(error).__name__)
             return None
 
     async def _aquery_vector(self, bundle: QueryBundle) -> Any:
-        """`_query_vector` for an event loop: in a thread if the embedder must be called."""
-        return await asyncio.to_thread(self._query_vector, bundle) if self._must_embed(bundle) else bundle.embedding
+        """`_query_vector` for an event loop: in a thread if it may call the embedder."""
+        embeds = bool(bundle.custom_embedding_strs)
+        return await asyncio.to_thread(self._query_vector, bundle) if embeds else bundle.embedding
 
     def _check_callback_manager(self) -> None:
         """Use the current `Settings.callback_manager`, unless the caller has set another; called for each query."""

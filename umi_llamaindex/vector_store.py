@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import chain
@@ -21,38 +20,39 @@ from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     MetadataFilters,
     VectorStoreQuery,
+    VectorStoreQueryMode,
     VectorStoreQueryResult,
 )
 from typing_extensions import Self
 
-from umi_common.config import UmiConfig
+from umi_common.config import MmrConfig, UmiConfig
 from umi_common.embedders.default import unit_rows
-from umi_common.errors import ConfigError, InputError, InvalidVector
-from umi_common.filters import matches, parse_filter
+from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidVector
+from umi_common.filters import And, Filter, matches, parse_filter
 from umi_common.frameworks.options import overrides
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import in_thread, retriever_over
+from umi_common.frameworks.retrievers import SharesStore, in_thread, retriever_over
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
-from umi_common.runtime.closing import Closing
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.losses import warn_once
-from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown_options
+from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, end_of, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._convert import (
+    NODE_ID,
     REF_DOC_ID,
+    SourceEnds,
     listed,
     of_documents,
     to_node,
     with_text,
     without_skipped,
 )
-from umi_llamaindex._modes import search_of
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
-from umi_llamaindex._positions import SourceEnds
 from umi_llamaindex.embedding import UmiEmbedding
+from umi_llamaindex.query import NO_TEXT
 from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
@@ -76,14 +76,25 @@ ONE_MODEL = (
 ENGINES = (BaseQueryEngine, BaseRetriever)
 """Classes of objects that an index node may refer to and that no store can hold."""
 ENGINES_LOST = (
-    "in another process, index nodes refer to none of the engines and retrievers that they refer to here; give them "
-    "there to retriever(object_map={index_id: engine})"
+    "the directory holds no engines; in another process, index nodes refer to none of the engines and retrievers that "
+    "they refer to here; give them there to retriever(object_map={index_id: engine}). Logged once."
 )
-"""Part of warnings."""
+PREFETCH_FACTOR = 4.0
+"""Default of `mmr_prefetch_factor`: MMR chooses from this many candidates for each node of the result. LlamaIndex's
+simple store has the same default."""
+EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
+"""Names of the arguments beside the query, which LlamaIndex calls `vector_store_kwargs`; its own stores use the same
+names."""
+HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
+"""Modes that search by BM25 and by vectors."""
+TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
+"""Modes that search by BM25 alone."""
+LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sparse_top_k")}
+"""Mode -> field of the query that holds the limit. For other modes, and if the field is None: `similarity_top_k`."""
 log = logging.getLogger("umi")
 
 
-class UmiVectorStore(Closing, BasePydanticVectorStore):
+class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
     Use it in an `IngestionPipeline` or a `VectorStoreIndex`, or search it with its `retriever()`, a `UmiRetriever`.
@@ -155,12 +166,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         self._store: HybridStore = self._umi.store  # type: ignore[assignment]
         self._ends = SourceEnds(self._store, self._keys)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._store!r})"
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        return copy.copy(self)  # a copy searches the same store, as a copy of a retriever does
-
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle. The process that loads it opens the directory of the store.
 
@@ -173,9 +178,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
                 "a store in memory cannot be pickled, nor a store with an embed_model that cannot be pickled; open the "
                 "store with persist_dir and a model that can be pickled, or open it anew in the other process"
             )
-        if "_objects" not in state["__pydantic_private__"]:
-            log.warning("an engine cannot be pickled; %s", ENGINES_LOST)
-            state["__pydantic_private__"]["_objects"] = {}
+        state["__pydantic_private__"].setdefault("_objects", {})  # an engine cannot be pickled; `add` has told so
         return state
 
     @classmethod
@@ -192,14 +195,14 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         )
 
     @property
+    def umi(self) -> DualRetriever:  # type: ignore[override]
+        """The retriever of the core, with which `query` searches."""
+        return self._umi
+
+    @property
     def client(self) -> HybridStore:
         """The `HybridStore` in which this vector store keeps its nodes."""
         return self._store
-
-    @property
-    def skipped(self) -> tuple[SkippedChunk, ...]:
-        """The nodes that `on_invalid="skip"` left out since the constructor, with the reasons."""
-        return tuple(self._skipped or ())
 
     @property
     def embed_model(self) -> BaseEmbedding:
@@ -216,12 +219,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         self._warn_of_another_model()
         options.setdefault("object_map", dict(self._objects))
         return UmiRetriever(self._umi, similarity_top_k, **options)
-
-    def close(self) -> None:
-        """End the threads of the retriever, and close the store if this object has opened it."""
-        self._umi.close()
-        if self._owns_store:
-            self._store.close()
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Do nothing: each write to a directory is on the disk at once. For a store in memory, log a warning."""
@@ -258,7 +255,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
         engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
         if engines and self._store.path is not None:
-            warn_once("index nodes", "engines", "the directory holds no engines; %s. Logged once.", ENGINES_LOST)
+            warn_once("index nodes", "engines", ENGINES_LOST)
         self._objects |= engines
         if self._skipped is not None:
             self._skipped += skipped
@@ -378,18 +375,18 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             EmptyQuery: If the query has neither `query_str` nor `query_embedding` nor a filter.
             UmiError: As `DualRetriever.search`.
         """
-        text, options, changes = search_of(query, kwargs)
+        text, options, changes = _search_of(query, kwargs)
         with _with_advice():
-            hits = self._with(changes).search(text, **options).hits if text else ()
+            hits = self._umi.with_config(**changes).search(text, **options).hits if text else ()
         return self._answer(query, options, hits)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` for an event loop, which is never blocked."""
         if overrides(self, UmiVectorStore, "query") and not overrides(self, UmiVectorStore, "aquery"):
             return await asyncio.to_thread(self.query, query, **kwargs)
-        text, options, changes = search_of(query, kwargs)
+        text, options, changes = _search_of(query, kwargs)
         with _with_advice():
-            hits = (await self._with(changes).asearch(text, **options)).hits if text else ()
+            hits = (await self._umi.with_config(**changes).asearch(text, **options)).hits if text else ()
         return await asyncio.to_thread(self._answer, query, options, hits)
 
     def _answer(self, query: VectorStoreQuery, options: dict[str, Any], hits: Sequence[Hit]) -> VectorStoreQueryResult:
@@ -403,9 +400,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             ids=[chunk.id for chunk, _ in found],
         )
 
-    def _with(self, changes: dict[str, Any]) -> DualRetriever:
-        return self._umi.with_config(**changes) if changes else self._umi  # the copy shares the threads
-
     async_add = in_thread("add")
     """`add` in a thread."""
     adelete = in_thread("delete")
@@ -416,6 +410,83 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     """`clear` in a thread."""
     aget_nodes = in_thread("get_nodes")
     """`get_nodes` in a thread."""
+
+
+def _search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
+
+    The query text is "" for a blank query, and NO_TEXT for one that has only a vector.
+
+    Args:
+        query: A query of LlamaIndex.
+        extras: Arguments beside the query, with names from EXTRAS. Nodes must pass the filter `where` and the query's.
+
+    Raises:
+        ConfigError: If umi does not have the mode or an extra, or if alpha is outside 0..1.
+        InvalidLimit: If the limit is outside 1..100.
+        FilterError: If a filter is invalid.
+        EmptyQuery: If the query has neither text nor vector nor filter.
+    """
+    refuse_unknown_options(extras, EXTRAS, ConfigError)
+    mode = query.mode
+    if mode not in HYBRID + TEXT:
+        raise ConfigError(
+            f"mode {getattr(mode, 'value', mode)!r}: expected default, hybrid, text_search, sparse or mmr"
+        )
+    limit_name = LIMITS.get(mode, "similarity_top_k")
+    if getattr(query, limit_name) is None:
+        limit_name = "similarity_top_k"
+    changes: dict[str, Any] = {}
+    strategy = "text" if mode in TEXT else "hybrid"
+    if mode == VectorStoreQueryMode.HYBRID:
+        strategy = _strategy(query.alpha)
+        if strategy == "hybrid" and query.alpha is not None:
+            changes["fusion"] = {"lexical_weight": 1.0 - query.alpha, "dense_weight": query.alpha}
+    if mode == VectorStoreQueryMode.MMR:
+        changes["mmr"] = _mmr(query, extras)
+    where, text = _filter_of(query, extras.get("where")), query.query_str
+    by_vector = not text and query.query_embedding is not None and strategy != "text"
+    if text is None and not by_vector and where is None:
+        needed = "query_str" if strategy == "text" else "query_str or query_embedding"
+        raise EmptyQuery(f"the query has nothing to search for; give {needed}, or filters to list nodes")
+    options = {
+        "limit": checked_limit(getattr(query, limit_name), limit_name),
+        "where": where,
+        "deep_search": False,
+        "strategy": "vector" if by_vector else strategy,
+        "query_vector": None if strategy == "text" else query.query_embedding,
+    }
+    return NO_TEXT if by_vector else end_of("" if text is None else text.strip()), options, changes
+
+
+def _strategy(alpha: float | None) -> str:
+    """The arms for `alpha`, the dense arm's share 0..1: 0 is "text", 1 is "vector", any other and None "hybrid"."""
+    if alpha is not None and not 0 <= alpha <= 1:
+        raise ConfigError(f"alpha {alpha!r}: expected 0 (the lexical arm alone) to 1 (the dense arm alone)")
+    return {0.0: "text", 1.0: "vector"}.get(0.5 if alpha is None else alpha, "hybrid")
+
+
+def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings `mmr` for a query in the mode MMR; the query's `mmr_threshold` is used before that in `extras`."""
+    factor = extras.get("mmr_prefetch_factor", PREFETCH_FACTOR)
+    stated = extras.get("mmr_prefetch_k")
+    pool = int(query.similarity_top_k * factor) if stated is None else stated
+    threshold = extras.get("mmr_threshold") if query.mmr_threshold is None else query.mmr_threshold
+    trade_off = MmrConfig().trade_off if threshold is None else threshold
+    return {"enabled": True, "trade_off": trade_off, "pool": max(1, pool)}
+
+
+def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
+    """A filter for nodes that pass `where` and the query's conditions on metadata, documents and nodes."""
+    conditions: list[Any] = [query.filters, where]
+    if query.doc_ids is not None:
+        conditions.append(of_documents(query.doc_ids))
+    if query.node_ids:  # VectorStoreIndex sends an empty list for "any node"
+        conditions.append({NODE_ID: {"$in": query.node_ids}})
+    trees = [tree for tree in map(parse_filter, conditions) if tree is not None]
+    if len(trees) < 2:
+        return trees[0] if trees else None
+    return And(tuple(trees))
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
@@ -434,11 +505,8 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
     missing = [index for index, vector in enumerate(given) if vector is None]
     if len(missing) == len(given):
         return None
-    if missing:
-        made = embedder.embed_documents([texts[index] for index in missing])
-        for index, vector in zip(missing, made, strict=True):
-            given[index] = vector
-    return given
+    made = iter(embedder.embed_documents([texts[index] for index in missing]) if missing else ())
+    return [next(made) if vector is None else vector for vector in given]
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import getattr_static
 from typing import Any
 
@@ -10,9 +10,12 @@ from pydantic import ValidationError
 
 from umi_common.config import UmiConfig, first_fault
 from umi_common.errors import ConfigError
+from umi_common.search.request import refuse_unknown_options
 
 OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve", "_aretrieve")
 """Methods by which a subclass of an adapter's retriever may search in its own way."""
+FACTORY_OPTIONS = ("llm", "reranker", "arms", "mirror", "on_invalid", "read_only")
+"""Options of the factories of both adapters' retrievers that their constructors do not have."""
 
 
 class CheckedFields:
@@ -37,17 +40,22 @@ def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     return stages, {name: value for name, value in options.items() if name not in stages}
 
 
-def refuse_factory_option(name: str, factory: str) -> None:
-    """Raise ConfigError for an option that was given to a retriever's constructor, although only its factories take it.
+def refuse_factory_options(given: Iterable[str], own: Iterable[str], factory: str, *opening: str) -> None:
+    """Raise ConfigError if a retriever's constructor was given an option that it does not have.
 
     Args:
-        name: The option.
-        factory: Name of the factory to use, "from_documents" or "from_nodes".
+        given: Names of the options.
+        own: Names of the constructor's options.
+        factory: Name of the factory that takes the options of `FACTORY_OPTIONS`, "from_documents" or "from_nodes".
+        opening: Names of the options with which that factory opens a store.
     """
-    if name in UmiConfig.model_fields or name in ("llm", "reranker", "arms"):
-        store = "" if name == "arms" else ", and of UmiVectorStore"
-        raise ConfigError(f"{name} is an option of {factory} and from_store{store}; give it there")
-    raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
+    own = list(own)
+    refuse_unknown_options(given, (*own, *opening, *FACTORY_OPTIONS, *UmiConfig.model_fields), ConfigError)
+    for name in sorted(set(given) - set(own)):
+        if name in UmiConfig.model_fields or name in ("llm", "reranker", "arms"):
+            store = "" if name == "arms" else ", and of UmiVectorStore"
+            raise ConfigError(f"{name} is an option of {factory} and from_store{store}; give it there")
+        raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
 
 
 def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
@@ -13,21 +14,40 @@ from umi_common.errors import ConfigError
 from umi_common.frameworks.options import stages_and_fields
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
+from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.embedded.hybrid import HybridStore
 
 
 class OwnsStore(Closing):
-    """Base class of the adapters' retrievers and of LangChain's vector store."""
+    """Base class of the adapters' retrievers and vector stores."""
 
-    umi: DualRetriever
+    if TYPE_CHECKING:  # in a pydantic class, this annotation would be a field
+        umi: DualRetriever
     _owns_store: bool
     """Whether `close` closes the store; False: the caller made it."""
+    _skipped: list[SkippedChunk] | None
+    """Items that were left out; None: such items raise."""
+
+    @property
+    def skipped(self) -> tuple[SkippedChunk, ...]:
+        """The documents or nodes that `on_invalid="skip"` left out, with the reasons."""
+        return tuple(self._skipped or ())
 
     def close(self) -> None:
-        """End the threads of `umi`, and close the store if this object opened it."""
+        """End the threads of the retriever, and close the store if this object opened it."""
         self.umi.close()
         if self._owns_store:
             self.umi.store.close()
+
+
+class SharesStore(OwnsStore):
+    """Base class of the adapters' vector stores. A deep copy searches the same store, as a copy of a retriever does."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.umi.store!r})"
+
+    def __deepcopy__(self, memo: Any = None) -> Self:
+        return copy.copy(self)
 
 
 class OpensStore(OwnsStore):

@@ -77,12 +77,11 @@ def nothing_found(store: Store, asked: object, within: Filter | None, window: Ti
         within, window: The retriever's own filter and time range. Keys and values of texts that do not pass them are
             not shown.
     """
-    if not asked:
-        return NOTHING_FOUND
     try:
-        chunks = [chunk for chunk in store.scan(where=within, limit=KEYS_READ) if chunk_passes(chunk, None, window)]
+        read = store.scan(where=within, limit=KEYS_READ) if asked else []
     except UmiError:  # the search itself did not fail
-        return NOTHING_FOUND
+        read = []
+    chunks = [chunk for chunk in read if chunk_passes(chunk, None, window)]
     if not chunks:
         return NOTHING_FOUND
     examples: dict[str, Any] = {}

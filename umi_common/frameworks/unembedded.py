@@ -58,8 +58,5 @@ def embed_unembedded(store: Any, where: Filter | None = None) -> None:
     if isinstance(store, HybridStore):
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
         for page in pages(store, where=marked if where is None else And((marked, where)), size=PAGE):
-            store.add([replace(chunk, metadata=_without_mark(chunk)) for chunk in page])
-
-
-def _without_mark(chunk: Chunk) -> dict[str, Any]:
-    return {key: value for key, value in chunk.metadata.items() if key != UNEMBEDDED_KEY}
+            plain = [{key: chunk.metadata[key] for key in chunk.metadata if key != UNEMBEDDED_KEY} for chunk in page]
+            store.add([replace(chunk, metadata=own) for chunk, own in zip(page, plain, strict=True)])

@@ -1,0 +1,245 @@
+"""The callback runs of a search: a child run for each stage, and in a batch a run for each input.
+
+`batch` searches many inputs by one call of `search_many`. `batch` and `abatch` run the same coroutine. In `batch`,
+callbacks and `search_many` are synchronous, so the coroutine never suspends, and `batch` runs it to its end without an
+event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackManager, CallbackManager
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import get_config_list, var_child_runnable_config
+
+from umi_common.errors import ConfigError, InputError
+from umi_common.protocols import OnStage
+from umi_common.search.request import checked_query, end_of, refuse_unlisted
+from umi_common.types import Degradation, Stage
+
+if TYPE_CHECKING:
+    from umi_langchain.retriever import UmiRetriever
+
+Configs = RunnableConfig | list[RunnableConfig] | None
+
+
+def stages(manager: CallbackManager | None) -> OnStage | None:
+    """The argument `on_stage` of a search: a function that opens a child run for each stage.
+
+    The outputs of a run are the stage's duration in milliseconds and its facts, without the text of the query.
+
+    Args:
+        manager: Opens child runs of the call's run. If it is None or has no handlers, the result is None.
+    """
+    if manager is None or not manager.handlers:
+        return None
+
+    def began(name: str) -> Callable[[Stage], None]:
+        run = manager.on_chain_start({"name": f"umi.{name}"}, {}, name=f"umi.{name}")
+
+        def ended(stage: Stage) -> None:
+            run.on_chain_end(_outputs(stage))
+
+        return ended
+
+    return began
+
+
+@asynccontextmanager
+async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage | None]:
+    """Yield the `on_stage` of `stages`, for asynchronous handlers.
+
+    A task awaits the handlers in the order of the stages while the search runs. Leaving the `with` block waits until
+    all handlers have been awaited.
+    """
+    if manager is None or not manager.handlers:
+        yield None
+        return
+    events: asyncio.Queue[Callable[[], Awaitable[None]] | None] = asyncio.Queue()
+
+    def began(name: str) -> Callable[[Stage], None]:
+        started: list[Any] = []
+
+        async def start() -> None:
+            started.append(await manager.on_chain_start({"name": f"umi.{name}"}, {}, name=f"umi.{name}"))
+
+        def ended(stage: Stage) -> None:
+            async def end() -> None:
+                await started[0].on_chain_end(_outputs(stage))
+
+            events.put_nowait(end)
+
+        events.put_nowait(start)
+        return ended
+
+    async def report() -> None:
+        while (event := await events.get()) is not None:
+            await event()
+
+    reporter = asyncio.create_task(report())
+    try:
+        yield began
+    finally:
+        events.put_nowait(None)
+        await reporter
+
+
+def searched(search: Callable[..., Any], manager: CallbackManager | None, query: str, **options: Any) -> Any:
+    """The result of `search(query, **options)`, with a child run for each stage, call of an LLM and failed part.
+
+    `search` is `search` or `get_context` of a `DualRetriever`; `manager` as in `stages`.
+    """
+    on_stage = stages(manager)
+    with _calls_below(manager):
+        found = search(query, on_stage=on_stage, **options)
+    report_losses(on_stage, found.degraded)
+    return found
+
+
+async def asearched(
+    search: Callable[..., Any], manager: AsyncCallbackManager | None, query: str, **options: Any
+) -> Any:
+    """`searched` for an event loop; `search` is `asearch` or `aget_context`."""
+    async with astages(manager) as on_stage:
+        with _calls_below(manager):
+            found = await search(query, on_stage=on_stage, **options)
+        report_losses(on_stage, found.degraded)
+    return found
+
+
+@contextmanager
+def _calls_below(manager: BaseCallbackManager | None) -> Iterator[None]:
+    """Make calls of LangChain's models inside the `with` block child runs of the run to which `manager` belongs."""
+    config = var_child_runnable_config.get() or {}
+    token = var_child_runnable_config.set(config if manager is None else {**config, "callbacks": manager})
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def report_losses(on_stage: OnStage | None, losses: Iterable[Degradation]) -> None:
+    """Open and close a child run for each part of the search that failed."""
+    if on_stage is None:
+        return
+    for loss in losses:
+        facts = {"reason": loss.reason, "consequence": loss.consequence}
+        on_stage(f"without {loss.part}")(Stage(f"without {loss.part}", 0.0, facts))
+
+
+def _outputs(stage: Stage) -> dict[str, Any]:
+    return {"milliseconds": stage.milliseconds, **stage.facts}
+
+
+def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **call: Any) -> list[Any]:
+    """See `UmiRetriever.batch`."""
+    work = _Batch(retriever, is_async=False, **call)
+    try:
+        work.answers(inputs, config).send(None)
+    except StopIteration as end:
+        answers: list[Any] = end.value
+        return answers
+    raise AssertionError("a synchronous callback or search returned an awaitable")
+
+
+async def abatch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **call: Any) -> list[Any]:
+    """See `UmiRetriever.abatch`."""
+    return await _Batch(retriever, is_async=True, **call).answers(inputs, config)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One call of `batch` or `abatch`."""
+
+    retriever: UmiRetriever
+    is_async: bool
+    """Whether callbacks and searches are asynchronous, as for `abatch`."""
+    options: dict[str, Any]
+    """`CallOptions`, equal for all inputs."""
+    return_exceptions: bool
+    """Whether to return the exception of an input in place of its documents; False: the first one is raised."""
+
+    async def answers(self, inputs: Sequence[str], config: Configs) -> list[Any]:
+        """For each input, its documents or, with `return_exceptions`, its exception.
+
+        At most `max_concurrency` inputs are searched at a time.
+        """
+        refuse_unlisted(inputs, "inputs")
+        inputs = list(inputs)
+        configs = get_config_list(config, len(inputs))
+        limit = configs[0].get("max_concurrency") if configs else None
+        at_once = max(len(inputs), 1) if limit is None else limit
+        if at_once < 1:
+            raise ConfigError(f"max_concurrency {at_once}: expected 1 or more, or None for all inputs at once")
+        answers = []
+        for start in range(0, len(inputs), at_once):
+            part = slice(start, start + at_once)
+            answers += await self._group_answers(inputs[part], configs[part])
+        return answers
+
+    async def _group_answers(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
+        """`answers` for inputs that are searched together, by one call of `search_many`."""
+        retriever = self.retriever
+        search_many = retriever.umi.asearch_many if self.is_async else retriever.umi.search_many
+        answer_of = retriever.aanswer if self.is_async else retriever.answer
+        runs = [await self._run(query, config) for query, config in zip(inputs, configs, strict=True)]
+        answers: list[Any] = [_query_error(query) if self.return_exceptions else None for query in inputs]
+        valid = [row for row, answer in enumerate(answers) if answer is None]
+        try:
+            async with AsyncExitStack() as opened:
+                on_stages = [await opened.enter_async_context(_entered(runs[row].get_child())) for row in valid]
+                options = retriever.core_options(self.options)
+                queries = [end_of(inputs[row]) for row in valid]
+                results = await _value(search_many(queries, on_stages=on_stages, **options))
+                for row, on_stage, result in zip(valid, on_stages, results, strict=True):
+                    report_losses(on_stage, result.degraded)
+                    answers[row] = await _value(answer_of(result, options))
+        except Exception as error:  # noqa: BLE001 - every run must be ended; the error is raised or returned below
+            for row in valid:
+                answers[row] = error
+        for run, answer in zip(runs, answers, strict=True):
+            failed = isinstance(answer, Exception)
+            await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
+        first = next((answer for answer in answers if isinstance(answer, Exception)), None)
+        if first is not None and not self.return_exceptions:
+            raise first
+        return answers
+
+    async def _run(self, query: str, config: RunnableConfig) -> Any:
+        """Start the callback run of one input, in the same way as `BaseRetriever.invoke`."""
+        retriever = self.retriever
+        managers: Any = AsyncCallbackManager if self.is_async else CallbackManager
+        manager = managers.configure(
+            inheritable_callbacks=config.get("callbacks"),
+            inheritable_tags=config.get("tags"),
+            local_tags=retriever.tags,
+            inheritable_metadata={**(config.get("metadata") or {}), **retriever._get_ls_params()},
+            local_metadata=retriever.metadata,
+        )
+        name = config.get("run_name") or retriever.get_name()
+        return await _value(manager.on_retriever_start(None, query, name=name, run_id=config.get("run_id")))
+
+
+def _entered(manager: Any) -> AbstractAsyncContextManager[OnStage | None]:
+    """`astages` or, for a synchronous manager, `stages` in a context manager of the same kind."""
+    return astages(manager) if isinstance(manager, AsyncCallbackManager) else nullcontext(stages(manager))
+
+
+async def _value(value: Any) -> Any:
+    """`value` or, if it is awaitable, its result."""
+    return await value if isawaitable(value) else value
+
+
+def _query_error(query: str) -> InputError | None:
+    """The error that a search for this input raises; None: the input can be searched."""
+    try:
+        checked_query(end_of(query))
+    except InputError as error:
+        return error
+    return None
