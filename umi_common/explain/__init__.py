@@ -3,7 +3,8 @@
 The functions turn a `SearchResult` into text, an HTML page or fragment, or a data frame.
 
     reasons    the arms and stages that gave a hit its rank, as data and in words
-    texts      makes texts safe to show: control characters visible, HTML escaped; marks the query's words
+    marking    marks the query's words in a text
+    texts      makes texts safe to show: control characters visible, HTML escaped
     terminal   a result as plain text
     notebook   a result as an HTML fragment, and as a pandas data frame; HTML that the page shares
     page       a result as a standalone HTML page; page.css and page.js are its style and script

@@ -10,8 +10,9 @@ from typing import Any
 
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import optional_module
+from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, best_signals, in_words, rank_path, stated, steps
-from umi_common.explain.texts import QueryWords, escaped, excerpt, marked, place
+from umi_common.explain.texts import escaped, place
 from umi_common.types import Hit, SearchResult, Suppressed
 
 STYLE = """

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.errors import InputError
+from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.notebook import OTHER_COLOUR, arm_bars, bar, largest_scores, left_out_item, losses, table
 from umi_common.explain.reasons import MEASURES, Step, decided, in_words, rank_path, steps
-from umi_common.explain.texts import QueryWords, escaped, excerpt, hit_count, marked, place, snippet
+from umi_common.explain.texts import escaped, hit_count, place, snippet
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 

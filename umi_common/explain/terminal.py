@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import decided, in_words, rank_path, reasons, steps
-from umi_common.explain.texts import QueryWords, excerpt, hit_count, marked, one_line, place
+from umi_common.explain.texts import hit_count, one_line, place
 from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
 TEXT_CHARACTERS = 160

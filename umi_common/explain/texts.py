@@ -1,14 +1,8 @@
-"""Show untrusted texts: control characters replaced by their code, HTML escaped, and the query's words marked.
-
-Marked are words that the store's analyzer maps to terms of the query.
-"""
+"""Make untrusted texts safe to show: control characters are replaced by their code, HTML is escaped."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from umi_common.types import Chunk, SearchResult
@@ -19,23 +13,6 @@ SECTION_CHARACTERS = 60
 """Longer metadata "section" of a chunk is cut to this many characters."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Terminal escapes, other control characters, and characters that change the direction of the text after them."""
-EXCERPT_CHARACTERS = 320
-"""Default length of an excerpt, in characters."""
-LEAD_CHARACTERS = 60
-"""Largest number of characters that an excerpt shows before the first word of the query."""
-FUNCTION_TEXT = (
-    "a about an and are as at be but by can did do does for from had has have he how i in is it its me my of on or our "
-    "s she so t that the their them there they this to us was we were what when where which who whom whose why will "
-    "with you your"
-)
-"""English words that occur in most texts. They are not marked, so that the other words of the query stand out."""
-
-_TOKEN = re.compile(r"\S+")
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
-_PART = re.compile(r"[^\W_]+")
-
-CharRange = tuple[int, int]
-"""[start, end): indices of characters in a text."""
 
 
 def visible(text: str) -> str:
@@ -86,120 +63,3 @@ def place(chunk: Chunk) -> list[str]:
     if chunk.event_time is not None:
         facts.append(f"{chunk.event_time:%d %b %Y %H:%M} UTC")
     return facts
-
-
-@dataclass(frozen=True, slots=True)
-class QueryWords:
-    """The words to mark: those of the query and its variations. Function words are left out, unless there are no other
-    words."""
-
-    terms: frozenset[str]
-    """The analyzer's terms of these words."""
-    terms_of: Callable[[str], Sequence[str]]
-    """The analyzer: a function from a text to its terms."""
-
-    @classmethod
-    def of(cls, result: SearchResult) -> QueryWords:
-        """The words of a result's query. If `result.terms_of` is None, the words in lower case are their own terms."""
-        terms_of = _lowered if result.terms_of is None else result.terms_of
-        text = " ".join((result.query, *result.query_variations))
-        # Each word is also analysed alone, as `spans` does: without the other words the analyzer may recognise no
-        # language, and return another term.
-        terms = frozenset(terms_of(text)).union(*map(terms_of, _lowered(text)))
-        return cls(terms.difference(terms_of(FUNCTION_TEXT)) or terms, terms_of)
-
-    def spans(self, text: str) -> Iterator[CharRange]:
-        """Yield the range of each word to mark in `text`, in rising order and without overlap."""
-        for token in _TOKEN.finditer(text):
-            for start, end in self._spans_in_token(token[0]):
-                yield token.start() + start, token.start() + end
-
-    def _spans_in_token(self, token: str) -> list[CharRange]:
-        """Ranges of the words to mark in a token, which is a text without white space.
-
-        If the token as a whole has a term of the query, but none of its words alone has, all is marked from its first
-        word to its last.
-        """
-        found = self.terms.intersection(self.terms_of(token))
-        words = list(_pieces(_WORD, token))
-        spans = [
-            (start + at, start + to) for start, end in words for at, to in self._spans_in_word(token[start:end], found)
-        ]
-        if found and not spans and words:
-            spans = [(words[0][0], words[-1][1])]
-        return spans
-
-    def _spans_in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
-        """Ranges to mark in a word: the whole word, or only its parts whose terms are in `found`, such as "wait" in
-        "wait_for".
-
-        Args:
-            found: The terms of the query that the analyzer finds in the token around the word.
-        """
-        whole = [(0, len(word))]
-        terms = self.terms_of(word) if found else []
-        if found.isdisjoint(terms):
-            return []
-        parts = [part for part in _pieces(_PART, word) if not found.isdisjoint(self.terms_of(word[slice(*part)]))]
-        if parts == whole and len(terms) > 1 and not word.isascii():
-            parts = _ranges_covered(word.lower(), found)
-        return parts or whole
-
-
-def _lowered(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
-def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[CharRange]:
-    """Ranges of the pattern's matches in a token. Combining marks count as letters, unlike in `re`."""
-    if not token.isascii():
-        token = "".join("x" if unicodedata.category(char)[0] == "M" else char for char in token)
-    return (piece.span() for piece in pattern.finditer(token))
-
-
-def _ranges_covered(word: str, terms: frozenset[str]) -> list[CharRange]:
-    """Ranges of a text written without spaces that the terms cover, such as 東京 in 昨日東京で."""
-    covered = bytearray(b" " * len(word))
-    for term in terms:
-        at = word.find(term)
-        while at >= 0:
-            covered[at : at + len(term)] = b"x" * len(term)
-            at = word.find(term, at + 1)
-    return [match.span() for match in re.finditer(b"x+", covered)]
-
-
-def marked(
-    text: str,
-    words: QueryWords,
-    *,
-    around: tuple[str, str] = ("<mark>", "</mark>"),
-    written: Callable[[str], str] = escape,
-) -> str:
-    """The text with each word of the query between the two strings of `around`.
-
-    Args:
-        written: Escapes each piece of the text.
-    """
-    shown, (before, after) = visible(text), around
-    pieces, at = [], 0
-    for start, end in words.spans(shown):
-        pieces += [written(shown[at:start]), before, written(shown[start:end]), after]
-        at = end
-    return "".join([*pieces, written(shown[at:])])
-
-
-def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
-    """A part of a text in one line, of about `characters`, that holds the query's first word; "…" marks a cut.
-
-    It begins at the start of the text if that word is in the first two thirds of `characters`, else LEAD_CHARACTERS
-    before the word.
-    """
-    line = " ".join(text.split())
-    if len(line) <= characters:
-        return line
-    first = next((start for start, _ in words.spans(line)), 0)
-    if first < characters * 2 // 3:
-        return snippet(line, characters)
-    start = first - LEAD_CHARACTERS
-    space = line.find(" ", start, first)
-    return "… " + snippet(line[start if space < 0 else space + 1 :], characters)
