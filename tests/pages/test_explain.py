@@ -17,8 +17,8 @@ from umi_common.context.budget import TokenBudget
 from umi_common.embedders import WordLlamaEmbedder
 from umi_common.errors import InputError
 from umi_common.explain import reasons, snippet, to_html, to_page, to_text
+from umi_common.explain.flow import flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.page import flow_picture
 from umi_common.explain.reasons import Step, steps
 from umi_common.explain.texts import visible
 from umi_common.retriever import DualRetriever

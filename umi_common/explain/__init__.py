@@ -8,6 +8,7 @@ The functions turn a `SearchResult` into text, an HTML page or fragment, or a da
     terminal   a result as plain text
     notebook   a result as an HTML fragment, and as a pandas data frame; HTML that the page shares
     page       a result as a standalone HTML page; page.css and page.js are its style and script
+    flow       the picture of ranks on the page
 """
 
 from umi_common.explain.notebook import context_to_html, tables_to_html, to_frame, to_html
