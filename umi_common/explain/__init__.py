@@ -6,8 +6,9 @@ The functions turn a `SearchResult` into text, an HTML page or fragment, or a da
     marking    marks the query's words in a text
     texts      makes texts safe to show: control characters visible, HTML escaped
     terminal   a result as plain text
-    notebook   a result as an HTML fragment, and as a pandas data frame; HTML that the page shares
+    notebook   a result as an HTML fragment, and as a pandas data frame
     page       a result as a standalone HTML page; page.css and page.js are its style and script
+    bars       HTML that notebook and page share
     flow       the picture of ranks on the page
 """
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.errors import InputError
+from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.notebook import OTHER_COLOUR, arm_bars, bar, largest_scores, left_out_item, losses, table
 from umi_common.explain.reasons import MEASURES, Step, decided, in_words, rank_path, steps
 from umi_common.explain.texts import escaped, hit_count, place
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
@@ -27,7 +27,7 @@ EXCERPT_CHARACTERS = 600
 FOUND_DEPTH = 10
 """Largest rank in an arm at which a query variation counts as having found a hit. An arm ranks hundreds of chunks, so
 that without this limit every variation would find almost every hit."""
-TIME_COLOUR = OTHER_COLOUR
+TIME_COLOUR = bars.OTHER_COLOUR
 
 
 def to_page(
@@ -69,7 +69,7 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
         f"<header><p class='brand'>umi: why these hits</p><h1 dir='auto'>{escaped(result.query)}</h1>"
-        f"<p class='facts'>{' · '.join(facts)}</p>{losses(result)}</header><main>"
+        f"<p class='facts'>{' · '.join(facts)}</p>{bars.losses(result)}</header><main>"
         f"{_hits_section(result, words)}{_flow_section(result)}{_searched_section(result)}{_times_section(result)}"
         f"{_packed_section(context, words)}{_left_out_section(result)}</main>"
     )
@@ -89,7 +89,7 @@ def _asset(name: str) -> str:
 
 def _hits_section(result: SearchResult, words: QueryWords) -> str:
     """All hits, below an input field that filters them."""
-    largest = largest_scores(result)
+    largest = bars.largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
     items = "".join(_hit(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
     found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
@@ -111,8 +111,8 @@ def _hit(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
         f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
         f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
         f"<bdi>{escaped(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
-        f"<div class='bars'><div class='umi-arm'>{bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
-        f"{arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
+        f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
+        f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
         f"<p class='why'>{escaped(rank_path(path))}</p>{_numbers(hit)}</article></li>"
     )
 
@@ -175,7 +175,8 @@ def _searched_section(result: SearchResult) -> str:
     found = [{rank for variation, rank in near if variation == at} for at in range(len(texts))]
     rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
     heads = ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
-    return _section("searched", "What was searched, and what it found", _scroll("Searches", table(heads, rows)))
+    table = _scroll("Searches", bars.table(heads, rows))
+    return _section("searched", "What was searched, and what it found", table)
 
 
 def _searched(text: str, at: int, found: list[set[int]]) -> str:
@@ -196,14 +197,15 @@ def _times_section(result: SearchResult) -> str:
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
     rows = "".join(
         f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
-        f"{bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
+        f"{bars.bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
         f"<td>{escaped(decided(stage))}</td></tr>"
         for stage in result.trace
     )
     if not rows:
         return ""
-    stages = table(("stage", "time", "what it decided"), rows, f"<caption>{_times(result)}</caption>")
-    return _section("times", "Where the time went", _scroll("Stages", stages))
+    caption = f"<caption>{_times(result)}</caption>"
+    table = _scroll("Stages", bars.table(("stage", "time", "what it decided"), rows, caption))
+    return _section("times", "Where the time went", table)
 
 
 def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
@@ -225,7 +227,7 @@ def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
     name = escaped(part.source if part.source is not None else part.ids[0])
     cut = ", cut short" if part.trimmed else ""
     return (
-        f"<li><div class='umi-arm'>{bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
+        f"<li><div class='umi-arm'>{bars.bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
         f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{escaped(part.reason)}</span>"
         f"{_text(part.text, words)}</li>"
     )
@@ -235,7 +237,7 @@ def _left_out_section(result: SearchResult) -> str:
     """Chunks that were left out, and why."""
     if not result.suppressed:
         return ""
-    items = "".join(map(left_out_item, result.suppressed))
+    items = "".join(map(bars.left_out_item, result.suppressed))
     return _section("out", "Left out, and why", f"<ul>{items}</ul>")
 
 
