@@ -138,14 +138,12 @@ class SystemComparison:
 
     def by_category(self, system: str, metric: str, set: str | None = None) -> dict[str, Estimate]:
         """The mean of one metric by category of query; "": queries without a category."""
-        values: dict[str, list[float]] = defaultdict(list)
-        groups: dict[str, list[str]] = defaultdict(list)
+        pairs: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for run in self._runs(system, set):
             scores = _measured(self._scores[id(run)], metric)
             for query in self.datasets[run.set, run.group].judged:
-                values[query.category or ""].append(scores[query.id])
-                groups[query.category or ""].append(run.group)
-        return {kind: bootstrap_mean(values[kind], groups[kind], seed=self.seed) for kind in sorted(values)}
+                pairs[query.category or ""].append((scores[query.id], run.group))
+        return {kind: self._mean(pairs[kind]) for kind in sorted(pairs)}
 
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
         """The relevant documents that are not among a system's first k results, in the order of the queries.
@@ -255,13 +253,16 @@ class SystemComparison:
         asked = {query: dataset.qrels[query] for query in run.ids}
         return {**score_rankings(asked, run.ids, self.metrics), **{name: getattr(run, name) for name in VECTOR_METRICS}}
 
+    def _mean(self, pairs: Sequence[tuple[float, str]]) -> Estimate:
+        return bootstrap_mean([value for value, _ in pairs], [group for _, group in pairs], seed=self.seed)
+
     def _row(self, system: str, name: str) -> Row:
         runs = self._runs(system, name)
         metrics: dict[str, Estimate] = {}
         for metric in (*self.metrics, *VECTOR_METRICS):
             pairs = [(value, run.group) for run in runs for value in self._scores[id(run)][metric].values()]
             if any(not math.isnan(value) for value, _ in pairs):
-                metrics[metric] = bootstrap_mean([v for v, _ in pairs], [g for _, g in pairs], seed=self.seed)
+                metrics[metric] = self._mean(pairs)
         calls = [count for run in runs for count in run.llm_calls.values()]
         known = [count for count in calls if count is not None]
         degraded = sum((Counter(run.degraded) for run in runs), Counter[str]())
