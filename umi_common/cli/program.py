@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -62,13 +62,13 @@ app.command()(measuring.tune)
 
 def main() -> None:
     """Entry point of `umi`."""
-    logging.basicConfig(level=logging.CRITICAL)  # `main` itself prints one line about an error
+    logging.basicConfig(level=logging.CRITICAL)  # hides umi's log lines; `main` prints one line about an error
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 sys.stderr is None if the caller closed it
     if isinstance(sys.stdout, io.TextIOWrapper):  # the encoding may lack letters, for example a Windows code page
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # the result after Ctrl-C, of typer and of `umi index`
+        if code == INTERRUPTED:  # typer and `umi index` return this code after Ctrl-C
             raise KeyboardInterrupt
     except UmiError as error:
         _end(str(error), 1)
@@ -77,10 +77,14 @@ def main() -> None:
     except SystemExit as ended:  # typer raises it with 1 if the reader of a pipe, as in `umi ... | head`, has ended
         raise SystemExit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code) from None
     except OSError as error:
-        where = f": {error.filename}; check the path and its permissions" if error.filename else "; see where it writes"
+        where = (
+            f": {error.filename}; check the path and its permissions"
+            if error.filename
+            else "; see where it writes"
+        )
         _end(f"{error.strerror or error}{where}", 1)
     except Exception as error:
-        usage = getattr(error, "format_message", None)
+        usage = getattr(error, "format_message", None)  # of click's usage errors; typer may hold its own copy of click
         if usage is None:
             raise
         context = getattr(error, "ctx", None)
@@ -91,6 +95,7 @@ def main() -> None:
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _end(message: str, code: int) -> None:
+def _end(message: str, code: int) -> NoReturn:
+    """Print one line about an error, and end the process with this code."""
     sys.stderr.write(f"umi: {one_line(message)}\n")
     raise SystemExit(code)

@@ -30,7 +30,7 @@ from umi_common.types import Hit, SearchResult
 BOLD = ("\x1b[1m", "\x1b[22m")
 """Codes printed before and after the query's words; typer removes them if the output is no terminal."""
 NOTHING_FOUND = "nothing found; umi status shows what the store holds"
-PROMPT = """Answer the question from the evidence alone, and cite its numbers. If the evidence has no answer, say so.
+PROMPT = """Answer the question from the evidence alone, and cite passages by their numbers. If the evidence has no answer, say so.
 
 {context}
 
@@ -61,7 +61,7 @@ def search(
         typer.echo(to_text(result, emphasis=BOLD))
     else:
         typer.echo(NOTHING_FOUND)
-        _print_losses(result)
+        _print_losses(result)  # `to_text` itself states losses
 
 
 def explain(
@@ -82,7 +82,7 @@ def explain(
     if html is not None:
         result.explain(html, context=packed)
     if json:
-        print_json({**as_data(result), **_packed(packed), "html": None if html is None else str(html)})
+        print_json({**as_data(result), **_context_data(packed), "html": None if html is None else str(html)})
     elif html is not None:
         typer.echo(f"{hit_count(result)}; open {html} in a browser")
     else:
@@ -104,7 +104,7 @@ def ask(
         packed = umi.get_context(query, budget=tokens, where=where_of(where))
         _print_unknown_keys(umi, packed, where)
     if json:
-        print_json({"query": query, **_packed(packed), "degraded": [asdict(loss) for loss in packed.degraded]})
+        print_json({"query": query, **_context_data(packed), "degraded": [asdict(loss) for loss in packed.degraded]})
         return
     text = packed.text if context else PROMPT.format(context=packed.text, question=query)
     typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold control characters
@@ -115,7 +115,9 @@ def ask(
 
 def _print_unknown_keys(umi: DualRetriever, found: SearchResult | AssembledContext, where: list[str] | None) -> None:
     """If nothing was found, print the keys of the filter that no chunk of the store has."""
-    for key in () if found else umi.store.unknown_keys(where_of(where)):  # type: ignore[attr-defined]
+    if found:
+        return
+    for key in umi.store.unknown_keys(where_of(where)):  # type: ignore[attr-defined]
         typer.echo(
             f"umi: no chunk of the store has the key {one_line(shown(key))} of --where; check its spelling", err=True
         )
@@ -159,5 +161,5 @@ def _hit(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _packed(packed: AssembledContext) -> dict[str, Any]:
+def _context_data(packed: AssembledContext) -> dict[str, Any]:
     return {"context": packed.text, "parts": [asdict(part) for part in packed], "stats": asdict(packed.stats)}

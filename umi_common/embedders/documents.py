@@ -21,7 +21,7 @@ from umi_common.runtime.workers import Workers
 
 PROCESSOR_SHARE_MAX = 0.5
 """A model counts as a service if the calling thread computes for less than this share of the time of a call."""
-SECONDS_MIN = 0.005
+THREADS_FROM_SECONDS = 0.005
 """Shortest call, in seconds, for which threads are used: starting them takes longer than a shorter call."""
 REPORT_AFTER_SECONDS = 1.0
 """Seconds of retrying after which `embed_batches` reports a failure; most batches succeed before that."""
@@ -31,7 +31,7 @@ SLOW_SECONDS = 5.0
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
-"""Called in the caller's thread with a batch and the model's result for it, after each call of the model."""
+"""Called in the caller's thread, once for each batch, with the batch and the model's result for it."""
 
 
 def batches_of(texts: Sequence[str], indices: Sequence[int], config: EmbedderConfig) -> list[list[int]]:
@@ -62,11 +62,11 @@ def embed_batches(
     """Call the model for each batch, a list of indices of `texts`, and `on_batch` with each result.
 
     Calls are made one at a time until a call shows that the model is a service; then up to `document_calls` at a time.
-    After a failure no further call begins; the running ones are waited for, and `on_batch` gets their results. After
-    Ctrl-C the running calls are neither waited for nor retried.
+    After a batch has failed, no further batch begins; the running ones, with their retries, are waited for, and
+    `on_batch` gets their results. After Ctrl-C the running calls are neither waited for nor retried.
 
-    If a call is retried for longer than a second, one warning is logged, and `on_trouble` is called with a text
-    that names the failure.
+    If a batch is retried for longer than a second, one warning is logged, and at each further failure `on_trouble` is
+    called, in the thread of the call, with a text that names the failure.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
@@ -77,8 +77,8 @@ def embed_batches(
     ended = Event()
     warning_left = iter([True])  # only one next() gets True, even if several threads fail at once
 
-    def report(error: Exception, seconds: float) -> None:
-        if ended.is_set():
+    def on_retry(error: Exception, seconds: float) -> None:
+        if ended.is_set():  # after Ctrl-C, this ends the retries
             raise error
         if seconds < REPORT_AFTER_SECONDS:
             return
@@ -96,7 +96,7 @@ def embed_batches(
         call = Call(lambda: documents_embedded(embedder, [texts[index] for index in batch]))
         deadline = time.monotonic() + config.retry_seconds
         try:
-            return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), report), workers)
+            return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), on_retry), workers)
         except Exception as error:
             raise BatchFailed(batch) from error
 
@@ -107,7 +107,7 @@ def embed_batches(
             vectors = embed(batch)
             seconds, processor_seconds = time.perf_counter() - begun, time.thread_time() - processor_begun
             on_batch(batch, vectors)
-            is_service = seconds > SECONDS_MIN and processor_seconds < PROCESSOR_SHARE_MAX * seconds
+            is_service = seconds > THREADS_FROM_SECONDS and processor_seconds < PROCESSOR_SHARE_MAX * seconds
             if config.document_calls > 1 and is_service:
                 _in_threads(embed, left, config.document_calls, on_batch)  # empties `left`, so the loop ends
     finally:
@@ -124,10 +124,10 @@ def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
     message = (
         "embedder %r: a call for %d texts has taken %g s and still runs. umi sets no time limit for it: the "
         "client of a service has a timeout of its own; a model on this machine may need long for many texts "
-        "(embedder.batch_texts)"
+        "(embedder.batch_texts sets how many)"
     )
-    values = message, embedder.name, len(texts), SLOW_SECONDS
-    timer = Timer(SLOW_SECONDS, warn_once, ("embedder", f"slow: {embedder.name}", *values))
+    key = f"slow: {embedder.name}"
+    timer = Timer(SLOW_SECONDS, warn_once, ("embedder", key, message, embedder.name, len(texts), SLOW_SECONDS))
     timer.daemon = True
     try:
         timer.start()

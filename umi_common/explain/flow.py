@@ -1,7 +1,7 @@
 """The rank-flow picture, as inline SVG: one line per hit through its ranks in the arms and after the stages.
 
-A column is an arm or a stage. A rank up to the number of shown hits is in the row of that number. Larger ranks follow
-below a horizontal rule, in order; the last row is for hits without a rank in the column.
+A column is an arm or a stage. With 20 hits shown, ranks 1 to 20 are in rows 1 to 20. Larger ranks of a column follow
+below a horizontal rule, in order; after them come the hits without a rank in this column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HITS_SHOWN = 20
 """Largest number of hits in the picture, so that their lines can be told apart."""
 COLUMN, ROW = 92, 26
 """Distance of two columns and of two rows, in px."""
-LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12
+LEFT, TOP, RIGHT, BOTTOM = 42, 44, 230, 12
 """Margins in px: left of the first column, above the first row, right of the last column, below the last row."""
 ID_CHARACTERS = 30
 """A longer id of a chunk is cut to this many characters."""
@@ -30,9 +30,9 @@ def flow_picture(result: SearchResult) -> str:
     if not hits:
         return ""
     paths = steps(hits)
-    columns = [_rows([path[column].rank for path in paths], len(hits)) for column in range(len(paths[0]))]
-    deepest = max(max(rows) for rows in columns)
-    width = LEFT + COLUMN * (len(columns) - 1) + LABELS
+    rows_by_column = [_rows([path[column].rank for path in paths], len(hits)) for column in range(len(paths[0]))]
+    deepest = max(max(rows) for rows in rows_by_column)
+    width = LEFT + COLUMN * (len(rows_by_column) - 1) + RIGHT
     height = TOP + ROW * deepest + BOTTOM
     heads = "".join(
         f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{escaped(step.name)}</text>"
@@ -41,7 +41,7 @@ def flow_picture(result: SearchResult) -> str:
     y = TOP + ROW * len(hits)
     rule = f"<line class='rule' x1='0' x2='{width}' y1='{y}' y2='{y}'/>" if deepest > len(hits) else ""
     lines = "".join(
-        _line(hit, path, [rows[index] for rows in columns])
+        _line(hit, path, [rows[index] for rows in rows_by_column])
         for index, (hit, path) in reversed(list(enumerate(zip(hits, paths, strict=True))))
     )
     return (
@@ -58,9 +58,10 @@ def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
         ranks: Rank of each hit in the column; None: it has no rank there.
         shown: Number of hits in the picture.
     """
-    known = [math.inf if rank is None else rank for rank in ranks]
-    below = {rank: shown + number for number, rank in enumerate(sorted({rank for rank in known if rank > shown}), 1)}
-    return [below[rank] if rank in below else int(rank) for rank in known]
+    ranks_or_infinity = [math.inf if rank is None else rank for rank in ranks]
+    larger = sorted({rank for rank in ranks_or_infinity if rank > shown})
+    below = {rank: row for row, rank in enumerate(larger, shown + 1)}
+    return [below[rank] if rank in below else int(rank) for rank in ranks_or_infinity]
 
 
 def _line(hit: Hit, path: Sequence[Step], rows: Sequence[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from umi_common.types import Hit, Signal, Stage
@@ -33,7 +34,7 @@ class Step(NamedTuple):
 
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
-    """By arm, its signal for the query variation for which it ranked the hit best; arms in the order of the signals."""
+    """Each arm's best signal: that of the query variation for which the arm ranked the hit highest."""
     arms = dict.fromkeys(signal.arm for signal in hit.signals)
     return {arm: min((signal for signal in hit.signals if signal.arm == arm), key=_order) for arm in arms}
 
@@ -44,14 +45,15 @@ def in_words(reason: str) -> str:
 
 
 def _order(signal: Signal) -> tuple[float, float, int]:
+    """A sort key, best first: by rank, then by score, then by variation."""
     return (float("inf") if signal.rank is None else signal.rank, -signal.score, signal.variation)
 
 
 def reasons(hit: Hit) -> list[str]:
     """Why a hit has its rank, the best arm first: `["lexical #1 (BM25 9.31)", "dense #4 (cosine 0.52)"]`."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
-    lines = [stated(signal) for signal in sorted(found, key=lambda s: (_order(s)[0], s.arm))]
-    return [*lines, *_moves(hit)] or ["beside a strong hit"]
+    lines = [stated(signal) for signal in sorted(found, key=lambda each: (each.rank or 0, each.arm))]
+    return [*lines, *_moves(hit)] or ["beside a strong hit"]  # a neighbour that no arm and no stage ranked
 
 
 def stated(signal: Signal) -> str:
@@ -67,14 +69,15 @@ def _moves(hit: Hit) -> list[str]:
     through = None if hit.through is None else f" (found through {hit.through})"
     cause = " (named in the question)" if hit.named else through or ""
     lines = []
-    for name, before, after in zip(names[1:], ranks, ranks[1:], strict=False):
+    for name, (before, after) in zip(names[1:], pairwise(ranks), strict=False):
         if before != after:
             lines.append(f"{name} #{before} → #{after}{cause if name == 'references' and after < before else ''}")
     return lines
 
 
 def steps(hits: Iterable[Hit]) -> list[list[Step]]:
-    """For each hit its ranks in each arm, after each stage that ran, and in the result. All lists have equal names."""
+    """For each hit its ranks in each arm, after each stage that ran, and in the result. All lists have
+    the same names in the same order."""
     hits = list(hits)
     arms = list(dict.fromkeys(signal.arm for hit in hits for signal in hit.signals))
     stages = list(dict.fromkeys(name for hit in hits for name in hit.ranks))

@@ -1,7 +1,7 @@
-"""umi's ranking stages for the texts of any retriever: the fields and formulas that the classes of both adapters share.
+"""umi's ranking stages for the texts of any retriever: the fields and formulas that the LangChain and LlamaIndex
+adapters share.
 
-Each formula takes n texts as arrays, and scores (n,) >= 0. It returns the indices of the texts to keep, in their new
-order, and the new scores (n,), or None if the scores do not change.
+Each formula takes n texts as arrays, and scores (n,) >= 0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from umi_common.ranking.neighbours import neighbour_scores
 from umi_common.types import age_in_hours, as_utc, utc_now
 
 Ranked = tuple[Ints, Floats | None]
-"""Result of a formula: the indices of the texts to keep, in order, and the new scores (n,); None: the scores stay."""
+"""Result of a formula: the indices of the texts to keep, in their new order, and the new scores (n,), aligned with the
+given texts; None: the scores stay."""
 
 
 class DecayFields(BaseModel):
@@ -71,9 +72,9 @@ class NeighboursFields(BaseModel):
     """Fields and formula of `UmiNeighbours`."""
 
     previous: NotNegative = NeighboursConfig().previous
-    """A text gains this share of the score of the text before it."""
+    """Factor on the gain from the text before; see `ranking.neighbours`."""
     following: NotNegative = NeighboursConfig().following
-    """A text gains this share of the score of the text after it."""
+    """Factor on the gain from the text after."""
 
     def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
         """All texts, sorted by their raised scores. Texts of one source are adjacent if their positions differ by 1.
@@ -82,14 +83,14 @@ class NeighboursFields(BaseModel):
             scores: (n,)
             sources: (n,) equal for texts of one source.
             positions: (n,) `NO_POSITION` for a text without one.
-            texts: n texts, whose numbers of words are used.
+            texts: n texts. The more words a text has, the less it gains.
         """
         raised = neighbour_scores(
             scores,
             sources,
             positions,
             np.array([len(text.split()) for text in texts], dtype=np.int64),
-            np.zeros(len(texts)),
+            whole=np.zeros(len(texts)),  # sources as a whole give nothing
             previous=self.previous,
             following=self.following,
             source_share=0.0,
@@ -131,7 +132,7 @@ class MmrFields(BaseModel):
     trade_off: Share = MmrConfig().trade_off
     """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: OneOrMore = MmrConfig().pool
-    """Number of the best texts from which MMR chooses; at least as many as it returns."""
+    """Number of the best texts from which MMR chooses; `top_n` if that is larger, all texts if `top_n` is None."""
 
     def chosen(self, scores: Floats, vectors: Vectors) -> Ranked:
         """At most `top_n` texts, in the order in which MMR chooses them; the relevance of a text is its score, scaled
