@@ -30,7 +30,7 @@ from umi_common.types import Hit, SearchResult
 BOLD = ("\x1b[1m", "\x1b[22m")
 """Codes printed before and after the query's words; typer removes them if the output is no terminal."""
 NOTHING_FOUND = "nothing found; umi status shows what the store holds"
-PROMPT = """Answer the question from the evidence alone, and cite passages by their numbers. If the evidence has no answer, say so.
+PROMPT = """Answer the question from the evidence alone, and cite the passages by number. If it has no answer, say so.
 
 {context}
 
