@@ -168,14 +168,29 @@ def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, tra
     """`limit` rows chosen by maximal marginal relevance. Rows that had been among the best `limit` and are not chosen
     are added to `suppressed`."""
     rows = np.sort(ranked.order)
-    scaled = min_max(ranked.scores[rows] / (ranked.scores.max(initial=0.0) or 1.0))
+    relevant = _on_scale_of_cosines(ranked.scores[rows], pool, rows)
     settings = config.mmr
     best = ranked.order[:limit].tolist()
     with trace.stage("mmr") as facts:
-        chosen = rows[mmr(scaled, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
+        chosen = rows[mmr(relevant, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
         kept = chosen.tolist()
         replaced = [row for row in best if row not in kept]
         facts.update(trade_off=settings.trade_off, candidates=min(len(rows), settings.pool), replaced=len(replaced))
     replacing = [row for row in kept if row not in best]
     suppressed = tuple((row, "mmr", by) for row, by in zip(replaced, replacing, strict=True))
     return replace(ranked, order=chosen, suppressed=ranked.suppressed + suppressed)
+
+
+def _on_scale_of_cosines(scores: Floats, pool: Pool, rows: Ints) -> Floats:
+    """(k,) the scores of these rows, scaled from the smallest to the largest cosine of the rows with the query, because
+    MMR compares them with cosines; scaled to 0..1 if the pool has no cosines. In a search by vectors alone: the cosines
+    themselves.
+    """
+    scaled = min_max(scores / (scores.max(initial=0.0) or 1.0))
+    cosines = pool.dense[0, rows]
+    if pool.mode == "vector":
+        return cosines
+    if pool.mode == "text" or not len(rows):
+        return scaled
+    low, high = cosines.min(), cosines.max()
+    return np.asarray(low + (high - low) * scaled)
