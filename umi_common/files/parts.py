@@ -13,8 +13,7 @@ from umi_common.files.readers.chunks import RECORD_ENDINGS, RULES_VERSION, FileC
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import (
     ReadLimits,
-    check_name,
-    check_size,
+    content_of,
     file_errors,
     open_regular,
     read_rest,
@@ -66,7 +65,6 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
     Raises:
         FileUnreadable: If the file, or a line of records, is too large or cannot be read.
     """
-    check_name(source, path)
     parts: list[FilePart] = []
     start, line = 0, 1
     with file_errors(path):
@@ -102,16 +100,12 @@ def version_of(parts: Sequence[FilePart]) -> str:
 
 def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
     """Yield the bytes of each part in order; an empty file has one empty part."""
-    records = path.suffix.lower() in RECORD_ENDINGS
-    if not records:
-        check_size(path, limits)
+    if path.suffix.lower() not in RECORD_ENDINGS:
+        yield content_of(path, limits)
+        return
     with open_regular(path) as file:
-        if not records:
-            yield read_rest(path, file, limits)
-            return
         content = read_some(path, file, size)
         if content.startswith(UTF16_MARKS):  # a newline has two bytes, so `readline` would cut inside it
-            check_size(path, limits)
             yield content + read_rest(path, file, limits, before=len(content))
             return
         while True:
