@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,30 +68,27 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
     Raises:
         FileUnreadable: If the text is no notebook.
     """
+    texts, cut = list[str](), 0
     try:
         notebook = loaded(text)
         sheets = [notebook] if "cells" in notebook else notebook["worksheets"]  # the latter before format 4
-        cells = [cell for sheet in sheets for cell in sheet["cells"]]
-        outputs = [_outputs(path, cell) if cell["cell_type"] == "code" else [] for cell in cells]
-        texts = [text for cell, shown in zip(cells, outputs, strict=True) for text in _cell_texts(cell, shown)]
+        for cell in (cell for sheet in sheets for cell in sheet["cells"]):
+            source = "".join(cell["source"] if "source" in cell else cell["input"])
+            if cell["cell_type"] != "code":
+                texts.append(source)
+                continue
+            outputs = [_output_text(path, output).strip() for output in cell.get("outputs", ())]
+            cut += sum(len(output) > OUTPUT_CHARACTERS for output in outputs)
+            shown = (source, *(output[:OUTPUT_CHARACTERS] for output in outputs))
+            texts += [_fenced(text) for text in shown if text.strip()]
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise FileUnreadable(f"{path} is no notebook that can be read ({error}); leave it out") from error
-    return "\n\n".join(texts), sum(len(output) > OUTPUT_CHARACTERS for shown in outputs for output in shown)
+    return "\n\n".join(texts), cut
 
 
-def _cell_texts(cell: dict[str, Any], outputs: Sequence[str]) -> Iterator[str]:
-    source = "".join(cell["source"] if "source" in cell else cell["input"])
-    if cell["cell_type"] != "code":
-        yield source
-        return
-    for text in (source, *(output[:OUTPUT_CHARACTERS] for output in outputs)):
-        if text.strip():
-            fence = "~~~" if "```" in text else "```"
-            yield f"{fence}\n{text.strip()}\n{fence}"
-
-
-def _outputs(path: Path, cell: dict[str, Any]) -> list[str]:
-    return [_output_text(path, output).strip() for output in cell.get("outputs", ())]
+def _fenced(text: str) -> str:
+    fence = "~~~" if "```" in text else "```"
+    return f"{fence}\n{text.strip()}\n{fence}"
 
 
 def _output_text(path: Path, output: dict[str, Any]) -> str:
