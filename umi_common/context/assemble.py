@@ -13,6 +13,7 @@ within every cap, as counted by the given token counter. The steps:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from umi_common.context.budget import (
@@ -79,8 +80,10 @@ def assemble(
     candidates = _in_packing_order(with_questions(with_neighbours(pieces, around or {}, policy)), packing)
     best = pieces[0] if pieces and policy.pack == "score" else None
     rendered = _packed(packing, candidates, best)
-    if best is not None and rendered.pieces and not _shows(rendered, best):
-        packing, rendered = _alone(packing.empty(), best) or (packing, rendered)
+    if best is not None and rendered.pieces and all(shown.chunk.id != best.chunk.id for shown in rendered.pieces):
+        alone = Packing(budget, policy, packing.counter, passage_of)
+        with suppress(BudgetError):  # the budget holds no character of the best piece
+            packing, rendered = alone, _forced(alone, [best])
     if not rendered.pieces and pieces:
         rendered = _forced(packing, candidates)
     if budget.per_chunk_max is None:
@@ -119,18 +122,6 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -
             break
         rendered = packing.longest_prefix(packing.chosen)
     return rendered if cut else _with_one_cut(packing, candidates) or rendered
-
-
-def _alone(packing: Packing, best: Piece) -> tuple[Packing, Rendered] | None:
-    """The empty packing and the text of the best piece alone; None: the budget holds no character of the piece."""
-    try:
-        return packing, _forced(packing, [best])
-    except BudgetError:
-        return None
-
-
-def _shows(rendered: Rendered, piece: Piece) -> bool:
-    return any(shown.chunk.id == piece.chunk.id for shown in rendered.pieces)
 
 
 def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:

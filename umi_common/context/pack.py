@@ -91,10 +91,6 @@ class Packing:
             self._shown.setdefault(piece.key, piece.chunk.id)
         self._by_source.setdefault(piece.source, []).append(piece)
 
-    def empty(self) -> Packing:
-        """A packing with the same budget, policy and counter and nothing chosen."""
-        return Packing(self.budget, self.policy, self.counter, self._passage_of)
-
     def adopt(self, rendered: Rendered) -> bool:
         """Replace the chosen pieces and their tokens by those of a finished text; returns whether the text
         shows all pieces that were chosen."""
@@ -229,9 +225,9 @@ class Packing:
             found = seam(earlier, later, self.policy.joiner)
             if found is None:
                 continue
-            joined = True
-            shared = max(0, len(earlier.text) - found.later_start)
-            text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
+            joined, (start, between) = True, found
+            shared = max(0, len(earlier.text) - start)
+            text = text[: max(0, len(text) - shared)] if earlier is piece else between + text[shared:]
         return text, joined
 
     def _frame(self, piece: Piece, *, first: bool) -> int:
