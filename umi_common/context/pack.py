@@ -63,8 +63,6 @@ class Packing:
         """The chosen pieces of each source."""
         self._spent_source: dict[SourceKey, int] = {}
         """Estimated tokens of the text of each source."""
-        self._cuts: dict[str, Piece] = {}
-        """Pieces cut to `_chunk_cap`, by the id of their chunk."""
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
         """Choose the candidates that fit, in the given order; returns the number of chosen ones.
@@ -205,11 +203,8 @@ class Packing:
 
     def _within_chunk_cap(self, piece: Piece) -> Piece:
         cap, counter, text = self._chunk_cap, self.counter, piece.text
-        if not counter.surely_exceeds(text, cap) and counter.count(text) <= cap:
-            return piece
-        if piece.chunk.id not in self._cuts:
-            self._cuts[piece.chunk.id] = self.cut(piece, cap)
-        return self._cuts[piece.chunk.id]
+        fits = not counter.surely_exceeds(text, cap) and counter.count(text) <= cap
+        return piece if fits else self.cut(piece, cap)
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
         """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.
