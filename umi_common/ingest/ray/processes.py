@@ -1,17 +1,20 @@
-"""Workers on Ray that read, chunk, embed and write parts. Ray restarts a worker that dies and repeats its batch."""
+"""The processes on Ray: workers that read, chunk, embed and write parts, and the writer, which holds a store open, so
+that many workers can write to one directory through it. Ray restarts a process that dies and repeats its call."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import methodcaller
 from typing import Any
+from uuid import uuid4
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable
 from umi_common.files.parts import FilePart
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.report import Problem
 from umi_common.files.work import PartOutcome, ingest_parts
-from umi_common.ingest.ray.remote_store import RemoteStore, result
 from umi_common.protocols import Embedder
 
 BATCHES_AHEAD = 2
@@ -19,6 +22,13 @@ BATCHES_AHEAD = 2
 for the driver. After the driver was killed, the next call repeats these batches."""
 RETRIES = 1
 """How many times Ray repeats a batch in a new worker after its worker died."""
+WRITER_RETRIES = 3
+"""How many times Ray repeats a call to the writer in a new process after the writer died."""
+LOCKED_SECONDS = 10.0
+"""Longest time for which a new writer waits for the store's lock, in seconds. After a driver was killed, its writer may
+still hold the lock."""
+METHODS = frozenset({"get", "add", "delete", "scan", "close"})
+"""Methods of `protocols.Store` that ingestion calls, besides `len`."""
 
 
 class _Worker:
@@ -137,3 +147,101 @@ def started_workers(
 def _worker_died(part: FilePart) -> Problem:
     message = f"{part.path} killed its worker at every attempt; look at its size and at Ray's logs"
     return Problem(part.source, "WorkerDied", message)
+
+
+@contextmanager
+def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
+    """Open a store in a process of its own; it is closed at the end of the block. Ray must be connected."""
+    import ray
+
+    name = f"umi-writer-{uuid4().hex}"
+    kind: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=WRITER_RETRIES)(_Writer)
+    writer = kind.options(name=name).remote(open_store)
+    try:
+        store = RemoteStore(name)
+        yield store
+        store.close()
+    finally:
+        ray.kill(writer)
+
+
+def result(reference: Any) -> Any:
+    """The result of a remote call; an error that the remote function raised is raised here unchanged.
+
+    Args:
+        reference: Ray's reference to the result.
+    """
+    import ray
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+
+
+class RemoteStore:
+    """The part of a store's interface that ingestion uses. Each call runs in the Ray actor that holds the store.
+
+    Args:
+        name: Name of this actor in Ray.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name  # not the actor's handle: Ray cannot restart a worker whose arguments hold a handle
+        self._writer: Any = None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in METHODS:
+            raise AttributeError(f"{name!r} is none of the methods that ingestion calls: {sorted(METHODS)}")
+        return lambda *args, **named: self._apply(methodcaller(name, *args, **named))
+
+    def __len__(self) -> int:
+        return int(self._apply(len))
+
+    def embedder_name(self) -> str | None:
+        """Name of the embedder with which the store was opened; None: the store has no embedder."""
+        name: str | None = self._apply(_embedder_name)
+        return name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteStore, (self._name,)
+
+    def _apply(self, function: Callable[[Any], Any]) -> Any:
+        """The result of the function, called with the store in the actor."""
+        import ray
+
+        if self._writer is None:
+            self._writer = ray.get_actor(self._name)
+        try:
+            return result(self._writer.apply.remote(function))
+        except ray.exceptions.RayActorError as error:
+            raise StoreUnavailable(
+                f"the writer process cannot start, or died {WRITER_RETRIES + 1} times: {error}"
+            ) from error
+
+
+def _embedder_name(store: Any) -> str | None:
+    embedder: Embedder | None = getattr(store, "embedder", None)
+    return None if embedder is None else embedder.name
+
+
+class _Writer:
+    """The actor that holds the store. Its first call opens the store, so that errors of opening reach the caller."""
+
+    def __init__(self, open_store: Callable[[], Any]) -> None:
+        self._open_store = open_store
+        self._opened: Any = None
+
+    def apply(self, function: Callable[[Any], Any]) -> Any:
+        return function(self._store())
+
+    def _store(self) -> Any:
+        deadline = time.monotonic() + LOCKED_SECONDS
+        while self._opened is None:
+            try:
+                self._opened = self._open_store()
+            except StoreLocked:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(LOCKED_SECONDS / 100)
+        return self._opened
