@@ -117,17 +117,14 @@ class Packing:
 
     def longest_prefix(self, pieces: Sequence[Piece]) -> Rendered:
         """The finished text of the longest prefix of `pieces` that is within every cap, by bisection."""
-        whole = self.render(pieces)
-        if whole is not None:
-            return whole
-        best, fits, over = Rendered(), 0, len(pieces)
+        best, fits, over, tried = Rendered(), 0, len(pieces) + 1, len(pieces)
         while over - fits > 1:
-            middle = (fits + over) // 2
-            found = self.render(pieces[:middle])
+            found = self.render(pieces[:tried])
             if found is None:
-                over = middle
+                over = tried
             else:
-                best, fits = found, middle
+                best, fits = found, tried
+            tried = (fits + over) // 2
         return best
 
     def room(self, piece: Piece) -> int:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chunks import RECORD_ENDINGS, RULES_VERSION, FileChunks, chunks_in
@@ -59,8 +58,8 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
     """The parts of a file in order, without gaps. Reads the file once.
 
     A file of records (JSONL) is cut at the first end of a line after each `size` bytes. Not the size of this
-    file but that of each line is limited, and at most two parts are in memory at a time. Every other file, and a file
-    of records in UTF-16, is one part, and its size is limited.
+    file but that of each line is limited, and one part is in memory at a time. Every other file, and a file of records
+    in UTF-16, is one part, and its size is limited.
 
     Raises:
         FileUnreadable: If the file, or a line of records, is too large or cannot be read.
@@ -110,20 +109,13 @@ def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
             return
         while True:
             if not content.endswith(b"\n"):
-                content += _rest_of_line(path, file, limits)
-            following = read_some(path, file, size)
+                rest = file.readline(limits.max_file_bytes + 1)
+                if len(rest) > limits.max_file_bytes:
+                    raise too_large(path, "has a line that is longer", limits)
+                content += rest
             yield content
-            if not following:
+            if not (content := read_some(path, file, size)):
                 return
-            content = following
-
-
-def _rest_of_line(path: Path, file: BinaryIO, limits: ReadLimits) -> bytes:
-    """Read up to the next end of a line. Raises FileUnreadable if that is more than `limits.max_file_bytes`."""
-    rest = file.readline(limits.max_file_bytes + 1)
-    if len(rest) > limits.max_file_bytes:
-        raise too_large(path, "has a line that is longer", limits)
-    return rest
 
 
 def _key(source: str, line: int, content: bytes) -> str:

@@ -265,13 +265,10 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
         text = "\n".join(value_lines(value))
     except (ValueError, RecursionError):  # such as JSON with comments: the file is read as plain text
         value = None
-    if isinstance(value, list) and value and all(map(_has_text, value)):
-        return _records(path, "\n".join(map(json.dumps, value)), name, 1)
+    records = value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else []
+    if records and all(any(isinstance(each.get(key), str) for key in TEXT_KEYS) for each in records):
+        return _records(path, "\n".join(map(json.dumps, records)), name, 1)
     return _numbered(_named_passages(path, text), name)
-
-
-def _has_text(value: Any) -> bool:
-    return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in TEXT_KEYS)
 
 
 def _notebook(path: Path, content: bytes, name: str) -> FileChunks:

@@ -12,7 +12,6 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from email.policy import default
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,7 @@ _RAW = default.clone(header_factory=lambda name, value: value)
 
 def mails_in(mailbox: bytes) -> list[bytes]:
     """The mails of a mailbox file (.mbox), in order. Text before the first line "From ..." counts as a mail."""
-    borders = [(found.start(), found.end()) for found in _MAIL_BEGINS.finditer(mailbox)]
-    spans = pairwise([(0, 0), *borders, (len(mailbox), len(mailbox))])
-    return [mail for (_, start), (stop, _) in spans if (mail := mailbox[start:stop]).strip()]
+    return [mail for mail in _MAIL_BEGINS.split(mailbox) if mail.strip()]
 
 
 def saved_page(path: Path, content: bytes) -> str:

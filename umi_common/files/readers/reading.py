@@ -240,10 +240,6 @@ def _declared_text(content: bytes) -> str | None:
     return text if text is not None and name in text else None  # decoded by a wrong encoding, the text lacks the name
 
 
-def _letters(text: str) -> int:
-    return sum(map(str.isalpha, text))
-
-
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     """The text of content that is not UTF-16 or UTF-32; arguments and errors as in `decoded_text`."""
     no_text = FileUnreadable(
@@ -261,7 +257,7 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
         return text
     by_page = {page: content.decode(page, "replace") for page in _LANGUAGES}
     fitting = [text for page, text in by_page.items() if language_of(text) in _LANGUAGES[page]]
-    text = max(fitting, key=_letters, default=content.decode("cp1252", "replace"))
+    text = max(fitting, key=lambda each: sum(map(str.isalpha, each)), default=content.decode("cp1252", "replace"))
     # More accented than plain letters, or most accented letters in runs: the text has another code page.
     accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
     in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0
