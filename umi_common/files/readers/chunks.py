@@ -20,10 +20,10 @@ from umi_common.files.readers.mail import mails_in, read_mail, saved_page
 from umi_common.files.readers.markup import (
     MARKDOWN_ENDINGS,
     PARAGRAPH_BREAK,
+    HtmlText,
     front_matter_dates,
     headings,
     markdown_tables,
-    read_page,
     stated_title,
 )
 from umi_common.files.readers.passages import Heading, Passage, Table, passages
@@ -303,7 +303,7 @@ def _mails(path: Path, content: bytes, name: str) -> FileChunks:
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     is_one_file = path.suffix.lower() in SAVED_PAGE_ENDINGS
     markup = saved_page(path, content) if is_one_file else decoded_text(path, content, declares=True)
-    page = read_page(path, markup)
+    page = HtmlText().read(markup)
     named = {"title": page.title} if page.title else {}
     text = page.text if page.text.strip() else page.title
     for passage in _named_passages(path, text, page.headings, page.tables, title=page.title):

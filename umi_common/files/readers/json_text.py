@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.markup import read_page
+from umi_common.files.readers.markup import HtmlText
 from umi_common.files.readers.reading import without_terminal_codes
 
 OUTPUT_CHARACTERS = 1_000
@@ -77,7 +77,7 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
             if cell["cell_type"] != "code":
                 texts.append(source)
                 continue
-            outputs = [_output_text(path, output).strip() for output in cell.get("outputs", ())]
+            outputs = [_output_text(output).strip() for output in cell.get("outputs", ())]
             cut += sum(len(output) > OUTPUT_CHARACTERS for output in outputs)
             shown = (source, *(output[:OUTPUT_CHARACTERS] for output in outputs))
             texts += [_fenced(text) for text in shown if text.strip()]
@@ -91,7 +91,7 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text.strip()}\n{fence}"
 
 
-def _output_text(path: Path, output: dict[str, Any]) -> str:
+def _output_text(output: dict[str, Any]) -> str:
     """The text of an output as a notebook shows it; "" for a picture."""
     data = output.get("data", output)
     if "evalue" in data:
@@ -102,4 +102,4 @@ def _output_text(path: Path, output: dict[str, Any]) -> str:
     shown = next((kind for kind, text in texts.items() if not _BARE_OBJECT.fullmatch(text.strip())), "")
     if not shown or any(kind.startswith("image/") for kind in data):
         return ""
-    return read_page(path, texts[shown]).text if shown == "text/html" else without_terminal_codes(texts[shown])
+    return HtmlText().read(texts[shown]).text if shown == "text/html" else without_terminal_codes(texts[shown])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.markup import read_page
+from umi_common.files.readers.markup import HtmlText
 from umi_common.files.readers.reading import decoded_text, text_in
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
@@ -92,7 +92,7 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
         attached += _file_names(part)
         return ""
     text = _text(path, part)
-    return read_page(path, text).text if kind == "text/html" else text
+    return HtmlText().read(text).text if kind == "text/html" else text
 
 
 def _file_names(part: Message[Any, Any]) -> list[str]:
