@@ -200,12 +200,14 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
     overlaps = sum(len(piece.text) for piece in shown) - sum(map(_covered, rendered.parts))
     left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)
     characters = sum(len(piece.chunk.text) for piece in offered)
+    kinds = [piece.kind for piece in offered]
+    kinds_shown = [piece.kind for piece in offered if piece.chunk.id in ids]
     return ContextStats(
         tokens=rendered.tokens,
         budget=packing.budget.available,
         sources=len({cited.number for part in rendered.parts for cited in cited_parts(part)}),
         duplication_ratio=min(1.0, (overlaps + left_out) / characters) if characters else 0.0,
-        coverage=_coverage(offered, ids),
+        coverage={kind: (kinds_shown.count(kind), kinds.count(kind)) for kind in sorted({*kinds})},
         dropped=dropped,
         counter=packing.counter.name,
         approximate=packing.counter.approximate,
@@ -229,11 +231,3 @@ def _covered(part: ContextPart) -> int:
         covered += max(0, end - max(reach, span.at))
         reach = max(reach, end)
     return covered
-
-
-def _coverage(offered: Sequence[Piece], shown: set[str]) -> dict[str, tuple[int, int]]:
-    coverage: dict[str, tuple[int, int]] = {}
-    for piece in offered:
-        inside, all_of_kind = coverage.get(piece.kind, (0, 0))
-        coverage[piece.kind] = (inside + (piece.chunk.id in shown), all_of_kind + 1)
-    return dict(sorted(coverage.items()))

@@ -91,9 +91,6 @@ class Counter:
         unknown."""
         return self._exceeds is not None and self._exceeds(text, tokens)
 
-    def __repr__(self) -> str:
-        return f"Counter({self.name!r})"
-
 
 def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_seconds: float = 10.0) -> Counter:
     """A counter from a name, a tokenizer or a function.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,8 +69,11 @@ def cached_encoding(name: str) -> tiktoken.Encoding:
 
 @lru_cache(maxsize=16)
 def _from_cache(name: str, folder: Path | None) -> tiktoken.Encoding:
-    path = None if folder is None else folder / cache_key(URL.format(name=name))
-    if path is None or not _is_sound(path, SHA256.get(name)):
+    content = b""
+    if folder is not None:
+        with suppress(OSError):
+            content = (folder / cache_key(URL.format(name=name))).read_bytes()
+    if hashlib.sha256(content).hexdigest() != SHA256.get(name):
         raise EncodingUnavailable(f"tiktoken's cache has no file of {name}")
     try:
         import tiktoken
@@ -111,10 +115,3 @@ def _cache_folder() -> Path | None:
         if variable in os.environ:
             return Path(os.environ[variable]) if os.environ[variable] else None
     return Path(tempfile.gettempdir()) / "data-gym-cache"
-
-
-def _is_sound(path: Path, sha256: str | None) -> bool:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
-    except OSError:
-        return False
