@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from umi_common.errors import EmbedderError, FileUnreadable
 from umi_common.files.checkpoint import LAST_WRITE, IngestCheckpoint, check_belongs, files_in
@@ -214,9 +213,7 @@ class IngestSession:
     def __enter__(self) -> IngestSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._bar.close()
         self.pdf.close()
         self._checkpoint.close()
@@ -313,7 +310,7 @@ class IngestSession:
 
     def _remove_vanished(self) -> None:
         """Remove the chunks of files below the roots that no longer exist or are now left out."""
-        found = {path for path, _ in self._files}
+        found = set(self._read_by.values())
         gone = [
             source
             for source in self._checkpoint.sources()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,13 +91,8 @@ def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
             continues in its thread, and a later call finds the file.
         MissingExtra: If tiktoken is not installed.
     """
-    base = SAME_TOKENS.get(encoding_name(name), name)
-
-    def load() -> tiktoken.Encoding:
-        import tiktoken
-
-        return tiktoken.get_encoding(base)
-
+    library, base = optional_module("tiktoken", "tiktoken", "tiktoken"), SAME_TOKENS.get(name, name)
+    load: Callable[[], tiktoken.Encoding] = partial(library.get_encoding, base)
     try:
         return _downloads.call(load, seconds)
     except (DeadlineExceeded, TooManyCalls) as error:

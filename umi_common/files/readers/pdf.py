@@ -46,11 +46,7 @@ class PdfProcess(Closing):
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):  # the rest of the output is not needed
-                        pipe.close()
-            process.wait()
+            process.communicate()  # closes the pipes and waits for the end
 
     def read(self, path: Path, content: bytes, limits: ReadLimits) -> PdfPages:
         """Read the PDF `content`; `path` is named in errors.

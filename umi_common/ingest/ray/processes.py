@@ -81,34 +81,23 @@ def _answers(
     Args:
         ahead: Largest number of batches submitted to one worker at a time.
     """
-    idle, running = [*actors] * ahead, dict[Any, tuple[Any, Sequence[FilePart]]]()
-    for batch in batches:
-        if not idle:
-            yield _next(running, idle)
-        actor = idle.pop(0)
-        running[actor.ingest.remote(batch)] = (actor, batch)
-    while running:
-        yield _next(running, idle)
-
-
-def _next(
-    running: dict[Any, tuple[Any, Sequence[FilePart]]], idle: list[Any]
-) -> tuple[Sequence[FilePart], list[PartOutcome] | None]:
-    """Wait until any batch ends; returns the batch with its outcomes, or None, and adds its worker to `idle`.
-
-    Args:
-        running: Ray's reference to the outcomes -> (worker, batch).
-        idle: Workers to which a batch can be submitted, one entry for each batch.
-    """
     import ray
 
-    (reference, *_), _ = ray.wait(list(running), num_returns=1)
-    actor, batch = running.pop(reference)
-    idle.append(actor)
-    try:
-        return batch, result(reference)
-    except ray.exceptions.RayActorError:
-        return batch, None
+    idle, running, left = [*actors] * ahead, dict[Any, tuple[Any, Sequence[FilePart]]](), iter(batches)
+    while True:
+        while idle and (batch := next(left, None)) is not None:
+            actor = idle.pop(0)
+            running[actor.ingest.remote(batch)] = (actor, batch)
+        if not running:
+            return
+        (reference, *_), _ = ray.wait(list(running), num_returns=1)
+        actor, batch = running.pop(reference)
+        idle.append(actor)
+        try:
+            outcomes = result(reference)
+        except ray.exceptions.RayActorError:
+            outcomes = None
+        yield batch, outcomes
 
 
 @contextmanager
