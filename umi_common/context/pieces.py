@@ -155,10 +155,9 @@ def with_neighbours(
         here = next((i for i, chunk in enumerate(source) if chunk.id == piece.chunk.id), None)
         if here is None or piece.value < STRONG:
             continue
-        for steps in range(1, policy.neighbours + 1):
-            for i in (here - steps, here + steps):
-                if 0 <= i < len(source):
-                    _offer(best, source[i], piece, steps, policy)
+        for i, chunk in enumerate(source):
+            if 0 < abs(i - here) <= policy.neighbours:
+                _offer(best, chunk, piece, abs(i - here), policy)
     order = sorted(best.values(), key=lambda p: (-p.value, p.neighbour_of is not None, p.preference, p.chunk.id))
     return [replace(piece, preference=index) for index, piece in enumerate(order)]
 

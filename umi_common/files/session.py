@@ -8,13 +8,13 @@ from pathlib import Path
 
 from umi_common.errors import EmbedderError, FileUnreadable
 from umi_common.files.checkpoint import LAST_WRITE, IngestCheckpoint, check_belongs, files_in
-from umi_common.files.parts import DEFAULT_LIMITS, FilePart, parts_of, version_of
+from umi_common.files.parts import DEFAULT_LIMITS, FilePart, chunks_of_part, parts_of, version_of
 from umi_common.files.readers.chunks import FILE_KEY, RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
 from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, real_path, source_of
-from umi_common.files.work import PartOutcome, remove_chunks, sweep
+from umi_common.files.work import PartOutcome, remove_chunks
 from umi_common.filters import parse_filter
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
@@ -299,8 +299,10 @@ class IngestSession:
         files, self._to_sweep = self._to_sweep, []
         if not files:
             return
+        parts = [part for file in files for part in file.parts]
         try:
-            self.report.stale += sweep(self._store, [file.parts for file in files], self.pdf)
+            keep = {(part.source, chunk.id) for part in parts for chunk in chunks_of_part(part, self.pdf).chunks}
+            self.report.stale += remove_chunks(self._store, [file.parts[0].source for file in files], keep)
         except FileUnreadable as error:  # a file changed during the run: the next run sweeps all of these files
             self.report.problems.append(Problem.of("", error))
             return

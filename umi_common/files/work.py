@@ -61,19 +61,6 @@ def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pd
     return outcomes
 
 
-def sweep(store: Store, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) -> int:
-    """Remove the stored chunks of these files that their parts do not have; returns the number of chunks removed.
-
-    Args:
-        files: All parts of each file.
-
-    Raises:
-        FileUnreadable: If a file changed since its parts were cut; then no chunk of any file is removed.
-    """
-    keep = {(part.source, chunk.id) for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
-    return remove_chunks(store, [parts[0].source for parts in files], keep)
-
-
 def remove_chunks(store: Store, sources: Sequence[str], keep: Collection[tuple[str, str]] = ()) -> int:
     """Remove the chunks of these files, except chunks whose (file, id) is in `keep`; returns the number removed."""
     where, removed = parse_filter({FILE_KEY: {"$in": list(sources)}}), 0
