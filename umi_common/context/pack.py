@@ -173,7 +173,8 @@ class Packing:
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
         if room < cap and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
             return self._refuse(id, "total" if total < source else "source")
-        piece = self._within_chunk_cap(piece)
+        if self.counter.surely_exceeds(piece.text, cap) or self.counter.count(piece.text) > cap:
+            piece = self.cut(piece, cap)
         if not piece.text:
             return self._refuse(id, "chunk")
         text, joined = self._new_text(piece, of_source)
@@ -197,11 +198,6 @@ class Packing:
     def _source_room(self, piece: Piece) -> int:
         cap = self.budget.per_source_max
         return sys.maxsize if cap is None else cap - self._spent_source.get(piece.source, 0)
-
-    def _within_chunk_cap(self, piece: Piece) -> Piece:
-        cap, counter, text = self._chunk_cap, self.counter, piece.text
-        fits = not counter.surely_exceeds(text, cap) and counter.count(text) <= cap
-        return piece if fits else self.cut(piece, cap)
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
         """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.

@@ -189,7 +189,7 @@ class RemoteStore:
 
     def embedder_name(self) -> str | None:
         """Name of the embedder with which the store was opened; None: the store has no embedder."""
-        name: str | None = self._apply(_embedder_name)
+        name: str | None = self._apply(lambda store: getattr(getattr(store, "embedder", None), "name", None))
         return name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -207,11 +207,6 @@ class RemoteStore:
             raise StoreUnavailable(
                 f"the writer process cannot start, or died {WRITER_RETRIES + 1} times: {error}"
             ) from error
-
-
-def _embedder_name(store: Any) -> str | None:
-    embedder: Embedder | None = getattr(store, "embedder", None)
-    return None if embedder is None else embedder.name
 
 
 class _Writer:
