@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
@@ -133,8 +133,7 @@ class _Calls:
             content = nothing_found(retriever.umi.store, asked.get("filter"), own["where"], own["time_range"])
             return with_losses(content, found.degraded), []
         limits, layout = asked_assembly(retriever.umi.config.assembly, self.budget, self.policy)
-        if retriever.whole is not None:
-            layout = layout.model_copy(update={"neighbours": 0})  # a section holds the neighbours
+        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds the neighbours
         around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
         result = retriever.sections(found, options)
         context = assemble_for(found.query, result.hits, found=found, budget=limits, policy=layout, around=around)
