@@ -330,9 +330,28 @@ PLACEHOLDERS_OF_SOURCE = PLACEHOLDERS - {"text", "score", "kind"}
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
-class Layout(Frozen):
-    """How the parts of a context are chosen, ordered and written; `AssemblyPolicy` describes the fields."""
+def check_format(owner: str, format: str, header: str, citation: str) -> None:
+    """Raise ConfigError if no context can have this format, header and citation; `owner`: the class that sets them."""
+    if format not in FORMATS and "{text}" not in format:
+        raise ConfigError(f"{owner}.format is {format!r:.80}; expected {FORMATS} or a template with {{text}}")
+    if header and format in ("xml", "json"):
+        raise ConfigError(f"{owner}.header would break the {format}; put it before context.text")
+    for name, template, known in (("format", format, PLACEHOLDERS), ("citation", citation, PLACEHOLDERS_OF_SOURCE)):
+        unknown = sorted(set(PLACEHOLDER.findall(template)) - known)
+        if unknown:
+            raise ConfigError(f"{owner}.{name} names {unknown}; expected only {sorted(known)}")
 
+
+class AssemblyConfig(Frozen):
+    """The `TokenBudget` and `AssemblyPolicy` of calls that give none; those two classes describe the fields."""
+
+    max_total: OneOrMore = 4_096
+    """Largest number of tokens of the whole text."""
+    per_source_max: OneOrMore | None = None
+    """Largest number of tokens of one source; None: only the whole text has a limit."""
+    per_chunk_max: OneOrMore | None = None
+    """Largest number of tokens of one chunk; None: a quarter of `max_total`, but at least 1,024; more if tokens are
+    left."""
     order: Literal["score", "source", "chronological", "edges-first"] = "score"
     format: str = "plain"
     pack: Literal["score", "density"] = "score"
@@ -345,28 +364,8 @@ class Layout(Frozen):
 
     @model_validator(mode="after")
     def _can_be_written(self) -> Self:
-        owner = type(self).__name__
-        if self.format not in FORMATS and "{text}" not in self.format:
-            raise ConfigError(f"{owner}.format is {self.format!r:.80}; expected {FORMATS} or a template with {{text}}")
-        if self.header and self.format in ("xml", "json"):
-            raise ConfigError(f"{owner}.header would break the {self.format}; put it before context.text")
-        for name, known in (("format", PLACEHOLDERS), ("citation", PLACEHOLDERS_OF_SOURCE)):
-            unknown = sorted(set(PLACEHOLDER.findall(getattr(self, name))) - known)
-            if unknown:
-                raise ConfigError(f"{owner}.{name} names {unknown}; expected only {sorted(known)}")
+        check_format("AssemblyConfig", self.format, self.header, self.citation)
         return self
-
-
-class AssemblyConfig(Layout):
-    """The `TokenBudget` and `AssemblyPolicy` of calls that give none; those two classes describe the fields."""
-
-    max_total: OneOrMore = 4_096
-    """Largest number of tokens of the whole text."""
-    per_source_max: OneOrMore | None = None
-    """Largest number of tokens of one source; None: only the whole text has a limit."""
-    per_chunk_max: OneOrMore | None = None
-    """Largest number of tokens of one chunk; None: a quarter of `max_total`, but at least 1,024; more if tokens are
-    left."""
 
 
 class UmiConfig(Frozen):

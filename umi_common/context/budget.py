@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from umi_common.config import AssemblyConfig, Layout
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from umi_common.config import AssemblyConfig, Frozen, check_format
 from umi_common.errors import BudgetError, ConfigError
 from umi_common.types import Degradation, ReadOnlyDict
 
@@ -69,7 +72,7 @@ class TokenBudget:
         return hash((caps, frozenset(self.reserves.items()), frozenset(self.kinds.items())))
 
 
-class AssemblyPolicy(Layout):
+class AssemblyPolicy(Frozen):
     """How the parts of a context are chosen, joined, ordered and written.
 
     Args:
@@ -95,11 +98,23 @@ class AssemblyPolicy(Layout):
         ConfigError: If a field has a wrong value; the message names the field.
     """
 
+    order: Literal["score", "source", "chronological", "edges-first"] = ASSEMBLY.order
+    format: str = ASSEMBLY.format
+    pack: Literal["score", "density"] = ASSEMBLY.pack
+    neighbours: int = Field(default=ASSEMBLY.neighbours, ge=0, le=10)
     kinds: tuple[str, ...] | None = None
+    header: str = ASSEMBLY.header
+    separator: str = ASSEMBLY.separator
+    citation: str = ASSEMBLY.citation
     sources_heading: str = "Sources:"
     joiner: str = "\n"
     kind_key: str = "kind"
     offset_keys: tuple[str, ...] = ("start_index", "start_char_idx")
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> Self:
+        check_format("AssemblyPolicy", self.format, self.header, self.citation)
+        return self
 
 
 def without_layout(policy: AssemblyPolicy) -> AssemblyPolicy:
