@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from pydantic import Field, model_validator
-from typing_extensions import Self
-
-from umi_common.config import AssemblyConfig, Frozen, check_format
+from umi_common.config import AssemblyConfig, check_format
 from umi_common.errors import BudgetError, ConfigError
 from umi_common.types import Degradation, ReadOnlyDict
 
@@ -17,6 +14,8 @@ SourceKey = str | tuple[str]
 """Key of a source: its name; for a chunk without a source, a tuple that holds only the chunk's id."""
 
 ASSEMBLY = AssemblyConfig()
+NEIGHBOURS_MAX = 10
+"""Largest number of chunks on each side of a hit that a policy may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,8 @@ class TokenBudget:
         return hash((caps, frozenset(self.reserves.items()), frozenset(self.kinds.items())))
 
 
-class AssemblyPolicy(Frozen):
+@dataclass(frozen=True, slots=True)
+class AssemblyPolicy:
     """How the parts of a context are chosen, joined, ordered and written.
 
     Args:
@@ -101,7 +101,7 @@ class AssemblyPolicy(Frozen):
     order: Literal["score", "source", "chronological", "edges-first"] = ASSEMBLY.order
     format: str = ASSEMBLY.format
     pack: Literal["score", "density"] = ASSEMBLY.pack
-    neighbours: int = Field(default=ASSEMBLY.neighbours, ge=0, le=10)
+    neighbours: int = ASSEMBLY.neighbours
     kinds: tuple[str, ...] | None = None
     header: str = ASSEMBLY.header
     separator: str = ASSEMBLY.separator
@@ -111,16 +111,31 @@ class AssemblyPolicy(Frozen):
     kind_key: str = "kind"
     offset_keys: tuple[str, ...] = ("start_index", "start_char_idx")
 
-    @model_validator(mode="after")
-    def _can_be_written(self) -> Self:
+    def __post_init__(self) -> None:
+        _check_choice("order", self.order, ("score", "source", "chronological", "edges-first"))
+        _check_choice("pack", self.pack, ("score", "density"))
+        for name in ("header", "separator", "citation", "sources_heading", "joiner", "kind_key", "format"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(f"AssemblyPolicy.{name} is {getattr(self, name)!r:.80}; expected a string")
         check_format("AssemblyPolicy", self.format, self.header, self.citation)
-        return self
+        if type(self.neighbours) is not int or not 0 <= self.neighbours <= NEIGHBOURS_MAX:
+            raise ConfigError(f"AssemblyPolicy.neighbours is {self.neighbours!r}; expected 0..{NEIGHBOURS_MAX}")
+        for name in ("kinds", "offset_keys"):
+            names = getattr(self, name)
+            if isinstance(names, str):
+                raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of strings: ({names!r},)")
+            if names is None and name == "kinds":
+                continue
+            listed = tuple(names) if isinstance(names, Iterable) else (None,)
+            if not all(isinstance(each, str) for each in listed):
+                raise ConfigError(f"AssemblyPolicy.{name} is {names!r:.80}; expected a tuple of strings")
+            object.__setattr__(self, name, listed)
 
 
 def without_layout(policy: AssemblyPolicy) -> AssemblyPolicy:
     """The policy, changed to write only the texts, with blank lines between them: for a framework that writes the rest
     of the prompt itself."""
-    return policy.model_copy(update={"format": "{text}", "header": "", "citation": "", "separator": "\n\n"})
+    return replace(policy, format="{text}", header="", citation="", separator="\n\n")
 
 
 class Span(NamedTuple):
@@ -278,3 +293,8 @@ def asked_assembly(
 def _check_tokens(name: str, value: object, *, least: int) -> None:
     if type(value) is not int or value < least:
         raise ConfigError(f"TokenBudget.{name} is {value!r:.80}; expected a whole number of tokens, at least {least}")
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"AssemblyPolicy.{name} is {value!r:.80}; expected one of {', '.join(allowed)}")
