@@ -13,6 +13,7 @@ within every cap, as counted by the given token counter. The steps:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from umi_common.context.budget import (
@@ -79,8 +80,10 @@ def assemble(
     candidates = _in_packing_order(with_questions(with_neighbours(pieces, around or {}, policy)), packing)
     best = pieces[0] if pieces and policy.pack == "score" else None
     rendered = _packed(packing, candidates, best)
-    if best is not None and rendered.pieces and not _shows(rendered, best):
-        packing, rendered = _alone(packing.empty(), best) or (packing, rendered)
+    if best is not None and rendered.pieces and all(shown.chunk.id != best.chunk.id for shown in rendered.pieces):
+        alone = Packing(budget, policy, packing.counter, passage_of)
+        with suppress(BudgetError):  # the budget holds no character of the best piece
+            packing, rendered = alone, _forced(alone, [best])
     if not rendered.pieces and pieces:
         rendered = _forced(packing, candidates)
     if budget.per_chunk_max is None:
@@ -119,18 +122,6 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -
             break
         rendered = packing.longest_prefix(packing.chosen)
     return rendered if cut else _with_one_cut(packing, candidates) or rendered
-
-
-def _alone(packing: Packing, best: Piece) -> tuple[Packing, Rendered] | None:
-    """The empty packing and the text of the best piece alone; None: the budget holds no character of the piece."""
-    try:
-        return packing, _forced(packing, [best])
-    except BudgetError:
-        return None
-
-
-def _shows(rendered: Rendered, piece: Piece) -> bool:
-    return any(shown.chunk.id == piece.chunk.id for shown in rendered.pieces)
 
 
 def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:
@@ -209,12 +200,14 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
     overlaps = sum(len(piece.text) for piece in shown) - sum(map(_covered, rendered.parts))
     left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)
     characters = sum(len(piece.chunk.text) for piece in offered)
+    kinds = [piece.kind for piece in offered]
+    kinds_shown = [piece.kind for piece in offered if piece.chunk.id in ids]
     return ContextStats(
         tokens=rendered.tokens,
         budget=packing.budget.available,
         sources=len({cited.number for part in rendered.parts for cited in cited_parts(part)}),
         duplication_ratio=min(1.0, (overlaps + left_out) / characters) if characters else 0.0,
-        coverage=_coverage(offered, ids),
+        coverage={kind: (kinds_shown.count(kind), kinds.count(kind)) for kind in sorted({*kinds})},
         dropped=dropped,
         counter=packing.counter.name,
         approximate=packing.counter.approximate,
@@ -238,11 +231,3 @@ def _covered(part: ContextPart) -> int:
         covered += max(0, end - max(reach, span.at))
         reach = max(reach, end)
     return covered
-
-
-def _coverage(offered: Sequence[Piece], shown: set[str]) -> dict[str, tuple[int, int]]:
-    coverage: dict[str, tuple[int, int]] = {}
-    for piece in offered:
-        inside, all_of_kind = coverage.get(piece.kind, (0, 0))
-        coverage[piece.kind] = (inside + (piece.chunk.id in shown), all_of_kind + 1)
-    return dict(sorted(coverage.items()))

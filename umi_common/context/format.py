@@ -109,10 +109,10 @@ class Plain(Format):
         by_number: dict[int, list[ContextPart]] = {}
         for cited in (cited for part in parts for cited in cited_parts(part)):
             by_number.setdefault(cited.number, []).append(cited)
-        days = (day_range(each.date for each in group) for group in by_number.values())
+        template = self._policy.citation
         return [
-            _fill_template(self._policy.citation, group[0], group, dates).rstrip()
-            for group, dates in zip(by_number.values(), days, strict=True)
+            _fill_template(template, group[0], group, day_range(each.date for each in group)).rstrip()
+            for group in by_number.values()
         ]
 
 

@@ -63,8 +63,6 @@ class Packing:
         """The chosen pieces of each source."""
         self._spent_source: dict[SourceKey, int] = {}
         """Estimated tokens of the text of each source."""
-        self._cuts: dict[str, Piece] = {}
-        """Pieces cut to `_chunk_cap`, by the id of their chunk."""
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
         """Choose the candidates that fit, in the given order; returns the number of chosen ones.
@@ -90,10 +88,6 @@ class Packing:
         if piece.copy_of is None:
             self._shown.setdefault(piece.key, piece.chunk.id)
         self._by_source.setdefault(piece.source, []).append(piece)
-
-    def empty(self) -> Packing:
-        """A packing with the same budget, policy and counter and nothing chosen."""
-        return Packing(self.budget, self.policy, self.counter, self._passage_of)
 
     def adopt(self, rendered: Rendered) -> bool:
         """Replace the chosen pieces and their tokens by those of a finished text; returns whether the text
@@ -123,17 +117,14 @@ class Packing:
 
     def longest_prefix(self, pieces: Sequence[Piece]) -> Rendered:
         """The finished text of the longest prefix of `pieces` that is within every cap, by bisection."""
-        whole = self.render(pieces)
-        if whole is not None:
-            return whole
-        best, fits, over = Rendered(), 0, len(pieces)
+        best, fits, over, tried = Rendered(), 0, len(pieces) + 1, len(pieces)
         while over - fits > 1:
-            middle = (fits + over) // 2
-            found = self.render(pieces[:middle])
+            found = self.render(pieces[:tried])
             if found is None:
-                over = middle
+                over = tried
             else:
-                best, fits = found, middle
+                best, fits = found, tried
+            tried = (fits + over) // 2
         return best
 
     def room(self, piece: Piece) -> int:
@@ -182,7 +173,8 @@ class Packing:
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
         if room < cap and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
             return self._refuse(id, "total" if total < source else "source")
-        piece = self._within_chunk_cap(piece)
+        if self.counter.surely_exceeds(piece.text, cap) or self.counter.count(piece.text) > cap:
+            piece = self.cut(piece, cap)
         if not piece.text:
             return self._refuse(id, "chunk")
         text, joined = self._new_text(piece, of_source)
@@ -207,14 +199,6 @@ class Packing:
         cap = self.budget.per_source_max
         return sys.maxsize if cap is None else cap - self._spent_source.get(piece.source, 0)
 
-    def _within_chunk_cap(self, piece: Piece) -> Piece:
-        cap, counter, text = self._chunk_cap, self.counter, piece.text
-        if not counter.surely_exceeds(text, cap) and counter.count(text) <= cap:
-            return piece
-        if piece.chunk.id not in self._cuts:
-            self._cuts[piece.chunk.id] = self.cut(piece, cap)
-        return self._cuts[piece.chunk.id]
-
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
         """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.
 
@@ -229,9 +213,9 @@ class Packing:
             found = seam(earlier, later, self.policy.joiner)
             if found is None:
                 continue
-            joined = True
-            shared = max(0, len(earlier.text) - found.later_start)
-            text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
+            joined, (start, between) = True, found
+            shared = max(0, len(earlier.text) - start)
+            text = text[: max(0, len(text) - shared)] if earlier is piece else between + text[shared:]
         return text, joined
 
     def _frame(self, piece: Piece, *, first: bool) -> int:

@@ -128,20 +128,16 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
     Raises:
         InputError: If a score is NaN or infinite.
     """
-    best: dict[str, Hit] = {}
     for hit in hits:
         if not math.isfinite(hit.score):
             raise InputError(f"hit {hit.chunk.id!r}: score is {hit.score}; expected a finite number")
-        known = best.get(hit.chunk.id)
-        if known is None or _sort_key_of_hit(hit) < _sort_key_of_hit(known):
-            best[hit.chunk.id] = hit
-    ranked = sorted(best.values(), key=_sort_key_of_hit)
-    if not ranked:
-        return []
-    low, high = ranked[-1].score, ranked[0].score
-    width = high - low
-    values = [(hit.score - low) / width if 0 < width < math.inf else 1.0 for hit in ranked]
-    return [_piece(hit.chunk, hit, values[index], index, policy) for index, hit in enumerate(ranked)]
+    best: dict[str, Hit] = {}
+    for hit in sorted(hits, key=lambda hit: (-hit.score, hit.rank, hit.chunk.id, hit.chunk.text)):
+        best.setdefault(hit.chunk.id, hit)
+    scores = [hit.score for hit in best.values()]
+    width = scores[0] - scores[-1] if scores else 0.0
+    values = [(score - scores[-1]) / width if 0 < width < math.inf else 1.0 for score in scores]
+    return [_piece(hit.chunk, hit, values[index], index, policy) for index, hit in enumerate(best.values())]
 
 
 def with_neighbours(
@@ -159,10 +155,9 @@ def with_neighbours(
         here = next((i for i, chunk in enumerate(source) if chunk.id == piece.chunk.id), None)
         if here is None or piece.value < STRONG:
             continue
-        for steps in range(1, policy.neighbours + 1):
-            for i in (here - steps, here + steps):
-                if 0 <= i < len(source):
-                    _offer(best, source[i], piece, steps, policy)
+        for i, chunk in enumerate(source):
+            if 0 < abs(i - here) <= policy.neighbours:
+                _offer(best, chunk, piece, abs(i - here), policy)
     order = sorted(best.values(), key=lambda p: (-p.value, p.neighbour_of is not None, p.preference, p.chunk.id))
     return [replace(piece, preference=index) for index, piece in enumerate(order)]
 
@@ -171,14 +166,12 @@ def with_questions(pieces: Sequence[Piece]) -> list[Piece]:
     """The pieces. A short one gets as `question` the text of the piece at the position before it in its source, so that
     "No." after one question is no duplicate of "No." after another."""
     texts = {(piece.source, piece.chunk.position): piece.chunk.text for piece in pieces}
-
-    def with_question(piece: Piece) -> Piece:
-        position = piece.chunk.position
-        if position is None or len(piece.chunk.text) > ANSWER_MAX:
-            return piece
-        return replace(piece, question=texts.get((piece.source, position - 1), ""))
-
-    return list(map(with_question, pieces))
+    return [
+        piece
+        if piece.chunk.position is None or len(piece.chunk.text) > ANSWER_MAX
+        else replace(piece, question=texts.get((piece.source, piece.chunk.position - 1), ""))
+        for piece in pieces
+    ]
 
 
 def _offer(best: dict[str, Piece], chunk: Chunk, strong: Piece, steps: int, policy: AssemblyPolicy) -> None:
@@ -187,10 +180,6 @@ def _offer(best: dict[str, Piece], chunk: Chunk, strong: Piece, steps: int, poli
     known = best.get(chunk.id)
     if known is None or (known.neighbour_of is not None and known.value < value):
         best[chunk.id] = _piece(chunk, strong.hit, value, strong.preference, policy)
-
-
-def _sort_key_of_hit(hit: Hit) -> tuple[float, int, str, str]:
-    return (-hit.score, hit.rank, hit.chunk.id, hit.chunk.text)
 
 
 def _piece(chunk: Chunk, hit: Hit, value: float, preference: int, policy: AssemblyPolicy) -> Piece:

@@ -9,7 +9,6 @@ is found by comparing the end of one chunk with the start of the next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, Copy, SourceKey, Span
@@ -29,16 +28,6 @@ UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
 """Sort key of a stretch without event_time: later than every time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seam:
-    """How a piece is joined to an earlier one."""
-
-    later_start: int
-    """Index of the later piece's first character in the earlier piece's text with `joiner` appended."""
-    joiner: str = ""
-    """Text between the two pieces; "" if they overlap or touch."""
-
-
 def near(one: Piece, other: Piece) -> bool:
     """Whether `seam` may join two pieces of one source, in any order; compares offsets or positions only, no text."""
     positions = one.chunk.position, other.chunk.position
@@ -50,8 +39,13 @@ def near(one: Piece, other: Piece) -> bool:
     return max(one.offset, other.offset) - first_end <= GAP_MAX
 
 
-def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
-    """How to join `second` to `first`, which comes before it in the source; None: they cannot be joined."""
+def seam(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
+    """How to join `second` to `first`, which comes before it in the source; None: they cannot be joined.
+
+    Returns:
+        (start, between): the text between the two pieces, "" if they overlap or touch; and the index of the first
+        character of `second` in the text of `first` with `between` appended.
+    """
     if first.kind != second.kind or first.chunk.source is None or first.chunk.source != second.chunk.source:
         return None
     text = first.text
@@ -63,15 +57,16 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         if gap > 0:
             # A joiner as long as the stripped white space, so that offsets in the source stay valid.
             white = " " if gap == 1 and not second.begins_line else "\n" * gap
-            return None if first.ends_early or second.start else Seam(at - second.head, white)
-        if at >= 0 and _agree(text[at:], second.text[second.head :]):
-            return Seam(at - second.head)
+            return None if first.ends_early or second.start else (at - second.head, white)
+        end, start = text[max(0, at) :], second.text[second.head :]
+        if at >= 0 and (start.startswith(end) or end.startswith(start)):
+            return at - second.head, ""
     if first.ends_early or second.start or first.chunk.position is None:
         return None
     if second.chunk.position != first.chunk.position + 1:
         return None
     overlap = _overlap(text, second.text)
-    return Seam(len(text) - overlap) if overlap else Seam(len(text) + len(joiner), joiner)
+    return (len(text) - overlap, "") if overlap else (len(text) + len(joiner), joiner)
 
 
 def _count_from_one_start(first: Piece, second: Piece) -> bool:
@@ -137,8 +132,9 @@ class Stretch:
         found = seam(self.tail, piece, joiner)
         if found is None:
             return False
-        self.text += found.joiner
-        self._put(piece, self.tail_at + found.later_start)
+        start, between = found
+        self.text += between
+        self._put(piece, self.tail_at + start)
         return True
 
     @property
@@ -159,11 +155,6 @@ class Stretch:
         if len(shown) >= overlap:  # else the text contains the whole piece, and the tail does not change
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at
-
-
-def _agree(tail: str, text: str) -> bool:
-    """Whether one of the texts begins with the other."""
-    return text.startswith(tail) if len(tail) <= len(text) else tail.startswith(text)
 
 
 def _overlap(first: str, second: str) -> int:

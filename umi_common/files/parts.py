@@ -6,15 +6,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chunks import RECORD_ENDINGS, RULES_VERSION, FileChunks, chunks_in
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import (
     ReadLimits,
-    check_name,
-    check_size,
+    content_of,
     file_errors,
     open_regular,
     read_rest,
@@ -60,13 +58,12 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
     """The parts of a file in order, without gaps. Reads the file once.
 
     A file of records (JSONL) is cut at the first end of a line after each `size` bytes. Not the size of this
-    file but that of each line is limited, and at most two parts are in memory at a time. Every other file, and a file
-    of records in UTF-16, is one part, and its size is limited.
+    file but that of each line is limited, and one part is in memory at a time. Every other file, and a file of records
+    in UTF-16, is one part, and its size is limited.
 
     Raises:
         FileUnreadable: If the file, or a line of records, is too large or cannot be read.
     """
-    check_name(source, path)
     parts: list[FilePart] = []
     start, line = 0, 1
     with file_errors(path):
@@ -102,34 +99,23 @@ def version_of(parts: Sequence[FilePart]) -> str:
 
 def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
     """Yield the bytes of each part in order; an empty file has one empty part."""
-    records = path.suffix.lower() in RECORD_ENDINGS
-    if not records:
-        check_size(path, limits)
+    if path.suffix.lower() not in RECORD_ENDINGS:
+        yield content_of(path, limits)
+        return
     with open_regular(path) as file:
-        if not records:
-            yield read_rest(path, file, limits)
-            return
         content = read_some(path, file, size)
         if content.startswith(UTF16_MARKS):  # a newline has two bytes, so `readline` would cut inside it
-            check_size(path, limits)
             yield content + read_rest(path, file, limits, before=len(content))
             return
         while True:
             if not content.endswith(b"\n"):
-                content += _rest_of_line(path, file, limits)
-            following = read_some(path, file, size)
+                rest = file.readline(limits.max_file_bytes + 1)
+                if len(rest) > limits.max_file_bytes:
+                    raise too_large(path, "has a line that is longer", limits)
+                content += rest
             yield content
-            if not following:
+            if not (content := read_some(path, file, size)):
                 return
-            content = following
-
-
-def _rest_of_line(path: Path, file: BinaryIO, limits: ReadLimits) -> bytes:
-    """Read up to the next end of a line. Raises FileUnreadable if that is more than `limits.max_file_bytes`."""
-    rest = file.readline(limits.max_file_bytes + 1)
-    if len(rest) > limits.max_file_bytes:
-        raise too_large(path, "has a line that is longer", limits)
-    return rest
 
 
 def _key(source: str, line: int, content: bytes) -> str:

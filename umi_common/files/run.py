@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from umi_common.embedders import as_embedder, default_embedder
+from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, LedgerDamaged
 from umi_common.files.checkpoint import IngestCheckpoint
 from umi_common.files.parts import PART_BYTES
@@ -89,7 +89,8 @@ def index(
     if isinstance(store, type) or not hasattr(store, "embedder"):  # a store that is only written needs no `recall`
         check_store(store, "LangChain's UmiVectorStore holds its store as .store, LlamaIndex's as .client")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
-    model = _model(store, embedder)
+    own: Embedder | None = getattr(store, "embedder", None)
+    model = own if embedder is None and own is not None else as_embedder(embedder)
     directory = getattr(store, "path", None)
     roots = checked_roots(paths, remove_missing=remove_missing)
     base = None if relative_to is None else Path(relative_to).resolve()
@@ -133,11 +134,3 @@ def _own_checkpoint(store: Any) -> IngestCheckpoint:
         for suffix in ("", "-wal", "-shm"):
             Path(directory, CHECKPOINT + suffix).unlink(missing_ok=True)
         return IngestCheckpoint(directory / CHECKPOINT)
-
-
-def _model(store: Any, embedder: Any) -> Embedder:
-    """The caller's embedder, else the store's, else the default."""
-    own: Embedder | None = getattr(store, "embedder", None)
-    if embedder is None:
-        return default_embedder() if own is None else own
-    return as_embedder(embedder)

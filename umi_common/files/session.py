@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from umi_common.errors import EmbedderError, FileUnreadable
 from umi_common.files.checkpoint import LAST_WRITE, IngestCheckpoint, check_belongs, files_in
-from umi_common.files.parts import DEFAULT_LIMITS, FilePart, parts_of, version_of
+from umi_common.files.parts import DEFAULT_LIMITS, FilePart, chunks_of_part, parts_of, version_of
 from umi_common.files.readers.chunks import FILE_KEY, RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
 from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, real_path, source_of
-from umi_common.files.work import PartOutcome, remove_chunks, sweep
+from umi_common.files.work import PartOutcome, remove_chunks
 from umi_common.filters import parse_filter
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
@@ -91,22 +90,24 @@ class IngestSession:
         """(source, keys of its parts, stamp) of each file that is complete, but not recorded as settled yet."""
         self._waiting: list[tuple[PartOutcome, _File]] = []
         """The first-round outcomes of the parts that the second round repeats."""
-        self._unread: list[Problem] = []
-        """Problems of the files and parts that were not read."""
-        self._stored_before: set[str] = set()
-        """Sources of unread files of which the store may hold chunks of another version."""
+        self._unread: list[tuple[Problem, bool]] = []
+        """Problems of the files and parts that were not read, and whether the store may hold chunks of another version
+        of the file."""
         self._last_round = False
         self._part_bytes, self._on_file = part_bytes, on_file
-        self._failures, self._failure, self._embedded = 0, "", False
-        """Number of the last batches on which the embedder failed completely, its last error, and whether any batch of
-        the run did not fail completely."""
+        self._failures: list[Problem] = []
+        """One problem of each of the last batches if the embedder failed on every part of them."""
+        self._embedded = False
+        """Whether there was a batch of which the embedder did not fail on every part."""
         self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
             check_bytes("part_bytes", part_bytes)
             self._may_hold_others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
             """Whether the store may hold chunks of versions of files that the checkpoint does not record."""
-            self._read_by = self._files_below_roots()
+            own_folder = getattr(store, "path", None)
+            self._read_by = files_below(roots, own_folder, self.report, follow_symlinks=follow_symlinks)
             """By path without symbolic links: the path by which a file is read."""
+            self.report.files = len(self._read_by)
             self._files = [(path, _size(path)) for path in sorted(self._read_by.values())]
             """(path by which the file is read, size in bytes)."""
         except BaseException:
@@ -205,30 +206,20 @@ class IngestSession:
         if outcome.problem is None:
             self.report.problems += outcome.skipped + outcome.notes
         else:
-            self._add_unread(outcome.problem, others=file.others)
+            self._unread.append((outcome.problem, file.others))
         self.report.chunks += outcome.chunks
         file.skipped = file.skipped or bool(outcome.skipped)
 
     def __enter__(self) -> IngestSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._bar.close()
         self.pdf.close()
         self._checkpoint.close()
         if isinstance(error, KeyboardInterrupt):
             done = f"{self.report.finished + self.report.unchanged} of {self.report.files} files are in the store"
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
-
-    def _files_below_roots(self) -> dict[Path, Path]:
-        """The files below the roots, as `files_below` returns them; sets their number in the report."""
-        directory: Path | None = getattr(self._store, "path", None)
-        directory = None if directory is None else directory.resolve()
-        found = files_below(self._roots, directory, self.report, follow_symlinks=self._follow_symlinks)
-        self.report.files = len(found)
-        return found
 
     def _todo(self, path: Path, size: int) -> list[FilePart]:
         """The parts of a file that are not in the store."""
@@ -245,7 +236,7 @@ class IngestSession:
                 return self._unchanged(size)
             parts = parts_of(path, source, size=self._part_bytes, limits=self._limits)
         except FileUnreadable as error:
-            self._add_unread(Problem.of(source, error), others=known is not None)
+            self._unread.append((Problem.of(source, error), known is not None))
             self._bar.update(size)
             return []
         version, keys = version_of(parts), [part.key for part in parts]
@@ -308,8 +299,10 @@ class IngestSession:
         files, self._to_sweep = self._to_sweep, []
         if not files:
             return
+        parts = [part for file in files for part in file.parts]
         try:
-            self.report.stale += sweep(self._store, [file.parts for file in files], self.pdf)
+            keep = {(part.source, chunk.id) for part in parts for chunk in chunks_of_part(part, self.pdf).chunks}
+            self.report.stale += remove_chunks(self._store, [file.parts[0].source for file in files], keep)
         except FileUnreadable as error:  # a file changed during the run: the next run sweeps all of these files
             self.report.problems.append(Problem.of("", error))
             return
@@ -319,7 +312,7 @@ class IngestSession:
 
     def _remove_vanished(self) -> None:
         """Remove the chunks of files below the roots that no longer exist or are now left out."""
-        found = {path for path, _ in self._files}
+        found = set(self._read_by.values())
         gone = [
             source
             for source in self._checkpoint.sources()
@@ -333,20 +326,14 @@ class IngestSession:
             self._checkpoint.forget(batch)
             self.report.removed += len(batch)
 
-    def _add_unread(self, problem: Problem, *, others: bool) -> None:
-        """Record a file or part that was not read; `others`: whether the store may hold chunks of another version."""
-        self._unread.append(problem)
-        if others:
-            self._stored_before.add(problem.source)
-
     def _report_unread(self) -> None:
         """Add the files and parts that were not read to the report; say which of them still have stored chunks."""
-        sources = sorted(self._stored_before)
+        sources = sorted({problem.source for problem, others in self._unread if others})
         held: set[str] = set()
         for start in range(0, len(sources), FILES_AT_ONCE):
             held |= files_in(self._store, parse_filter({FILE_KEY: {"$in": sources[start : start + FILES_AT_ONCE]}}))
         self.report.outdated = len(held)
-        for problem in self._unread:
+        for problem, _ in self._unread:
             still = "; what an earlier run stored of it can still be found" if problem.source in held else ""
             self.report.problems.append(Problem(problem.source, problem.error, problem + still))
 
@@ -358,18 +345,17 @@ class IngestSession:
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
         """Count consecutive batches on which the embedder failed completely; raise EmbedderError at FAILURES_MAX."""
-        problems = [each.problem for each in outcomes]
-        failed = [each is not None and each.error == EmbedderError.__name__ for each in problems]
-        all_failed = bool(failed) and all(failed)
-        self._failures = self._failures + 1 if all_failed else 0
-        self._failure = str(problems[-1]) if all_failed else ""
-        self._embedded = self._embedded or not all_failed
-        if self._failures >= FAILURES_MAX:
+        problems = [each.problem for each in outcomes if each.problem is not None]
+        if outcomes and [problem.error for problem in problems] == [EmbedderError.__name__] * len(outcomes):
+            self._failures.append(problems[-1])
+        else:
+            self._failures, self._embedded = [], True
+        if len(self._failures) >= FAILURES_MAX:
             self._refuse_embedder()
 
     def _refuse_embedder(self) -> None:
         raise EmbedderError(
-            f"the embedder failed on everything in the last {self._failures} batches, last: {self._failure}; "
+            f"the embedder failed on everything in the last {len(self._failures)} batches, last: {self._failures[-1]}; "
             "finished files are in the store, and the same call goes on from there"
         )
 

@@ -60,23 +60,19 @@ def files_below(
         follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
             True: all links are followed; a folder is walked once, even if several links or a loop lead to it.
     """
-    own: list[Path] = []
-    by_link: list[Path] = []
-    for path, linked in _paths_below(roots, store, report, follow_symlinks):
-        (by_link if linked else own).append(path)
-    files = {path: path for path in own}
-    for path in sorted(by_link):
-        files.setdefault(real_path(path), path)
+    files: dict[Path, Path] = {}
+    for linked, path in sorted(_paths_below(roots, store, report, follow_symlinks)):
+        files.setdefault(real_path(path) if linked else path, path)
     return files
 
 
 def _paths_below(
     roots: Sequence[Path], store: Path | None, report: Report, follow_symlinks: bool
-) -> Iterator[tuple[Path, bool]]:
-    """Yield each path below `roots` to a file that umi reads, and whether this path leads through a link."""
+) -> Iterator[tuple[bool, Path]]:
+    """Yield (whether it leads through a link, path) for each path below `roots` to a file that umi reads."""
     seen, named = {_identity(store)} if store is not None else set(), set(roots)
     folders = [root for root in roots if root.is_dir()]
-    yield from ((root, False) for root in roots if not is_no_file(root))
+    yield from ((False, root) for root in roots if not is_no_file(root))
     linked: list[Path] = []
     in_linked = False
     while folders or linked:
@@ -93,7 +89,7 @@ def _paths_below(
                 continue
             if not _is_folder(path):
                 if _has_known_ending(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
-                    yield path, in_linked or entry.is_symlink()
+                    yield in_linked or entry.is_symlink(), path
             elif not entry.is_symlink():
                 folders.append(path)
             elif follow_symlinks:

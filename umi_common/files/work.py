@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from umi_common.errors import EmbedderError, FileUnreadable, InputError, MissingExtra
 from umi_common.files.parts import FilePart, chunks_of_part
@@ -38,35 +39,6 @@ class PartOutcome:
     """Whether a record was skipped because a chunk of another file has its id."""
 
 
-@dataclass(slots=True)
-class _Reading:
-    """The chunks of one part, between reading and writing."""
-
-    part: FilePart
-    found: FileChunks = field(default_factory=FileChunks)
-    """What the part's reader returned."""
-    chunks: list[Chunk] = field(default_factory=list)
-    """Chunks of `found` whose id no other chunk has."""
-    new: list[Chunk] = field(default_factory=list)
-    """Chunks of `chunks` that the store does not hold, or holds with other content."""
-    problem: Problem | None = None
-    """The value for `PartOutcome.problem`."""
-    ids_taken: bool = False
-    """The value for `PartOutcome.ids_taken`."""
-
-    def outcome(self) -> PartOutcome:
-        if self.problem is not None:
-            return PartOutcome(self.part, problem=self.problem)
-        skipped, notes = (
-            [Problem(self.part.source, FileUnreadable.__name__, line) for line in lines]
-            for lines in (self.found.listed(self.part.path), self.found.notes)
-        )
-        chunk_id = self.chunks[-1].id if self.chunks else None
-        return PartOutcome(
-            self.part, len(self.chunks), chunk_id, skipped=skipped, notes=notes, ids_taken=self.ids_taken
-        )
-
-
 def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:
     """Embed the chunks of some parts and write them to the store; returns one outcome for each part, in order.
 
@@ -77,31 +49,16 @@ def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pd
     Raises:
         StoreError: If the store fails. Chunks that were written before stay; the same call can be repeated.
     """
-    batch = [_read(part, pdf) for part in parts]
-    _compare(store, batch)
-    good = [reading for reading in batch if reading.problem is None]
+    outcomes, new = _compared(store, [(part, *_read(part, pdf)) for part in parts])
     try:
-        _write(store, embedder, good)
+        _write(store, embedder, list(chain.from_iterable(new)))
     except EmbedderError:
-        for reading in good:  # one part at a time, to find those on which the embedder fails
+        for place, part in enumerate(parts):  # one part at a time, to find those on which the embedder fails
             try:
-                _write(store, embedder, [reading])
+                _write(store, embedder, new[place])
             except EmbedderError as error:
-                reading.problem = Problem.of(reading.part.source, error)
-    return [reading.outcome() for reading in batch]
-
-
-def sweep(store: Store, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) -> int:
-    """Remove the stored chunks of these files that their parts do not have; returns the number of chunks removed.
-
-    Args:
-        files: All parts of each file.
-
-    Raises:
-        FileUnreadable: If a file changed since its parts were cut; then no chunk of any file is removed.
-    """
-    keep = {(part.source, chunk.id) for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
-    return remove_chunks(store, [parts[0].source for parts in files], keep)
+                outcomes[place] = PartOutcome(part, problem=Problem.of(part.source, error))
+    return outcomes
 
 
 def remove_chunks(store: Store, sources: Sequence[str], keep: Collection[tuple[str, str]] = ()) -> int:
@@ -113,34 +70,42 @@ def remove_chunks(store: Store, sources: Sequence[str], keep: Collection[tuple[s
     return removed
 
 
-def _read(part: FilePart, pdf: PdfProcess) -> _Reading:
-    reading = _Reading(part)
+def _read(part: FilePart, pdf: PdfProcess) -> tuple[FileChunks, Problem | None]:
     try:
-        reading.found = chunks_of_part(part, pdf)
+        return chunks_of_part(part, pdf), None
     except (InputError, MissingExtra) as error:
-        reading.problem = Problem.of(reading.part.source, error)
-    return reading
+        return FileChunks(), Problem.of(part.source, error)
 
 
-def _compare(store: Store, batch: Sequence[_Reading]) -> None:
-    """Set `chunks`, `new` and `ids_taken` of each part of the batch.
+def _compared(
+    store: Store, batch: Sequence[tuple[FilePart, FileChunks, Problem | None]]
+) -> tuple[list[PartOutcome], list[list[Chunk]]]:
+    """The outcome of each part, and its chunks that the store does not hold, or holds with other content.
 
     A chunk whose id another chunk has is skipped, since writing it would overwrite the other chunk.
     """
-    ids = [chunk.id for reading in batch for chunk in reading.found.chunks]
+    ids = [chunk.id for _, found, _ in batch for chunk in found.chunks]
     stored = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
     in_batch: dict[str, Chunk] = {}
-    for reading in batch:
-        for chunk in reading.found.chunks:
+    outcomes, new = list[PartOutcome](), list[list[Chunk]]()
+    for part, found, problem in batch:
+        chunks, ids_taken = list[Chunk](), False
+        for chunk in found.chunks:
             other = in_batch.get(chunk.id, stored.get(chunk.id))
-            clash = None if other is None else _clash(chunk, other, reading.part, in_batch=chunk.id in in_batch)
-            if clash is not None:
-                reading.found.skip(f"{reading.part.path} {clash}; give every record an id of its own")
-                reading.ids_taken = reading.ids_taken or not _is_of(reading.part, other)
+            if other is not None and (clash := _clash(chunk, other, part, in_batch=chunk.id in in_batch)):
+                found.skip(f"{part.path} {clash}; give every record an id of its own")
+                ids_taken = ids_taken or other.metadata.get(FILE_KEY) != part.source
                 continue
             in_batch[chunk.id] = chunk
-            reading.chunks.append(chunk)
-        reading.new = [chunk for chunk in reading.chunks if stored.get(chunk.id) != chunk]
+            chunks.append(chunk)
+        skipped, notes = (
+            [Problem(part.source, FileUnreadable.__name__, line) for line in lines]
+            for lines in (found.listed(part.path), found.notes)
+        )
+        chunk_id = chunks[-1].id if chunks else None
+        outcomes.append(PartOutcome(part, len(chunks), chunk_id, problem, skipped, notes, ids_taken))
+        new.append([chunk for chunk in chunks if stored.get(chunk.id) != chunk])
+    return outcomes, new
 
 
 def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str | None:
@@ -149,18 +114,13 @@ def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str
     Args:
         other: The chunk with the same id: an earlier one of the batch if `in_batch`, else the one in the store.
     """
-    if not _is_of(part, other):
+    if other.metadata.get(FILE_KEY) != part.source:
         return f"holds id {chunk.id!r}, which the store has from {other.metadata.get(FILE_KEY, 'elsewhere')}"
     twice = in_batch or (part.fresh and other.position != chunk.position)
     return f"holds id {chunk.id!r} twice" if twice else None
 
 
-def _is_of(part: FilePart, chunk: Chunk | None) -> bool:
-    return chunk is not None and chunk.metadata.get(FILE_KEY) == part.source
-
-
-def _write(store: Store, embedder: Embedder, batch: Sequence[_Reading]) -> None:
-    chunks = [chunk for reading in batch for chunk in reading.new]
+def _write(store: Store, embedder: Embedder, chunks: Sequence[Chunk]) -> None:
     for at in range(0, len(chunks), WRITE_CHUNKS):
         new = chunks[at : at + WRITE_CHUNKS]
         if getattr(store, "embedder", None) is embedder:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sized
 from functools import lru_cache
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 from umi_common.context.tokens.encodings import EncodingUnavailable, cached_encoding, downloaded_encoding, encoding_name
 from umi_common.embedders.cache import LruCache
@@ -29,7 +29,8 @@ class Counter:
     """Counts the tokens of texts and caches the counts. Thread-safe.
 
     Args:
-        tokens: Returns the number of tokens of a text; must be a pure function.
+        tokens: Returns the tokens of a text (a list, or a dict or object with `input_ids`) or their number; must be a
+            pure function.
         name: Shown in `ContextStats.counter`.
         approximate: Whether the count is an estimate.
         exceeds: A fast test that is True only if a text has more than a given number of tokens; None: there is none.
@@ -37,7 +38,7 @@ class Counter:
 
     def __init__(
         self,
-        tokens: Callable[[str], int],
+        tokens: Callable[[str], Any],
         name: str,
         *,
         approximate: bool = False,
@@ -54,7 +55,7 @@ class Counter:
         """The number of tokens of `text`, from the cache if the text was counted before; 0 for the empty text.
 
         Raises:
-            ConfigError: If the counting function raises, or returns anything but a whole number >= 0.
+            ConfigError: If the counting function raises, or returns neither tokens nor a whole number >= 0.
         """
         if not text:
             return 0
@@ -69,6 +70,7 @@ class Counter:
         """`count` without the cache, for texts that are not counted again."""
         try:
             tokens = self._tokens(text) if text else 0
+            tokens = tokens["input_ids"] if isinstance(tokens, dict) else getattr(tokens, "input_ids", tokens)
         except UmiError:
             raise
         except Exception as error:
@@ -76,17 +78,18 @@ class Counter:
                 f"the token counter {self.name} failed with {type(error).__name__} on {len(text)} characters; "
                 "expected a function from a text to its tokens or their number"
             ) from error
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
-            raise ConfigError(f"the token counter {self.name} gave {tokens!r:.80}; expected a whole number, 0 or more")
-        return tokens
+        if isinstance(tokens, Sized) and not isinstance(tokens, (str, bytes)):
+            return len(tokens)
+        if isinstance(tokens, bool) or not isinstance(tokens, SupportsIndex) or index(tokens) < 0:
+            raise ConfigError(
+                f"the token counter {self.name} gave {tokens!r:.80}; expected a list of tokens or a whole number >= 0"
+            )
+        return index(tokens)
 
     def surely_exceeds(self, text: str, tokens: int) -> bool:
         """A fast test: True only if `text` has more than `tokens` tokens; False if it has not, or if that is
         unknown."""
         return self._exceeds is not None and self._exceeds(text, tokens)
-
-    def __repr__(self) -> str:
-        return f"Counter({self.name!r})"
 
 
 def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_seconds: float = 10.0) -> Counter:
@@ -166,7 +169,7 @@ def _has_more_words(text: str, tokens: int) -> bool:
     return text.count(" ") - 2 * text.count("  ") - 1 > tokens
 
 
-def _counting_function(spec: Any) -> Callable[[str], int]:
+def _counting_function(spec: Any) -> Callable[[str], Any]:
     """The counting function of an object.
 
     The first of these that the object has: tiktoken's `encode_ordinary`, also if the object is its method `encode`;
@@ -178,17 +181,15 @@ def _counting_function(spec: Any) -> Callable[[str], int]:
     """
     owner = getattr(spec, "__self__", None)  # the encoding of `encoding.encode`, which raises at a special token
     spec = owner if callable(getattr(owner, "encode_ordinary", None)) else spec
-    if callable(getattr(spec, "encode_ordinary", None)):
-        return lambda text: len(spec.encode_ordinary(text))
-    for name in ("get_num_tokens", "count"):
-        method = getattr(spec, name, None)
+    for name in ("encode_ordinary", "get_num_tokens", "count"):
+        method: Callable[[str], Any] | None = getattr(spec, name, None)
         if callable(method) and not isinstance(spec, (bytes, list, tuple)):
-            return lambda text: _number(method(text))
+            return method
     if callable(getattr(spec, "encode", None)):
         tokenizer = _without_truncation(spec)
-        return lambda text: _number(tokenizer.encode(text, add_special_tokens=False))
+        return lambda text: tokenizer.encode(text, add_special_tokens=False)
     if callable(spec):
-        return lambda text: _number(spec(text))
+        return cast(Callable[[str], Any], spec)
     raise ConfigError(
         f"a token counter of type {type(spec).__name__}; expected a model or encoding name, a tokenizer, an object "
         "with .count(text), or a function from a text to its tokens or their number"
@@ -214,13 +215,3 @@ def _without_truncation(tokenizer: Any) -> Any:
     copy.no_truncation()
     copy.no_padding()
     return copy
-
-
-def _number(tokens: Any) -> int:
-    """The number of tokens: the number itself, or the length of a list of tokens, an Encoding, or `input_ids`."""
-    tokens = tokens["input_ids"] if isinstance(tokens, dict) else getattr(tokens, "input_ids", tokens)
-    if isinstance(tokens, Sized) and not isinstance(tokens, (str, bytes)):
-        return len(tokens)
-    if isinstance(tokens, SupportsIndex) and not isinstance(tokens, bool):
-        return index(tokens)
-    raise ConfigError(f"a token counter gave {type(tokens).__name__}; expected a whole number or a list of tokens")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from functools import lru_cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,8 +70,11 @@ def cached_encoding(name: str) -> tiktoken.Encoding:
 
 @lru_cache(maxsize=16)
 def _from_cache(name: str, folder: Path | None) -> tiktoken.Encoding:
-    path = None if folder is None else folder / cache_key(URL.format(name=name))
-    if path is None or not _is_sound(path, SHA256.get(name)):
+    content = b""
+    if folder is not None:
+        with suppress(OSError):
+            content = (folder / cache_key(URL.format(name=name))).read_bytes()
+    if hashlib.sha256(content).hexdigest() != SHA256.get(name):
         raise EncodingUnavailable(f"tiktoken's cache has no file of {name}")
     try:
         import tiktoken
@@ -86,13 +91,8 @@ def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
             continues in its thread, and a later call finds the file.
         MissingExtra: If tiktoken is not installed.
     """
-    base = SAME_TOKENS.get(encoding_name(name), name)
-
-    def load() -> tiktoken.Encoding:
-        import tiktoken
-
-        return tiktoken.get_encoding(base)
-
+    library, base = optional_module("tiktoken", "tiktoken", "tiktoken"), SAME_TOKENS.get(name, name)
+    load: Callable[[], tiktoken.Encoding] = partial(library.get_encoding, base)
     try:
         return _downloads.call(load, seconds)
     except (DeadlineExceeded, TooManyCalls) as error:
@@ -111,10 +111,3 @@ def _cache_folder() -> Path | None:
         if variable in os.environ:
             return Path(os.environ[variable]) if os.environ[variable] else None
     return Path(tempfile.gettempdir()) / "data-gym-cache"
-
-
-def _is_sound(path: Path, sha256: str | None) -> bool:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
-    except OSError:
-        return False

@@ -20,10 +20,10 @@ from umi_common.files.readers.mail import mails_in, read_mail, saved_page
 from umi_common.files.readers.markup import (
     MARKDOWN_ENDINGS,
     PARAGRAPH_BREAK,
+    HtmlText,
     front_matter_dates,
     headings,
     markdown_tables,
-    read_page,
     stated_title,
 )
 from umi_common.files.readers.passages import Heading, Passage, Table, passages
@@ -167,6 +167,9 @@ def chunks_in(
             found = _pdf(path, pdf.read(path, content, limits), name)
         else:
             found = _numbered(READERS.get(ending, _plain_text)(path, content), name)
+    if found.skipped and not found.chunks:  # an error keeps the chunks that an earlier run stored of the file
+        others = len(found.skipped) + found.unlisted - 1
+        raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
     if content.strip() and not (found.chunks or found.blank):
         found.notes.append(f"{path} holds no text, perhaps because a script fills the page; nothing of it is indexed")
     return found
@@ -207,33 +210,36 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     ending = path.suffix.lower()
     if ending in SHEET_ENDINGS:
         return _named_passages(path, text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])])
-    pattern = message_pattern(text)
-    if pattern is None:
-        title = stated_title(text, ending)
-        return _named_passages(path, text, headings(text, ending), markdown_tables(text), title=title)
-    found = messages(text, pattern)
-    return found if pattern is DATED else _dated(found, _date_in_name(path))
+    pattern = None if ending in MARKDOWN_ENDINGS else message_pattern(text)
+    if pattern is not None:
+        found = messages(text, pattern)
+        return found if pattern is DATED else _dated(found, _date_in_name(path))
+    stated = front_matter_dates(text) if ending in MARKDOWN_ENDINGS else {}
+    when, title = time_in(stated, _time_key(stated, stated)), stated_title(text, ending)
+    undated = bool(stated) and when is None
+    sections, tables = headings(text, ending), markdown_tables(text)
+    return _named_passages(path, text, sections, tables, title=title, when=when, undated=undated)
 
 
 def _named_passages(
-    path: Path, text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = (), *, title: str = ""
+    path: Path,
+    text: str,
+    headings: Sequence[Heading] = (),
+    tables: Sequence[Table] = (),
+    *,
+    title: str = "",
+    when: datetime | None = None,
+    undated: bool = False,
 ) -> Iterator[Passage]:
-    """The passages of a text that states no time, dated by the file's name if it holds a date.
+    """The passages of a text, with title and time.
 
     Args:
         title: The title that the text states; "": none, and the title is taken from the file's name.
+        when: The time that the text states; None: none, and the date in the file's name is taken.
+        undated: The value for `Passage.undated`.
     """
-    return _dated(passages(text, headings, tables, title=title or _title_in_name(path)), _date_in_name(path))
-
-
-def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
-    text = decoded_text(path, content)
-    stated = front_matter_dates(text)
-    when = time_in(stated, _time_key(stated, stated))
-    ending = path.suffix.lower()
-    title = stated_title(text, ending) or _title_in_name(path)
-    found = passages(text, headings(text, ending), markdown_tables(text), title=title)
-    return _dated(found, when or _date_in_name(path), undated=bool(stated) and when is None)
+    found = passages(text, headings, tables, title=title or _title_in_name(path))
+    return _dated(found, when or _date_in_name(path), undated=undated)
 
 
 def _dated(found: Iterable[Passage], when: datetime | None, *, undated: bool = False) -> Iterator[Passage]:
@@ -259,13 +265,10 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
         text = "\n".join(value_lines(value))
     except (ValueError, RecursionError):  # such as JSON with comments: the file is read as plain text
         value = None
-    if isinstance(value, list) and value and all(map(_has_text, value)):
-        return _records(path, "\n".join(map(json.dumps, value)), name, 1)
+    records = value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else []
+    if records and all(any(isinstance(each.get(key), str) for key in TEXT_KEYS) for each in records):
+        return _records(path, "\n".join(map(json.dumps, records)), name, 1)
     return _numbered(_named_passages(path, text), name)
-
-
-def _has_text(value: Any) -> bool:
-    return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in TEXT_KEYS)
 
 
 def _notebook(path: Path, content: bytes, name: str) -> FileChunks:
@@ -288,23 +291,22 @@ def _mails(path: Path, content: bytes, name: str) -> FileChunks:
         except FileUnreadable as error:
             found.skip(f"mail {number} of {error}" if is_box else str(error))
             continue
-        cut = passages(text, title=headers.get("Subject") or _title_in_name(path))
-        when = read_time(headers.get("Date"))
+        when, title = read_time(headers.get("Date")), headers.get("Subject", "")
         named = {key.lower(): headers[key] for key in ("From", "Subject") if key in headers}
-        for passage in _dated(cut, when or _date_in_name(path), undated="Date" in headers and when is None):
+        undated = "Date" in headers and when is None
+        for passage in _named_passages(path, text, title=title, when=when, undated=undated):
             found.add(replace(passage, start=at + passage.start, metadata={**named, **passage.metadata}), name)
         at += len(text.rstrip()) + len(PARAGRAPH_BREAK)
-    return _unless_all_skipped(found)
+    return found
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     is_one_file = path.suffix.lower() in SAVED_PAGE_ENDINGS
     markup = saved_page(path, content) if is_one_file else decoded_text(path, content, declares=True)
-    page = read_page(path, markup)
+    page = HtmlText().read(markup)
     named = {"title": page.title} if page.title else {}
     text = page.text if page.text.strip() else page.title
-    found = passages(text, page.headings, page.tables, title=page.title or _title_in_name(path))
-    for passage in _dated(found, _date_in_name(path)):
+    for passage in _named_passages(path, text, page.headings, page.tables, title=page.title):
         yield replace(passage, metadata={**named, **passage.metadata})
 
 
@@ -336,8 +338,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
 
 
 READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
-    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex"), _plain_text),
-    **dict.fromkeys(MARKDOWN_ENDINGS, _markdown),
+    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex", *MARKDOWN_ENDINGS), _plain_text),
     **dict.fromkeys((".html", ".htm", ".xhtml", *SAVED_PAGE_ENDINGS), _html),
 }
 """Ending -> reader of a path and its bytes. `chunks_in` selects the readers of the other formats."""
@@ -365,19 +366,6 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
                 found.chunks.append(chunk)
                 if _has_unread_time(chunk):
                     found.undated.append(number)
-    return _unless_all_skipped(found)
-
-
-def _unless_all_skipped(found: FileChunks) -> FileChunks:
-    """The argument, unchanged.
-
-    Raises:
-        FileUnreadable: If records, pages or mails were skipped and no chunk is left. Chunks that an earlier run stored
-            of the file then stay in the store.
-    """
-    others = len(found.skipped) + found.unlisted - 1
-    if found.skipped and not found.chunks:
-        raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
     return found
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.markup import read_page
+from umi_common.files.readers.markup import HtmlText
 from umi_common.files.readers.reading import without_terminal_codes
 
 OUTPUT_CHARACTERS = 1_000
@@ -68,33 +68,30 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
     Raises:
         FileUnreadable: If the text is no notebook.
     """
+    texts, cut = list[str](), 0
     try:
         notebook = loaded(text)
         sheets = [notebook] if "cells" in notebook else notebook["worksheets"]  # the latter before format 4
-        cells = [cell for sheet in sheets for cell in sheet["cells"]]
-        outputs = [_outputs(path, cell) if cell["cell_type"] == "code" else [] for cell in cells]
-        texts = [text for cell, shown in zip(cells, outputs, strict=True) for text in _cell_texts(cell, shown)]
+        for cell in (cell for sheet in sheets for cell in sheet["cells"]):
+            source = "".join(cell["source"] if "source" in cell else cell["input"])
+            if cell["cell_type"] != "code":
+                texts.append(source)
+                continue
+            outputs = [_output_text(output).strip() for output in cell.get("outputs", ())]
+            cut += sum(len(output) > OUTPUT_CHARACTERS for output in outputs)
+            shown = (source, *(output[:OUTPUT_CHARACTERS] for output in outputs))
+            texts += [_fenced(text) for text in shown if text.strip()]
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise FileUnreadable(f"{path} is no notebook that can be read ({error}); leave it out") from error
-    return "\n\n".join(texts), sum(len(output) > OUTPUT_CHARACTERS for shown in outputs for output in shown)
+    return "\n\n".join(texts), cut
 
 
-def _cell_texts(cell: dict[str, Any], outputs: Sequence[str]) -> Iterator[str]:
-    source = "".join(cell["source"] if "source" in cell else cell["input"])
-    if cell["cell_type"] != "code":
-        yield source
-        return
-    for text in (source, *(output[:OUTPUT_CHARACTERS] for output in outputs)):
-        if text.strip():
-            fence = "~~~" if "```" in text else "```"
-            yield f"{fence}\n{text.strip()}\n{fence}"
+def _fenced(text: str) -> str:
+    fence = "~~~" if "```" in text else "```"
+    return f"{fence}\n{text.strip()}\n{fence}"
 
 
-def _outputs(path: Path, cell: dict[str, Any]) -> list[str]:
-    return [_output_text(path, output).strip() for output in cell.get("outputs", ())]
-
-
-def _output_text(path: Path, output: dict[str, Any]) -> str:
+def _output_text(output: dict[str, Any]) -> str:
     """The text of an output as a notebook shows it; "" for a picture."""
     data = output.get("data", output)
     if "evalue" in data:
@@ -105,4 +102,4 @@ def _output_text(path: Path, output: dict[str, Any]) -> str:
     shown = next((kind for kind, text in texts.items() if not _BARE_OBJECT.fullmatch(text.strip())), "")
     if not shown or any(kind.startswith("image/") for kind in data):
         return ""
-    return read_page(path, texts[shown]).text if shown == "text/html" else without_terminal_codes(texts[shown])
+    return HtmlText().read(texts[shown]).text if shown == "text/html" else without_terminal_codes(texts[shown])

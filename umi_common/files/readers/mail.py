@@ -12,12 +12,11 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from email.policy import default
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.markup import read_page
+from umi_common.files.readers.markup import HtmlText
 from umi_common.files.readers.reading import decoded_text, text_in
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
@@ -34,9 +33,7 @@ _RAW = default.clone(header_factory=lambda name, value: value)
 
 def mails_in(mailbox: bytes) -> list[bytes]:
     """The mails of a mailbox file (.mbox), in order. Text before the first line "From ..." counts as a mail."""
-    borders = [(found.start(), found.end()) for found in _MAIL_BEGINS.finditer(mailbox)]
-    spans = pairwise([(0, 0), *borders, (len(mailbox), len(mailbox))])
-    return [mail for (_, start), (stop, _) in spans if (mail := mailbox[start:stop]).strip()]
+    return [mail for mail in _MAIL_BEGINS.split(mailbox) if mail.strip()]
 
 
 def saved_page(path: Path, content: bytes) -> str:
@@ -95,7 +92,7 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
         attached += _file_names(part)
         return ""
     text = _text(path, part)
-    return read_page(path, text).text if kind == "text/html" else text
+    return HtmlText().read(text).text if kind == "text/html" else text
 
 
 def _file_names(part: Message[Any, Any]) -> list[str]:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html.parser import HTMLParser
-from pathlib import Path
 
-from umi_common.errors import FileUnreadable
+from typing_extensions import Self
+
 from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -291,8 +291,8 @@ class HtmlText(HTMLParser):
         self._heading: tuple[int, int, int] | None = None
         """Of the open heading: index of its first character in `text`, index of its first piece in `_pieces`, level."""
 
-    def read(self, markup: str) -> None:
-        """Read a whole page.
+    def read(self, markup: str) -> Self:
+        """Read a whole page; returns itself.
 
         Text from a tag that is never closed with ">" is left out, as in browsers: Python's parser is slow on a page
         with many such tags.
@@ -302,6 +302,7 @@ class HtmlText(HTMLParser):
         self.feed(markup[: unclosed.start()] if unclosed else markup)
         self.close()
         self.title = " ".join(self.title.split())
+        return self
 
     @property
     def text(self) -> str:
@@ -412,20 +413,6 @@ class HtmlText(HTMLParser):
             present = len(text) - len(text.rstrip("\n"))
             self._pieces.append(text + newlines[present:])
             self._length += len(self._pieces[-1]) - len(last)
-
-
-def read_page(path: Path, markup: str) -> HtmlText:
-    """Read an HTML page; `path` is named in errors.
-
-    Raises:
-        FileUnreadable: If the page is no HTML.
-    """
-    page = HtmlText()
-    try:
-        page.read(markup)
-    except AssertionError as error:  # Python's parser raises this error for some declarations
-        raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
-    return page
 
 
 def _break_around(block: str) -> str:

@@ -46,11 +46,7 @@ class PdfProcess(Closing):
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):  # the rest of the output is not needed
-                        pipe.close()
-            process.wait()
+            process.communicate()  # closes the pipes and waits for the end
 
     def read(self, path: Path, content: bytes, limits: ReadLimits) -> PdfPages:
         """Read the PDF `content`; `path` is named in errors.
@@ -107,8 +103,12 @@ class PdfProcess(Closing):
         timer = threading.Timer(seconds, expire)
         timer.daemon = True
         timer.start()
+        assert process.stdin is not None and process.stdout is not None  # both are pipes
         try:
-            line = _exchange(process, sent)
+            with suppress(OSError):  # the process was killed or has died; the line is empty then
+                process.stdin.write(sent)
+                process.stdin.flush()
+            line = process.stdout.readline()
         except BaseException:  # such as Ctrl-C: the answer would be taken for the answer to the next call
             self.close()
             raise
@@ -118,11 +118,3 @@ class PdfProcess(Closing):
         if expired.is_set() or not line.endswith(b"\n"):
             self.close()
         return line, expired.is_set()
-
-
-def _exchange(process: subprocess.Popen[bytes], sent: bytes) -> bytes:
-    assert process.stdin is not None and process.stdout is not None  # both are pipes
-    with suppress(OSError):  # the process was killed or has died; the line is empty then
-        process.stdin.write(sent)
-        process.stdin.flush()
-    return process.stdout.readline()

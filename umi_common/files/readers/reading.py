@@ -84,7 +84,6 @@ def content_of(path: Path, limits: ReadLimits) -> bytes:
     Raises:
         FileUnreadable: If the file is too large, cannot be read, or is a pipe or a device.
     """
-    check_size(path, limits)
     with file_errors(path), open_regular(path) as file:
         return read_rest(path, file, limits)
 
@@ -119,11 +118,15 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
     """The rest of an open file, of which `before` bytes were read already.
 
-    Reads to the end of the file, and not by its size: the system may state a wrong size, as in /proc.
+    A file whose size is above the limit is refused without being read. Else it is read to its end, and not by its size:
+    the system may state a wrong size, as in /proc.
 
     Raises:
         FileUnreadable: If the file is too large, or has no data now, so that reading it would wait.
     """
+    size = os.fstat(file.fileno()).st_size
+    if size > limits.max_file_bytes:
+        raise too_large(path, f"has {size / 1e6:,.1f} MB, more", limits)
     content = read_some(path, file, max(0, limits.max_file_bytes - before) + 1)
     if before + len(content) > limits.max_file_bytes:
         raise too_large(path, "has more", limits)
@@ -140,15 +143,6 @@ def read_some(path: Path, file: BinaryIO, size: int) -> bytes:
     if content is None:
         raise FileUnreadable(f"{path} has nothing that can be read now; leave it out")
     return content
-
-
-def check_size(path: Path, limits: ReadLimits) -> None:
-    """Raise FileUnreadable if a path leads to no regular file, or to one above the limit; does not open the file."""
-    with file_errors(path):
-        found = path.stat()
-    _check_regular(path, found)
-    if found.st_size > limits.max_file_bytes:
-        raise too_large(path, f"has {found.st_size / 1e6:,.1f} MB, more", limits)
 
 
 def too_large(path: Path, what: str, limits: ReadLimits) -> FileUnreadable:
@@ -246,10 +240,6 @@ def _declared_text(content: bytes) -> str | None:
     return text if text is not None and name in text else None  # decoded by a wrong encoding, the text lacks the name
 
 
-def _letters(text: str) -> int:
-    return sum(map(str.isalpha, text))
-
-
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     """The text of content that is not UTF-16 or UTF-32; arguments and errors as in `decoded_text`."""
     no_text = FileUnreadable(
@@ -267,7 +257,7 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
         return text
     by_page = {page: content.decode(page, "replace") for page in _LANGUAGES}
     fitting = [text for page, text in by_page.items() if language_of(text) in _LANGUAGES[page]]
-    text = max(fitting, key=_letters, default=content.decode("cp1252", "replace"))
+    text = max(fitting, key=lambda each: sum(map(str.isalpha, each)), default=content.decode("cp1252", "replace"))
     # More accented than plain letters, or most accented letters in runs: the text has another code page.
     accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
     in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0

@@ -4,6 +4,5 @@
 store and returns a `Report`.
 
     run            `ingest_on_ray`
-    workers        processes that read, chunk, embed and write parts
-    remote_store   a store that one process holds open, and that the workers call
+    processes      the workers, and the process that holds a store open for them
 """

@@ -27,8 +27,7 @@ from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLi
 from umi_common.files.report import Report
 from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots
-from umi_common.ingest.ray.remote_store import RemoteStore, shared_store
-from umi_common.ingest.ray.workers import outcomes_of, started_workers
+from umi_common.ingest.ray.processes import outcomes_of, shared_store, started_workers
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000
@@ -87,7 +86,7 @@ def ingest_on_ray(
     roots = checked_roots(paths, remove_missing=remove_missing)
     base = None if relative_to is None else Path(relative_to).resolve()
     model = open_embedder().name
-    with _ray(workers) as ray, _stores(ray, open_store, model, each_writes=each_writes) as (store, shared):
+    with _ray(workers) as ray, _opened(ray, open_store, model, each_writes=each_writes) as store:
         _check_pickles(ray, "open_embedder", open_embedder)
         count = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
         progress = IngestCheckpoint(Path(checkpoint))
@@ -103,7 +102,7 @@ def ingest_on_ray(
                 follow_symlinks=follow_symlinks,
                 limits=limits,
             ) as session,
-            started_workers(count, open_store, open_embedder, shared) as actors,
+            started_workers(count, open_store, open_embedder, None if each_writes else store) as actors,
         ):
             for batches in session.rounds(stop):
                 for outcomes in outcomes_of(actors, batches):
@@ -112,18 +111,13 @@ def ingest_on_ray(
 
 
 @contextmanager
-def _stores(
-    ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool
-) -> Iterator[tuple[Any, RemoteStore | None]]:
-    """Open the store for the driver and for the workers; both are closed at the end of the block.
-
-    Yields:
-        (store of the driver, store of the workers). The latter is None if each worker opens its own.
-    """
+def _opened(ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool) -> Iterator[Any]:
+    """Open the store for the driver and, unless each worker opens its own, for the workers; it is closed at the end of
+    the block."""
     _check_pickles(ray, "open_store", open_store)
     if each_writes:
         with closing(open_store()) as store:
-            yield store, None
+            yield store
         return
     with shared_store(open_store) as store:
         name = store.embedder_name()
@@ -131,7 +125,7 @@ def _stores(
             raise ConfigError(
                 f"open_embedder gives the model {model!r}, and the store of open_store has {name!r}; use one model"
             )
-        yield store, store
+        yield store
 
 
 def _check_pickles(ray: Any, name: str, factory: Callable[[], Any]) -> None:
