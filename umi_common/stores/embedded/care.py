@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import sqlite3
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -273,28 +272,14 @@ def _remake_indexes(ledger: Ledger) -> None:
         with ledger.transaction() as connection:
             connection.execute(DROP_CACHED_PAGES)
             connection.execute("REINDEX")
-            # Check the tables after REINDEX: it may have overwritten pages of a table that were wrongly listed as free.
-            _check_tables(ledger, connection)
+            # Read all rows after REINDEX: it may have overwritten pages of a table that were wrongly listed as free.
+            ledger.changes(connection, None)
             ledger.check_id_index(connection)
         ledger.compact()  # returns the pages that only the damaged index used
     except LedgerDamaged as error:
         cause = error.__cause__  # if SQLite failed, quote its error: the message of `error` advises to call repair()
         reason = f" ({cause}); {RESTORE}" if isinstance(cause, DATABASE_ERRORS) else f": {error}"
         raise LedgerDamaged(f"repair() cannot mend {ledger.path}{reason}") from error
-
-
-def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
-    """Read every row of the tables of chunks and vectors; check the checksums and the numbers of rows.
-
-    Raises:
-        LedgerDamaged: If a checksum differs, if the numbers of chunks, texts and vectors differ, or if the ledger
-            stores another number of chunks.
-    """
-    heads = ledger.heads(connection)
-    texts = sum(1 for _ in ledger.texts(connection))
-    vectors = len(ledger.vectors(connection, expected=len(heads)))
-    if not len(heads) == texts == vectors:
-        raise LedgerDamaged(f"{ledger.path} holds {len(heads)} chunks, {texts} texts and {vectors} vectors")
 
 
 def compact(core: Core) -> None:

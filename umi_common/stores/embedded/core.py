@@ -26,9 +26,10 @@ from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, valid_batch
 from umi_common.stores.embedded.directory import WriterLock
-from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
+from umi_common.stores.embedded.row_data import RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors, same_content
+from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import embedder_settings, refuse_other_embedder
 from umi_common.stores.lexical.analyzer import Analyzer
@@ -113,34 +114,15 @@ class Indexes:
     def _catch_up(self) -> None:
         """Add the commits of another process; if they cannot be read as one change, build the indexes again."""
         with self.lock:
-            found = None if self.stale else self._read_change()
-            if found is None:
-                self.load()
-                return
-            change, count = found
-            if len(change.vectors) == len(change.heads):
-                self.apply(change)
-            if self.snapshot.mark != change.mark or self.snapshot.rows.living != count:
-                self.load()  # rows are missing; load() finds the reason and raises it
-
-    def _read_change(self) -> tuple[Change, int] | None:
-        """The changes since `snapshot`, and the ledger's number of chunks; None: the indexes must be built again."""
-        ledger, known = self._ledger, self.snapshot.mark
-        with ledger.snapshot() as connection:
-            mark, count = ledger.mark(connection), ledger.count(connection)
-            deleted = ledger.deleted(connection, after=known.deletion)
-            if mark.epoch != known.epoch or deleted is None or not ledger.descends_from(connection, known):
-                return None
-            texts = list(ledger.texts(connection, after=known.seq))
-            change = Change(
-                mark,
-                deleted,
-                ledger.heads(connection, after=known.seq),
-                [text for _, text, _ in texts],
-                [metadata for _, _, metadata in texts],
-                ledger.vectors(connection, after=known.seq),
-            )
-            return change, count
+            if not self.stale:
+                with self._ledger.snapshot() as connection:
+                    change = self._ledger.changes(connection, self.snapshot.mark)
+                    count = self._ledger.count(connection)
+                if change is not None:
+                    self.apply(change)
+                    if self.snapshot.mark == change.mark and self.snapshot.rows.living == count:
+                        return
+            self.load()  # if rows are missing, it finds the reason and raises it
 
     @property
     def table(self) -> RowTable:
@@ -344,7 +326,7 @@ class Core:
             mark = self.ledger.change(deleted, entries, vectors, settings)
             self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
-            heads = [Head(seq, e.id, e.source, e.position, e.event_time) for seq, e in zip(seqs, entries, strict=True)]
+            heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
             texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
             indexes.apply(Change(mark, deleted, heads, texts, metadata, vectors))
         except BaseException:

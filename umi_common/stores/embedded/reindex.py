@@ -52,12 +52,12 @@ def _embed_again(
 ) -> None:
     """Replace all vectors in one transaction. If it fails, the old vectors stay; `cache` holds the new ones so far."""
     with ledger.reading() as connection:
-        count = len(ledger.heads(connection))
+        count = ledger.count(connection)
     dim: int | None = None
     with ledger.transaction() as connection, progress(count, show_progress) as advance:
         after = 0
         while rows := list(ledger.texts(connection, after=after, limit=TEXTS_EMBEDDED_AT_ONCE)):
-            seqs, texts, _ = zip(*rows, strict=True)
+            seqs, texts = [head.seq for head, _, _ in rows], [text for _, text, _ in rows]
             names = [f"row {seq}" for seq in seqs]
             vectors = embedded(names, texts, embedder, dim=dim, config=config, cache=cache)
             dim, after = vectors.shape[1], seqs[-1]

@@ -17,14 +17,13 @@ import numpy as np
 
 from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
-from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
 from umi_common.pool import Ints, Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.dense.vectors import VECTORS, VectorRows
-from umi_common.stores.ledger.codec import Head, decode_metadata
-from umi_common.stores.ledger.history import Mark
+from umi_common.stores.ledger.codec import decode_metadata
+from umi_common.stores.ledger.history import Change, Mark
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.file import Saved
@@ -64,23 +63,6 @@ class StoreSnapshot:
     """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The changes of one commit, or of successive commits. `heads` to `vectors` are aligned: the n added chunks."""
-
-    mark: Mark
-    """The mark of the last of these commits."""
-    deleted: Sequence[int]
-    """Sequence numbers of the deleted chunks."""
-    heads: Sequence[Head]
-    texts: Sequence[str]
-    """Indexed texts."""
-    metadata: Sequence[str]
-    """JSON."""
-    vectors: Vectors
-    """(n, dim)"""
-
-
 class RowData:
     """Rows, vectors, metadata and postings. One writer at a time; readers use a `StoreSnapshot`.
 
@@ -101,15 +83,14 @@ class RowData:
         self._reading = threading.Lock()
         """Held while the metadata columns or the names are read from the ledger, or get new rows."""
         with ledger.snapshot() as connection:
-            self._publish(self._read(connection, fresh=fresh or not ledger.count(connection)))
+            self._read(connection, fresh=fresh or not ledger.count(connection))
 
-    def _read(self, connection: Connection, *, fresh: bool) -> Mark:
-        """Load the saved arrays, unless `fresh`, and add the later rows of the ledger. Returns the ledger's mark."""
-        ledger, mark = self._ledger, self._ledger.mark(connection)
+    def _read(self, connection: Connection, *, fresh: bool) -> None:
+        """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
+        ledger = self._ledger
 
         def belongs(at: Mark) -> bool:  # whether arrays saved at `at` can be completed from the ledger
-            known = at.epoch == mark.epoch and ledger.descends_from(connection, at)
-            return known and ledger.deleted(connection, after=at.deletion) is not None
+            return ledger.deleted(connection, at) is not None
 
         self.lexical_fault: str | None = None
         """Why the lexical index cannot answer; None: it can."""
@@ -118,22 +99,20 @@ class RowData:
         self._index, saved = LexicalIndex(self.analyzer), None
         if self._directory is not None and not fresh:
             self._index, saved = LexicalIndex.load(self._directory, self.analyzer, belongs) or (self._index, None)
-        after = 0 if saved is None else saved.mark.seq
-        heads = ledger.heads(connection, after=after)
         self.table = RowTable() if saved is None else _restored(saved)
         """The row and the sequence number of each chunk by id, and the sources; `apply` changes it."""
         self.calibration = Calibration() if saved is None else Calibration(saved.arrays["id checksums"])
-        rows = self.table.append(heads)
-        deleted = [] if saved is None else ledger.deleted(connection, after=saved.mark.deletion) or []
-        dead = self.table.rows_of_seqs(np.array(deleted, dtype=np.int64))
-        self.table.remove(dead)
-        now = self.table.snapshot()
-        if saved is not None and now.living != ledger.rows(connection):
-            return self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
-        self._vectors = self._read_vectors(connection, saved, now, len(heads))
-        texts = [text for _, text, _ in ledger.texts(connection, after=after)]
-        self._change_index(dead, rows, texts, now.source[rows].tolist())
-        return mark
+        self._vectors = VectorRows(np.zeros((0, 0), dtype=np.float32))
+        change = ledger.changes(connection, None if saved is None else saved.mark)
+        assert change is not None  # `belongs` was true
+        if saved is not None:
+            alive = saved.corpus.alive.copy()
+            alive[self.table.rows_of_seqs(np.array(change.deleted, dtype=np.int64))] = False
+            if not alive.any() or np.count_nonzero(alive) + len(change.heads) != ledger.rows(connection):
+                self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
+                return
+            self._vectors = self._mapped_vectors(saved) or self._stored_vectors(connection, saved.mark, alive)
+        self.apply(change)
 
     def _change_index(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
         """Remove the rows `dead` from the lexical index, and add `rows`. A failure sets `lexical_fault` and does not
@@ -147,21 +126,12 @@ class RowData:
             log.exception("the lexical index failed; searches go on without it until repair()")
             self.lexical_fault = f"{type(error).__name__} while indexing"
 
-    def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> VectorRows:
-        """Vectors by row. The last `new` rows are read from the ledger, the earlier rows from the saved files, or, if
-        these cannot be used, from the ledger, too."""
-        mapped = None if saved is None else self._mapped_vectors(saved)
-        after, expected = (0, rows.living) if saved is None or mapped is None else (saved.mark.seq, new)
-        vectors = self._ledger.vectors(connection, after=after, expected=expected)
-        if len(vectors) != expected:
-            raise LedgerDamaged(f"the ledger holds {expected} chunks and {len(vectors)} vectors; restore a copy")
-        if mapped is not None:
-            if expected:
-                mapped.extend(vectors)
-            return mapped
-        if expected < len(rows):
-            aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
-            aligned[rows.alive] = vectors
+    def _stored_vectors(self, connection: Connection, until: Mark, alive: Mask) -> VectorRows:
+        """The vectors of the rows up to the commit `until`, read from the ledger; zeros where `alive` is False."""
+        vectors = self._ledger.vectors(connection, until=until.seq, expected=int(np.count_nonzero(alive)))
+        if len(vectors) < len(alive):
+            aligned = np.zeros((len(alive), vectors.shape[1]), dtype=np.float32)
+            aligned[alive] = vectors
             vectors = aligned
         return VectorRows(vectors)
 
@@ -251,8 +221,8 @@ class RowData:
         seqs = self._rows.seq.tolist()
 
         def read() -> dict[int, Metadata]:
-            with self._ledger.reading() as connection:
-                return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
+            with self._ledger.snapshot() as connection:
+                return {head.seq: decode_metadata(text) for head, _, text in self._ledger.texts(connection)}
 
         stored = self._ledger.retry_read(read)
         columns = MetadataColumns()

@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     position: int | None
     event_time: int | None
     head_checksum: int
-    """`head_check` of the fields above."""
+    """CRC-32 of the fields above."""
     digest: bytes
     """BLAKE2b of all fields of the chunk."""
     text: str
@@ -120,11 +120,6 @@ def decode_metadata(text: str) -> Metadata:
     if "[" in text:  # some value is a list, or a string with this character
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     return ReadOnlyDict(values)
-
-
-def head_check(id: str, source: str | None, position: int | None, event_time: int | None) -> int:
-    """CRC-32 of the fields of a `Head` but its sequence number."""
-    return zlib.crc32(_head_text(id, source, position, event_time).encode())
 
 
 def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from umi_common.errors import LedgerDamaged
-from umi_common.stores.ledger.codec import DIGEST_BYTES
+from umi_common.pool import Vectors
+from umi_common.stores.ledger.codec import DIGEST_BYTES, Head
 
 
 class Mark(NamedTuple):
@@ -36,6 +38,23 @@ class Mark(NamedTuple):
     def row(self) -> tuple[int, int, int, bytes]:
         """The row of this commit in `commits`."""
         return self.commit, self.seq, self.deletion, bytes.fromhex(self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The changes of one commit, or of successive commits. `heads` to `vectors` are aligned: the n added chunks."""
+
+    mark: Mark
+    """The mark of the last of these commits."""
+    deleted: Sequence[int]
+    """Sequence numbers of the deleted chunks."""
+    heads: Sequence[Head]
+    texts: Sequence[str]
+    """Indexed texts."""
+    metadata: Sequence[str]
+    """JSON."""
+    vectors: Vectors
+    """(n, dim)"""
 
 
 def last_commit(connection: sqlite3.Connection) -> Mark:

@@ -34,7 +34,6 @@ from umi_common.stores.ledger.codec import (
     decode,
     decode_vectors,
     encode_vectors,
-    head_check,
 )
 from umi_common.stores.ledger.file import (
     ADD_SEARCH_TEXT,
@@ -46,6 +45,7 @@ from umi_common.stores.ledger.file import (
 )
 from umi_common.stores.ledger.followed import FollowedFile
 from umi_common.stores.ledger.history import (
+    Change,
     Mark,
     commit_at,
     first_commit,
@@ -69,8 +69,8 @@ log = logging.getLogger("umi")
 
 Result = TypeVar("Result")
 
-ROWS_AT_ONCE = 1_000
-"""Number of rows that `texts` holds in memory at a time."""
+SEQ_MAX = 2**63 - 1
+"""Largest sequence number of SQLite."""
 VECTORS_AT_ONCE = 250
 """Number of vectors decoded together. So few stay in the processor's cache until they are copied into the result."""
 READER_SECONDS = 1.0
@@ -425,47 +425,64 @@ class Ledger:
 
     # Rows
 
-    def heads(self, connection: sqlite3.Connection, *, after: int = 0) -> list[Head]:
-        """The chunks with a sequence number above `after`, without their texts, by rising number."""
-        heads, last = [], after
-        for seq, id, source, position, when, check in connection.execute(
-            "SELECT seq, id, source, position, event_time, head FROM chunks WHERE seq > ? ORDER BY seq", (after,)
-        ):
-            if head_check(id, source, position, when) != check or seq <= last:
-                raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
-            heads.append(Head(seq, id, source, position, when))
-            last = seq
-        if not after and len(heads) != self.count(connection):
-            raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
-        return heads
+    def changes(self, connection: sqlite3.Connection, since: Mark | None) -> Change | None:
+        """The changes after the commit `since`; since None: all chunks as added. Returns None if `deleted` does.
 
-    def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int] | None:
-        """Sequence numbers of the chunks whose deletion has a number above `after`; None: the list is not complete.
-
-        The list is not complete if older deletions were dropped (see DELETIONS_KEPT), if a row of `deletions` is
-        missing (their numbers have no gaps), or if a row names a chunk that still exists.
+        Raises:
+            LedgerDamaged: If a chunk or a vector is not what was written, or one of them is missing.
         """
+        deleted = [] if since is None else self.deleted(connection, since)
+        if deleted is None:
+            return None
+        after = 0 if since is None else since.seq
+        heads, texts, metadata = [], [], []
+        for head, text, values in self.texts(connection, after=after):
+            heads.append(head)
+            texts.append(text)
+            metadata.append(values)
+        vectors = self.vectors(connection, after=after, expected=len(heads))
+        return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
+
+    def deleted(self, connection: sqlite3.Connection, since: Mark) -> list[int] | None:
+        """Sequence numbers of the chunks that were deleted after the commit `since`; None: the changes after this
+        commit are not known.
+
+        They are not known if the ledger's history lacks the commit, if all vectors were replaced since, if older
+        deletions were dropped (see DELETIONS_KEPT), if a row of `deletions` is missing (their numbers have no gaps), or
+        if a row names a chunk that still exists.
+        """
+        if self._number(connection, "epoch") != since.epoch or not self.descends_from(connection, since):
+            return None
         rows = connection.execute(
             "SELECT chunk, typeof(chunk) = 'integer' AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.seq = chunk) "
             "FROM deletions WHERE seq > ?",
-            (after,),
+            (since.deletion,),
         ).fetchall()
-        complete = len(rows) == last_number(connection, "deletions") - after
+        complete = len(rows) == last_number(connection, "deletions") - since.deletion
         return [chunk for chunk, _ in rows] if complete and all(gone for _, gone in rows) else None
 
     def texts(
         self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
-    ) -> Iterator[tuple[int, str, str]]:
-        """(seq, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq; only the first `limit`
-        of them unless it is -1."""
+    ) -> Iterator[tuple[Head, str, str]]:
+        """(head, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq; only the first
+        `limit` of them unless it is -1.
+
+        Raises:
+            LedgerDamaged: If a row is not what was written, or, after all chunks were read, if their number is wrong.
+        """
         rows = connection.execute(
             f"SELECT seq, {self._entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
             (after, limit),
         )
-        while batch := rows.fetchmany(ROWS_AT_ONCE):
-            for seq, *fields in batch:
-                entry = checked(Entry(*fields))
-                yield seq, entry.indexed_text, entry.metadata
+        count, last = 0, after
+        for seq, *fields in rows:
+            entry = checked(Entry(*fields))
+            if seq <= last:
+                raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
+            count, last = count + 1, seq
+            yield Head(seq, *entry[:4]), entry.indexed_text, entry.metadata
+        if not after and limit < 0 and count != self.count(connection):
+            raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
 
     def beginnings(self, characters: int) -> dict[int, str]:
         """seq -> the first `characters` characters of the indexed text, for all chunks."""
@@ -474,17 +491,22 @@ class Ledger:
             indexed = "coalesce(search_text, text)" if self._has_search_text else "text"
             return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
-    def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
-        """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) if n is 0.
+    def vectors(
+        self, connection: sqlite3.Connection, *, after: int = 0, until: int = SEQ_MAX, expected: int
+    ) -> Vectors:
+        """(n, dim) vectors of the chunks with a sequence number above `after` and at most `until`, by rising number;
+        (0, 0) if n is 0.
 
         Args:
-            expected: n; 0: n is not known, and the array grows as vectors are read.
+            expected: The number of these chunks.
 
         Raises:
             LedgerDamaged: If a vector is not what was written (the message names chunks), if vectors have different
-                dimensions, or if the sequence numbers do not rise.
+                dimensions, if the sequence numbers do not rise, or if n is not `expected`.
         """
-        rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
+        rows = connection.execute(
+            "SELECT seq, vector, checksum FROM vectors WHERE seq > ? AND seq <= ? ORDER BY seq", (after, until)
+        )
         found, last = Growing(np.float32, 0), after
         while batch := rows.fetchmany(VECTORS_AT_ONCE):
             seqs = [last, *(seq for seq, _, _ in batch)]
@@ -498,6 +520,8 @@ class Ledger:
                 raise LedgerDamaged("the vectors of umi.db are not what was written; restore it from a copy")
             found.extend(vectors)
             last = seqs[-1]
+        if len(found.view) != expected:
+            raise LedgerDamaged(f"the ledger holds {expected} chunks and {len(found.view)} vectors; restore a copy")
         return found.view
 
     def damaged_vectors(self, connection: sqlite3.Connection) -> list[int]:
@@ -508,7 +532,7 @@ class Ledger:
     def _vectors_damaged(self, connection: sqlite3.Connection) -> LedgerDamaged:
         """The error about damaged vectors: their number, the ids of the first chunks, and what to do."""
         damaged = set(self.damaged_vectors(connection))
-        ids = [head.id[:80] for head in self.heads(connection) if head.seq in damaged]
+        ids = [head.id[:80] for head, _, _ in self.texts(connection) if head.seq in damaged]
         return LedgerDamaged(
             f"{self.path} holds {len(ids)} vectors that are not what was written, of chunks {ids[:IDS_NAMED]}; restore "
             "umi.db from a copy, or embed every text again: HybridStore.reindex(path, embedder=...)"
