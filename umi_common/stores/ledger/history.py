@@ -57,22 +57,9 @@ class Change:
     """(n, dim)"""
 
 
-def last_commit(connection: sqlite3.Connection) -> Mark:
-    """The mark of the newest commit, with epoch 0; `Mark()`, all zeros, if there is none or no history is kept."""
-    return _commit(connection, "ORDER BY number DESC")
-
-
-def first_commit(connection: sqlite3.Connection) -> Mark:
-    """The mark of the oldest commit that is kept, with epoch 0; `Mark()` if there is none."""
-    return _commit(connection, "ORDER BY number")
-
-
-def commit_at(connection: sqlite3.Connection, number: int) -> Mark:
-    """The mark of the commit with this number, with epoch 0; `Mark()` if there is none."""
-    return _commit(connection, "WHERE number = ?", number)
-
-
-def _commit(connection: sqlite3.Connection, which: str, *parameters: int) -> Mark:
+def commit(connection: sqlite3.Connection, which: str = "ORDER BY number DESC", *parameters: int) -> Mark:
+    """The mark of the newest commit, or of the first that the SQL `which` selects, with epoch 0; `Mark()`, all zeros,
+    if there is none or no history is kept."""
     select = f"SELECT seq, deletion, number, digest FROM commits {which} LIMIT 1"
     try:
         row = connection.execute(select, parameters).fetchone()

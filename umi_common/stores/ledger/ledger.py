@@ -39,17 +39,15 @@ from umi_common.stores.ledger.file import (
     ADD_SEARCH_TEXT,
     HISTORY,
     open_file,
-    prepare_for_reading,
+    open_in_memory,
     reading_connection,
     refuse_empty,
 )
-from umi_common.stores.ledger.followed import FollowedFile
+from umi_common.stores.ledger.followed import FollowedFile, readers_closed
 from umi_common.stores.ledger.history import (
     Change,
     Mark,
-    commit_at,
-    first_commit,
-    last_commit,
+    commit,
     last_number,
     sessions_of,
     whole_number,
@@ -60,7 +58,6 @@ from umi_common.stores.ledger.sqlite import (
     ChangedWhileRead,
     ConnectionPool,
     Location,
-    insert,
     sqlite_errors,
 )
 from umi_common.types import Chunk
@@ -87,7 +84,8 @@ DELETIONS_KEPT = 50_000
 before the oldest of them loads everything again."""
 INSERT_COMMIT = "INSERT INTO commits VALUES (?, ?, ?, ?)"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
-SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
+INSERT_CHUNK = f"INSERT INTO chunks (seq, {ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_VECTOR = "INSERT INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)"
 LOOK_UP_EVERY_ID = """
 SELECT count(*), count(found) FROM (
     SELECT (
@@ -116,20 +114,21 @@ class Ledger:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = False
-        self._has_search_text = False
-        """Whether the file is known to have the column `search_text`, which files of early versions lack."""
         self._location = None if path is None or read_only else Location(path)
         self._followed: FollowedFile | None = None
         self._readers: ConnectionPool | FollowedFile | None = None
         """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
         with sqlite_errors(path, writing=not read_only):
-            if read_only and path is not None:
+            if path is not None:
                 refuse_empty(path)
-                self._readers = self._followed = FollowedFile(path, prepare_for_reading)
+            if path is None:
+                self._writer = open_in_memory()
+            elif self._location is None:
+                self._readers = self._followed = FollowedFile(path)
             else:
-                self._writer = open_file(path)
-                if path is not None and self._location is not None:
-                    self._readers = ConnectionPool(partial(reading_connection, path, self._location))
+                with readers_closed(path):
+                    self._writer = open_file(path)
+                self._readers = ConnectionPool(partial(reading_connection, path, self._location))
         self.check_location()
 
     def in_place(self) -> bool:
@@ -325,10 +324,10 @@ class Ledger:
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
-            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
+            connection.executemany(INSERT_CHUNK, ((seq, *entry) for seq, entry in zip(seqs, entries, strict=True)))
             failpoint("ledger.insert")
             blobs = list(encode_vectors(vectors))
-            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
+            connection.executemany(INSERT_VECTOR, ((seq, *blob) for seq, blob in zip(seqs, blobs, strict=True)))
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
@@ -361,9 +360,9 @@ class Ledger:
         session = secrets.token_hex(8)
         with self.transaction() as connection:
             connection.execute(HISTORY)
-            if connection.execute(SEARCH_TEXT_EXISTS).fetchone() is None:
+            if not has_search_text(connection):
                 connection.execute(ADD_SEARCH_TEXT)
-            last, mark = last_commit(connection), self.mark(connection)
+            last, mark = commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
                 # The ledger is new, or an early version of umi, which keeps no history, wrote last.
                 connection.execute(INSERT_COMMIT, mark.next([secrets.token_bytes(DIGEST_BYTES)]).row)
@@ -377,14 +376,15 @@ class Ledger:
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
-        return mark.commit > 0 and commit_at(connection, mark.commit)._replace(epoch=mark.epoch) == mark
+        kept = commit(connection, "WHERE number = ?", mark.commit)
+        return mark.commit > 0 and kept._replace(epoch=mark.epoch) == mark
 
     def holds(self, mark: Mark) -> bool:
         """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
 
         def read() -> bool:
             with self.snapshot() as connection:  # without it, `compact` may drop the commit between two SELECTs
-                if 0 < first_commit(connection).commit <= mark.commit:
+                if 0 < commit(connection, "ORDER BY number").commit <= mark.commit:
                     return self.descends_from(connection, mark)
                 now = self.mark(connection)
             # `compact` dropped the commit of `mark`, or `mark` is of an early version of umi, which keeps no history.
@@ -394,7 +394,7 @@ class Ledger:
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """The mark of the ledger's state that `connection` reads."""
-        return last_commit(connection)._replace(
+        return commit(connection)._replace(
             seq=last_number(connection, "chunks"),
             deletion=last_number(connection, "deletions"),
             epoch=self._number(connection, "epoch"),
@@ -471,7 +471,7 @@ class Ledger:
             LedgerDamaged: If a row is not what was written, or, after all chunks were read, if their number is wrong.
         """
         rows = connection.execute(
-            f"SELECT seq, {self._entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
+            f"SELECT seq, {entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
             (after, limit),
         )
         count, last = 0, after
@@ -487,8 +487,7 @@ class Ledger:
     def beginnings(self, characters: int) -> dict[int, str]:
         """seq -> the first `characters` characters of the indexed text, for all chunks."""
         with self.reading() as connection:
-            self._entry_columns(connection)
-            indexed = "coalesce(search_text, text)" if self._has_search_text else "text"
+            indexed = "coalesce(search_text, text)" if has_search_text(connection) else "text"
             return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
     def vectors(
@@ -558,7 +557,7 @@ class Ledger:
         def read() -> list[Any]:
             found: list[Any] = []
             with self.reading() as connection:
-                wanted = self._entry_columns(connection) if columns is None else columns
+                wanted = entry_columns(connection) if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
                     batch = seqs[start : start + SQL_VARIABLES]
                     placeholders = ", ".join("?" * len(batch))
@@ -567,12 +566,6 @@ class Ledger:
             return found
 
         return self.retry_read(read)
-
-    def _entry_columns(self, connection: sqlite3.Connection) -> str:
-        """SQL for the columns of an `Entry`; in a file that lacks the column `search_text`, NULL in its place."""
-        if not self._has_search_text:
-            self._has_search_text = connection.execute(SEARCH_TEXT_EXISTS).fetchone() is not None
-        return ENTRY_COLUMNS if self._has_search_text else ENTRY_COLUMNS.replace("search_text", "NULL")
 
     def scan(self, after: str | None, limit: int) -> list[Chunk]:
         """At most `limit` chunks with an id above `after`, by rising id; see `protocols.Store.scan`.
@@ -589,7 +582,7 @@ class Ledger:
 
         def read() -> list[Any]:
             with self.snapshot() as connection:
-                columns = self._entry_columns(connection)
+                columns = entry_columns(connection)
                 sql = f"SELECT {columns} FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
                 rows = connection.execute(sql, (start, limit)).fetchall()
                 if len(rows) < limit:
@@ -613,3 +606,14 @@ class Ledger:
                 f"{self.path}: SQLite's index of ids is damaged and finds {found} of {rows} chunks. No chunk is lost: "
                 "run repair() (umi repair), then repeat the call"
             )
+
+
+def has_search_text(connection: sqlite3.Connection) -> bool:
+    """Whether the file has the column `search_text`, which files of early versions lack."""
+    columns = connection.execute("SELECT name FROM pragma_table_info('chunks')").fetchall()
+    return ("search_text",) in columns
+
+
+def entry_columns(connection: sqlite3.Connection) -> str:
+    """SQL for the columns of an `Entry`; in a file that lacks the column `search_text`, NULL in its place."""
+    return ENTRY_COLUMNS if has_search_text(connection) else ENTRY_COLUMNS.replace("search_text", "NULL")
