@@ -77,7 +77,7 @@ def status(core: Core) -> StoreStatus:
         sources=len(distinct(rows.source[rows.alive & (rows.source >= 0)])),
         dimension=core.dim,
         embedder=core.ledger.meta().get("embedder", core.embedder.name),
-        analyzer=indexes.analyzer.fingerprint,
+        analyzer=indexes.snapshot.row_data.analyzer.fingerprint,
         lexical=_lexical_state(core),
         dense="exact",
         dead_rows=len(rows) - rows.living,

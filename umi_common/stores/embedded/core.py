@@ -31,8 +31,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors, same_content
 from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import embedder_settings, refuse_other_embedder
-from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.ledger.made_with import EMBEDDER, recorded, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.rows.rows import RowTable
 from umi_common.stores.search_counts import DirectoryCounter
@@ -63,20 +62,11 @@ class Indexes:
         self._version = ledger.version()
         ledger.retry_read(self.load)
 
-    @property
-    def analyzer(self) -> Analyzer:
-        """The analyzer of the lexical index, which splits texts into terms."""
-        return self.snapshot.row_data.analyzer
-
     def load(self, *, fresh: bool = False) -> None:
         """Build the indexes from the saved arrays and the ledger's later rows; if `fresh`, or if the arrays are
         unusable, from all rows of the ledger."""
         with self.lock:
-            made = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh)
-            before: StoreSnapshot | None = getattr(self, "snapshot", None)
-            if before is not None and before.row_data.has_columns:
-                made.columns()  # read now, so that the next search with a filter does not wait
-            self.snapshot = made.snapshot
+            self.snapshot = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh).snapshot
             self.stale = False
 
     def apply(self, change: Change) -> None:
@@ -128,16 +118,6 @@ class Indexes:
     def table(self) -> RowTable:
         """The row and the sequence number of each stored chunk, by id."""
         return self.snapshot.row_data.table
-
-    def alive(self, seqs: Sequence[int]) -> list[bool]:
-        """For each sequence number, whether its chunk is stored and not removed."""
-        rows = self.snapshot.rows
-        return rows.among(seqs, rows.alive)
-
-    def removed(self, seqs: Sequence[int]) -> list[bool]:
-        """For each sequence number, whether its chunk was removed; False for a number that the indexes lack."""
-        rows = self.snapshot.rows
-        return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
         """Save the arrays if rows changed; unless `always`, only after so many changes that reading them again from the
@@ -306,9 +286,9 @@ class Core:
             allowed = snapshot.row_data.mask(snapshot, tree, None)
             chosen = np.ones(len(snapshot.rows), dtype=np.bool_) if allowed is None else allowed
             if wanted is not None:
-                named = [row for id in wanted if (row := self.indexes.table.row_of(id)) is not None]
+                named = self.indexes.table.rows_of(wanted)
                 is_named = np.zeros(len(snapshot.rows), dtype=np.bool_)
-                is_named[named] = True
+                is_named[named[named >= 0]] = True
                 chosen = chosen & is_named
             deleted = snapshot.rows.seq[chosen].tolist()
             if deleted:
@@ -318,8 +298,7 @@ class Core:
     def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
         """Delete chunks by sequence number, and add n entries with (n, dim) vectors, in ledger, mark and indexes."""
         indexes = self.indexes
-        is_first = indexes.snapshot.mark.seq == 0
-        settings = embedder_settings(self.embedder) if is_first else None
+        settings = {} if indexes.snapshot.mark.seq else recorded(EMBEDDER, self.embedder.name)
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
@@ -342,8 +321,9 @@ class Core:
         wanted = list(seqs)
         while True:  # repeated while chunks are replaced or removed after their sequence numbers were looked up
             asked = [seq for seq in wanted if seq]
-            removed = self.indexes.removed(asked)  # the cache of chunks may still hold removed ones
-            found = self.chunks([seq for seq, is_removed in zip(asked, removed, strict=True) if not is_removed])
+            rows = self.indexes.snapshot.rows
+            removed = set(rows.among(asked, ~rows.alive))  # the cache of chunks may still hold removed ones
+            found = self.chunks([seq for seq in asked if seq not in removed])
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
             if exact or not gone:
                 return [found.get(seq) if seq else None for seq in wanted]
@@ -354,10 +334,9 @@ class Core:
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""
         with self.indexes.lock:  # so that rows and vectors are of one commit
-            found = [(at, row) for at, id in enumerate(ids) if (row := self.indexes.table.row_of(id)) is not None]
-            stored = self.indexes.snapshot.vectors
+            rows, stored = self.indexes.table.rows_of(ids), self.indexes.snapshot.vectors
             made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
-            made[[at for at, _ in found]] = stored[[row for _, row in found]]
+            made[rows >= 0] = stored[rows[rows >= 0]]
         return made
 
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
@@ -416,11 +395,13 @@ class Core:
 
         Waits for a running write of this process, and reads the writes of other processes.
         """
-        if not any(self.indexes.alive(seqs)):
+        rows = self.indexes.snapshot.rows
+        if not rows.among(seqs, rows.alive):
             return []
         with self.writing:
             self.indexes.follow()
-            return [seq for seq, alive in zip(seqs, self.indexes.alive(seqs), strict=True) if alive]
+            rows = self.indexes.snapshot.rows
+            return rows.among(seqs, rows.alive)
 
     def close(self) -> None:
         """Save the indexes, close the ledger and release the lock; a second call does nothing."""

@@ -326,7 +326,7 @@ class HybridStore(BaseStore):
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
         """Function from a text to its terms in the lexical index; can be pickled and used after close()."""
-        return self._handle.core.indexes.analyzer.terms
+        return self._handle.core.indexes.snapshot.row_data.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
         """Replace the settings of this store and of all stores that share its data in this process.

@@ -15,7 +15,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import encode_vectors
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import analyzer_settings, embedder_settings
+from umi_common.stores.ledger.made_with import ANALYZER, EMBEDDER, analyzer_text, recorded
 from umi_common.stores.lexical.file import drop
 
 TEXTS_EMBEDDED_AT_ONCE = 2_000
@@ -34,7 +34,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
                 _embed_again(ledger, embedder, settings, cache, show_progress=show_progress)
             if config is not None:
-                ledger.set_meta(analyzer_settings(config.analyzer))
+                ledger.set_meta(recorded(ANALYZER, analyzer_text(config.analyzer)))
                 drop(directory)
             with ledger.reading() as connection:
                 mark = ledger.mark(connection)
@@ -67,6 +67,6 @@ def _embed_again(
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", embedder_settings(embedder).items())
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", recorded(EMBEDDER, embedder.name).items())
         # Recorded as a commit, so that other processes notice the change.
         ledger.record(connection, [b"embedder", embedder.name.encode()])

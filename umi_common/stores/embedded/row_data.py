@@ -99,15 +99,19 @@ class RowData:
         self._index, saved = LexicalIndex(self.analyzer), None
         if self._directory is not None and not fresh:
             self._index, saved = LexicalIndex.load(self._directory, self.analyzer, belongs) or (self._index, None)
-        self.table = RowTable() if saved is None else _restored(saved)
+        self.table = RowTable()
         """The row and the sequence number of each chunk by id, and the sources; `apply` changes it."""
-        self.calibration = Calibration() if saved is None else Calibration(saved.arrays["id checksums"])
+        self.calibration = Calibration()
         self._vectors = VectorRows(np.zeros((0, 0), dtype=np.float32))
         change = ledger.changes(connection, None if saved is None else saved.mark)
         assert change is not None  # `belongs` was true
         if saved is not None:
-            alive = saved.corpus.alive.copy()
-            alive[self.table.rows_of_seqs(np.array(change.deleted, dtype=np.int64))] = False
+            ids, corpus, arrays = saved.facts["ids"], saved.corpus, saved.arrays
+            by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
+            self.table = RowTable.restored(ids, *by_row, saved.sources)
+            self.calibration = Calibration(arrays["id checksums"])
+            alive = corpus.alive.copy()
+            alive[self.table.snapshot().rows_of_seqs(change.deleted)] = False
             if not alive.any() or np.count_nonzero(alive) + len(change.heads) != ledger.rows(connection):
                 self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
                 return
@@ -147,7 +151,7 @@ class RowData:
 
     def apply(self, change: Change) -> StoreSnapshot:
         """The snapshot after a change. If an exception is raised, the data are inconsistent and must be built again."""
-        dead = self.table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
+        dead = self.table.snapshot().rows_of_seqs(change.deleted)
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
         if not len(self._vectors.view):
@@ -203,11 +207,6 @@ class RowData:
     def quantised(self) -> QuantisedRows:
         """The int8 codes of the vectors."""
         return self._vectors.quantised
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether the metadata columns are in memory."""
-        return self._columns is not None
 
     def columns(self) -> MetadataColumns:
         """The metadata columns, read from the ledger at the first call."""
@@ -266,10 +265,3 @@ class RowData:
         except Exception as error:  # noqa: BLE001 the arrays can always be built again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
             self._vectors.remove_unsaved(self._directory)  # on a full disk, the ledger needs their space
-
-
-def _restored(saved: Saved) -> RowTable:
-    """The table of the saved rows."""
-    corpus, arrays = saved.corpus, saved.arrays
-    by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
-    return RowTable.restored(saved.facts["ids"], *by_row, saved.sources)

@@ -138,11 +138,8 @@ def _head_text(id: str, source: str | None, position: int | None, event_time: in
 
 def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
     """For each row of the (n, dim) float32 array, its little-endian bytes, not copied, and their CRC-32."""
-    if not len(vectors):
-        return
-    whole, size = np.ascontiguousarray(vectors, dtype="<f4").data.cast("B"), 4 * vectors.shape[1]
-    for start in range(0, len(whole), size):
-        blob = whole[start : start + size]
+    for vector in np.ascontiguousarray(vectors, dtype="<f4"):
+        blob = vector.data.cast("B")
         yield blob, zlib.crc32(blob)
 
 

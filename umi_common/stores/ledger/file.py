@@ -123,12 +123,6 @@ def open_file(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def refuse_empty(path: Path) -> None:
-    """Raise LedgerDamaged if the file is empty, because SQLite would open it as a new database."""
-    if path.stat().st_size == 0:
-        raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
-
-
 def has_ledger(directory: Path) -> bool:
     """Whether the directory holds a ledger.
 

@@ -41,7 +41,6 @@ from umi_common.stores.ledger.file import (
     open_file,
     open_in_memory,
     reading_connection,
-    refuse_empty,
 )
 from umi_common.stores.ledger.followed import FollowedFile, readers_closed
 from umi_common.stores.ledger.history import (
@@ -115,16 +114,15 @@ class Ledger:
         self._lock = threading.RLock()
         self._closed = False
         self._location = None if path is None or read_only else Location(path)
-        self._followed: FollowedFile | None = None
         self._readers: ConnectionPool | FollowedFile | None = None
         """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
         with sqlite_errors(path, writing=not read_only):
-            if path is not None:
-                refuse_empty(path)
+            if path is not None and path.stat().st_size == 0:  # SQLite would open it as a new database
+                raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
             if path is None:
                 self._writer = open_in_memory()
             elif self._location is None:
-                self._readers = self._followed = FollowedFile(path)
+                self._readers = FollowedFile(path)
             else:
                 with readers_closed(path):
                     self._writer = open_file(path)
@@ -228,10 +226,10 @@ class Ledger:
             StoreMoved: If the path now names another file.
             StoreReadOnly: If the file has unfinished writes that only a writer can complete.
         """
-        if self._followed is None:
+        if not isinstance(self._readers, FollowedFile):
             return (0, 0)  # no other process writes
         with sqlite_errors(self.path):
-            return self._followed.version()
+            return self._readers.version()
 
     def checkpoint(self) -> bool:
         """Copy the write-ahead log into the file. Returns whether the whole log was copied."""
@@ -305,7 +303,7 @@ class Ledger:
         deleted: Sequence[int],
         entries: Sequence[Entry],
         vectors: Vectors,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, str],
     ) -> Mark:
         """Delete rows by sequence number and append others, in one commit, whose mark is returned.
 
@@ -313,7 +311,7 @@ class Ledger:
             deleted: Sequence numbers of the rows to delete; each of them must exist.
             entries: The n rows to append. Their sequence numbers are mark.seq - n + 1 to mark.seq, in order.
             vectors: (n, dim), aligned with `entries`.
-            settings: Settings to store in the same commit, see `set_meta`; None: there are none.
+            settings: Settings to store in the same commit, see `set_meta`.
         """
         assert len(vectors) == len(entries)
         with self.transaction() as connection:
@@ -331,8 +329,7 @@ class Ledger:
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
-            if settings:
-                connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
             # The digest of the history covers the deleted numbers, the vectors' checksums and the rows' digests.
             numbers = [np.array(deleted, dtype="<i8"), np.array([check for _, check in blobs], dtype="<i8")]
             contents = [*(array.tobytes() for array in numbers), *(entry.digest for entry in entries)]
@@ -536,11 +533,6 @@ class Ledger:
             f"{self.path} holds {len(ids)} vectors that are not what was written, of chunks {ids[:IDS_NAMED]}; restore "
             "umi.db from a copy, or embed every text again: HybridStore.reindex(path, embedder=...)"
         )
-
-    def vector_bytes(self) -> int | None:
-        """Length of a stored vector in bytes; None: there is none."""
-        rows = self.all_rows("SELECT length(vector) FROM vectors LIMIT 1")
-        return whole_number(rows[0][0], "the length of a vector") if rows else None
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Sequence number -> row; numbers without a row are left out."""

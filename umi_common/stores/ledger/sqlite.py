@@ -136,8 +136,7 @@ class ConnectionPool:
     def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._open = open_connection
         self._idle: deque[sqlite3.Connection] = deque()
-        self._lock = threading.Lock()
-        self._closed = False
+        self._closed = threading.Event()
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -146,28 +145,25 @@ class ConnectionPool:
         Raises:
             StoreClosed: After close().
         """
-        with self._lock:
-            if self._closed:
-                raise StoreClosed("the store is closed; open it again")
-            idle = self._idle.pop() if self._idle else None
-        connection = self._open() if idle is None else idle
+        if self._closed.is_set():
+            raise StoreClosed("the store is closed; open it again")
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._open()
         try:
             yield connection
         finally:
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            with self._lock:
-                keep = not self._closed
-                if keep:
-                    self._idle.append(connection)
-            if not keep:
-                connection.close()
+            self._idle.append(connection)
+            if self._closed.is_set():
+                self.close()
 
     def close(self) -> None:
         """Close the idle connections now; a connection in use is closed when it is released."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = list(self._idle), deque()
-        for connection in idle:
-            connection.close()
+        self._closed.set()  # first: a connection that is released from now on is closed at once
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
