@@ -28,7 +28,7 @@ from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, 
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.row_data import RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
-from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors, same_content
+from umi_common.stores.ledger.codec import Entry, Head, encode, encode_vectors, same_content
 from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import EMBEDDER, recorded, refuse_other_embedder
@@ -247,8 +247,8 @@ class Core:
                             f"vectors have {made.shape[1]} dimensions and the store holds {self.dim}; give vectors of "
                             f"{self.dim} dimensions"
                         )
-                    new = [entries[at] for at in todo]
-                    self._commit([seq for seq in self._seqs_of(new) if seq is not None], new, made)
+                    replaced = self.indexes.table.seqs_of([entries[at].id for at in todo])
+                    self._commit([seq for seq in replaced if seq is not None], [entries[at] for at in todo], made)
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
@@ -257,7 +257,8 @@ class Core:
         Args:
             vectors: (n, dim), aligned with `entries`; None: only the contents are compared.
         """
-        known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
+        seqs = self.indexes.table.seqs_of([entry.id for entry in entries])
+        known = {at: seq for at, seq in enumerate(seqs) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         changed = {seq: entries[at] for at, seq in known.items() if stored.get(seq, (b"",))[0] != entries[at].digest}
         with suppress(LedgerDamaged):  # an unreadable row counts as changed, so it is replaced
@@ -271,9 +272,6 @@ class Core:
             if seq not in changed and same_vector:
                 same[entries[at].id] = seq
         return same
-
-    def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
-        return self.indexes.table.seqs_of([entry.id for entry in entries])
 
     def delete(self, ids: Iterable[str] | None, where: Where) -> int:
         """See `HybridStore.delete`."""
@@ -378,16 +376,10 @@ class Core:
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.
         """
-        row_data = self.indexes.snapshot.row_data
-        found = row_data.chunks.get(seqs)
-        missing = [seq for seq in seqs if seq not in found]
-        if missing:
-            with COMPUTE_SLOTS.held():
-                read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
-            if lost := self.lost([seq for seq in missing if seq not in read]):
-                raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
-            row_data.cache(read)
-            found.update(read)
+        with COMPUTE_SLOTS.held():
+            found = self.indexes.snapshot.row_data.chunks(seqs)
+        if lost := self.lost([seq for seq in seqs if seq not in found]):
+            raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
         return found
 
     def lost(self, seqs: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -22,7 +22,7 @@ from umi_common.pool import Ints, Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.dense.vectors import VECTORS, VectorRows
-from umi_common.stores.ledger.codec import decode_metadata
+from umi_common.stores.ledger.codec import decode, decode_metadata
 from umi_common.stores.ledger.history import Change, Mark
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.analyzer import Analyzer
@@ -72,8 +72,7 @@ class RowData:
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
-        self.chunks: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
-        """Cached chunks by sequence number."""
+        self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self.terms: LruCache[int, tuple[str, ...]] = LruCache(TERMS_CACHED)
         """Cached terms of indexed texts, by sequence number of the chunk."""
         self._ledger = ledger
@@ -187,9 +186,15 @@ class RowData:
             row_data=self,
         )
 
-    def cache(self, chunks: Mapping[int, Chunk]) -> None:
-        """Cache the chunks, given by sequence number, whose texts are at most CACHED_CHARACTERS_MAX long."""
-        self.chunks.put({seq: chunk for seq, chunk in chunks.items() if len(chunk.text) <= CACHED_CHARACTERS_MAX})
+    def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
+        """Sequence number -> chunk, from the cache or the ledger; removed chunks that are not cached are left out."""
+        found = self._cached.get(seqs)
+        missing = [seq for seq in seqs if seq not in found]
+        if missing:
+            read = {seq: decode(entry) for seq, entry in self._ledger.entries(missing).items()}
+            self._cached.put({seq: chunk for seq, chunk in read.items() if len(chunk.text) <= CACHED_CHARACTERS_MAX})
+            found |= read
+        return found
 
     def mask(self, snapshot: StoreSnapshot, where: Filter | None, window: TimeRange | None) -> Mask | None:
         """(n,) whether each row of `snapshot` is living and passes the filter and the time range; None: all rows do."""
