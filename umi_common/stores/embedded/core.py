@@ -20,20 +20,20 @@ from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import InvalidVector, LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
-from umi_common.filters import Filter, Where, parse_filter
+from umi_common.filters import Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, valid_batch
 from umi_common.stores.embedded.directory import WriterLock
-from umi_common.stores.embedded.row_data import RowData, StoreSnapshot
+from umi_common.stores.embedded.row_data import RowData
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, encode, encode_vectors, same_content
 from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import EMBEDDER, recorded, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
-from umi_common.stores.rows.rows import RowTable
+from umi_common.stores.rows.rows import UNKNOWN, RowTable
 from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.types import Chunk
 
@@ -282,13 +282,9 @@ class Core:
             self.ready_to_write()
             snapshot = self.indexes.snapshot
             allowed = snapshot.row_data.mask(snapshot, tree, None)
-            chosen = np.ones(len(snapshot.rows), dtype=np.bool_) if allowed is None else allowed
-            if wanted is not None:
-                named = self.indexes.table.rows_of(wanted)
-                is_named = np.zeros(len(snapshot.rows), dtype=np.bool_)
-                is_named[named[named >= 0]] = True
-                chosen = chosen & is_named
-            deleted = snapshot.rows.seq[chosen].tolist()
+            rows = np.arange(len(snapshot.rows)) if wanted is None else np.sort(self.indexes.table.rows_of(wanted))
+            rows = rows[rows != UNKNOWN]
+            deleted = snapshot.rows.seq[rows if allowed is None else rows[allowed[rows]]].tolist()
             if deleted:
                 self._commit(deleted, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))
             return len(deleted)
@@ -334,14 +330,14 @@ class Core:
         with self.indexes.lock:  # so that rows and vectors are of one commit
             rows, stored = self.indexes.table.rows_of(ids), self.indexes.snapshot.vectors
             made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
-            made[rows >= 0] = stored[rows[rows >= 0]]
+            made[rows != UNKNOWN] = stored[rows[rows != UNKNOWN]]
         return made
 
-    def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
-        """See `BaseStore.neighbours`."""
+    def neighbours(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
+        """See `BaseStore.neighbours`; without a filter."""
         before: dict[str, list[int]] | None = None
         while True:  # repeated if chunks are replaced or removed while they are read
-            around = self._seqs_around(ids, reach, where)
+            around = self._seqs_around(ids, reach)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
             if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
@@ -349,26 +345,17 @@ class Core:
             before = around
             self.ready()
 
-    def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
+    def _seqs_around(self, ids: Sequence[str], reach: int) -> dict[str, list[int]]:
         """Sequence numbers of the neighbours of each stored id, its own included, by position."""
-        snapshot, rows_of_ids = self._rows_of(ids)
-        rows, allowed = snapshot.rows, None if where is None else snapshot.row_data.mask(snapshot, where, None)
-        around: dict[str, list[int]] = {}
-        for id, row in zip(ids, rows_of_ids, strict=True):
-            if 0 <= row < len(rows):
-                near = rows.around(row, reach)
-                around[id] = rows.seq[near if allowed is None else near[allowed[near]]].tolist()
-        return around
-
-    def _rows_of(self, ids: Sequence[str]) -> tuple[StoreSnapshot, list[int]]:
-        """A snapshot and the row of each id. The row is UNKNOWN or beyond the snapshot if the snapshot lacks the id."""
         snapshot = self.indexes.snapshot
-        rows: list[int] = snapshot.row_data.table.rows_of(ids).tolist()
-        if max(rows, default=0) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
+        at = snapshot.row_data.table.rows_of(ids)
+        if at.max(initial=UNKNOWN) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
             with self.indexes.lock:
                 snapshot = self.indexes.snapshot
-                rows = snapshot.row_data.table.rows_of(ids).tolist()
-        return snapshot, rows
+                at = snapshot.row_data.table.rows_of(ids)
+        rows = snapshot.rows
+        found = {id: row for id, row in zip(ids, at.tolist(), strict=True) if row != UNKNOWN}
+        return {id: rows.seq[rows.around(row, reach)].tolist() for id, row in found.items()}
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
         """Sequence number -> chunk, for all of `seqs`; removed chunks that are not cached are left out.

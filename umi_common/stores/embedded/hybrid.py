@@ -230,7 +230,7 @@ class HybridStore(BaseStore):
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
-        return self._ready().neighbours(ids, reach, where)
+        return self._ready().neighbours(ids, reach)
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """The pool of each request, in the order of `requests`; their queries are embedded together. See `recall`."""
