@@ -26,10 +26,8 @@ from umi_common.stores.rows.rows import Rows
 from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
-ROWS_AT_ONCE = 1_000
-"""Number of rows that are read at a time while all rows are checked."""
-TEXTS_AT_ONCE = 5_000
-"""Largest number of texts that are compared in one pass over the postings."""
+ROWS_AT_ONCE = 5_000
+"""Number of rows that are read at a time while all rows are checked, and compared in one pass over the postings."""
 SAMPLE = 1_000
 """Number of chunks whose postings verify() compares with their texts, unless `full`. This takes some 0.1 s."""
 DAMAGED_NAMED = 100
@@ -216,8 +214,8 @@ def _check_postings(core: Core, *, full: bool) -> list[str]:
     if not full and len(rows) > SAMPLE:
         rows = np.sort(heapq.nsmallest(SAMPLE, rows.tolist(), key=lambda row: zlib.crc32(ids[row].encode())))
     wrong: list[str] = []
-    for start in range(0, len(rows), TEXTS_AT_ONCE):
-        read = _entries(core, snapshot.rows, rows[start : start + TEXTS_AT_ONCE].tolist())
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        read = _entries(core, snapshot.rows, rows[start : start + ROWS_AT_ONCE].tolist())
         # `_check_rows` reports the rows that are damaged or lost.
         texts = {row: entry.indexed_text for row, entry in read.items() if isinstance(entry, Entry)}
         found = [*texts]

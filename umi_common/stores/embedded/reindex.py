@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 from umi_common.config import EmbedderConfig, UmiConfig
@@ -55,15 +56,15 @@ def _embed_again(
         count = ledger.count(connection)
     dim: int | None = None
     with ledger.transaction() as connection, progress(count, show_progress) as advance:
-        after = 0
-        while rows := list(ledger.texts(connection, after=after, limit=TEXTS_EMBEDDED_AT_ONCE)):
+        stored = ledger.texts(connection)
+        while rows := list(islice(stored, TEXTS_EMBEDDED_AT_ONCE)):
             seqs, texts = [head.seq for head, _, _ in rows], [text for _, text, _ in rows]
             names = [f"row {seq}" for seq in seqs]
             vectors = embedded(names, texts, embedder, dim=dim, config=config, cache=cache)
-            dim, after = vectors.shape[1], seqs[-1]
+            dim = vectors.shape[1]
             connection.executemany(
                 "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",
-                [(*stored, seq) for seq, stored in zip(seqs, encode_vectors(vectors), strict=True)],
+                [(*blob, seq) for seq, blob in zip(seqs, encode_vectors(vectors), strict=True)],
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")

@@ -18,7 +18,7 @@ import numpy as np
 from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
 from umi_common.filters import Filter
-from umi_common.pool import Ints, Vectors
+from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.dense.vectors import VECTORS, VectorRows
@@ -82,7 +82,7 @@ class RowData:
         self._reading = threading.Lock()
         """Held while the metadata columns or the names are read from the ledger, or get new rows."""
         with ledger.snapshot() as connection:
-            self._read(connection, fresh=fresh or not ledger.count(connection))
+            self._read(connection, fresh=fresh)
 
     def _read(self, connection: Connection, *, fresh: bool) -> None:
         """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
@@ -117,18 +117,6 @@ class RowData:
             self._vectors = self._mapped_vectors(saved) or self._stored_vectors(connection, saved.mark, alive)
         self.apply(change)
 
-    def _change_index(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
-        """Remove the rows `dead` from the lexical index, and add `rows`. A failure sets `lexical_fault` and does not
-        raise, because the write is already committed."""
-        if self.lexical_fault is not None:
-            return
-        self._unsaved += len(dead) + len(rows)
-        try:
-            self._index.update(rows.tolist(), texts, sources, removed=dead.tolist())
-        except Exception as error:
-            log.exception("the lexical index failed; searches go on without it until repair()")
-            self.lexical_fault = f"{type(error).__name__} while indexing"
-
     def _stored_vectors(self, connection: Connection, until: Mark, alive: Mask) -> VectorRows:
         """The vectors of the rows up to the commit `until`, read from the ledger; zeros where `alive` is False."""
         vectors = self._ledger.vectors(connection, until=until.seq, expected=int(np.count_nonzero(alive)))
@@ -149,7 +137,8 @@ class RowData:
             return None
 
     def apply(self, change: Change) -> StoreSnapshot:
-        """The snapshot after a change. If an exception is raised, the data are inconsistent and must be built again."""
+        """The snapshot after a change. If an exception is raised, the data are inconsistent and must be built again. An
+        error of the lexical index sets `lexical_fault` and is not raised, because the write is already committed."""
         dead = self.table.snapshot().rows_of_seqs(change.deleted)
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
@@ -157,17 +146,22 @@ class RowData:
             self._vectors = VectorRows(change.vectors)  # the first vectors set the dimension
         elif len(rows):
             self._vectors.extend(change.vectors)
-        self._change_index(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
-        with self._reading:  # held until `_publish`: columns that another thread read before it would lack these rows
+        now = self.table.snapshot()
+        if self.lexical_fault is None:
+            self._unsaved += len(dead) + len(rows)
+            try:
+                sources = now.source[rows].tolist()
+                self._index.update(rows.tolist(), change.texts, sources, removed=dead.tolist())
+            except Exception as error:
+                log.exception("the lexical index failed; searches go on without it until repair()")
+                self.lexical_fault = f"{type(error).__name__} while indexing"
+        with self._reading:  # until `_rows` is replaced: columns read before it would lack these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):
                 self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
-            self._publish(change.mark)
+            self._mark, self._rows = change.mark, now
         return self.snapshot
-
-    def _publish(self, mark: Mark) -> None:
-        self._mark, self._rows = mark, self.table.snapshot()
 
     @property
     def snapshot(self) -> StoreSnapshot:

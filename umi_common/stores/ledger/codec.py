@@ -144,13 +144,11 @@ def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
 
 
 def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
-    """(n, dim) float32 from the ledger's (blob, checksum) rows; (0, 0) if there are no rows.
+    """(n, dim) float32 from the ledger's (blob, checksum) rows, n >= 1.
 
     Raises:
         LedgerDamaged: If a blob is not what was written.
     """
-    if not blobs:
-        return np.zeros((0, 0), dtype=np.float32)
     stored, checks = zip(*blobs, strict=True)
     size = len(stored[0]) if isinstance(stored[0], bytes) else 0
     of_one_size = size > 0 and set(map(type, stored)) == {bytes} and set(map(len, stored)) == {size}

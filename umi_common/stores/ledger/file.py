@@ -16,9 +16,6 @@ APPLICATION_ID = 0x756D6901
 SCHEMA_VERSION = 1
 PAGE_BYTES = 8_192
 """Page size of a new file, in bytes: a page holds five vectors of 384 float32; SQLite's default of 4,096 holds two."""
-CACHE_KIB = 16_384
-"""Page cache of the writing connection, in KiB. With SQLite's default of 2 MB, pages of a large batch leave the
-cache before the commit and are written twice."""
 LOG_BYTES = 32_000_000
 """Size of umi.db-wal, in bytes, from which a commit makes a checkpoint: it copies the log into umi.db. With SQLite's
 default of 4 MB, every large batch would make one."""
@@ -113,7 +110,6 @@ def open_file(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync does not reach the disk
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
         connection.execute("SELECT 1 FROM meta").fetchone()  # maps umi.db-shm; see readers_closed

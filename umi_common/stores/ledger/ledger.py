@@ -458,19 +458,14 @@ class Ledger:
         complete = len(rows) == last_number(connection, "deletions") - since.deletion
         return [chunk for chunk, _ in rows] if complete and all(gone for _, gone in rows) else None
 
-    def texts(
-        self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
-    ) -> Iterator[tuple[Head, str, str]]:
-        """(head, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq; only the first
-        `limit` of them unless it is -1.
+    def texts(self, connection: sqlite3.Connection, *, after: int = 0) -> Iterator[tuple[Head, str, str]]:
+        """(head, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq.
 
         Raises:
             LedgerDamaged: If a row is not what was written, or, after all chunks were read, if their number is wrong.
         """
-        rows = connection.execute(
-            f"SELECT seq, {entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
-            (after, limit),
-        )
+        columns = entry_columns(connection)
+        rows = connection.execute(f"SELECT seq, {columns} FROM chunks WHERE seq > ? ORDER BY seq", (after,))
         count, last = 0, after
         for seq, *fields in rows:
             entry = checked(Entry(*fields))
@@ -478,7 +473,7 @@ class Ledger:
                 raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
             count, last = count + 1, seq
             yield Head(seq, *entry[:4]), entry.indexed_text, entry.metadata
-        if not after and limit < 0 and count != self.count(connection):
+        if not after and count != self.count(connection):
             raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
 
     def beginnings(self, characters: int) -> dict[int, str]:
