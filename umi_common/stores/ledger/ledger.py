@@ -232,9 +232,7 @@ class Ledger:
             return self._readers.version()
 
     def checkpoint(self) -> bool:
-        """Copy the write-ahead log into the file. Returns whether the whole log was copied."""
-        if self.path is None:
-            return True
+        """Copy the write-ahead log into the file. Returns whether the whole log was copied; True in memory."""
         with self._lock, sqlite_errors(self.path, writing=True):
             busy, pages, copied = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return not busy and pages == copied
@@ -290,9 +288,8 @@ class Ledger:
             if self.read_only:
                 return
             try:
-                if self.path is not None:
-                    with suppress(sqlite3.Error):
-                        self._emptied_log()
+                with suppress(sqlite3.Error):
+                    self._emptied_log()
             finally:
                 self._writer.close()
 

@@ -171,9 +171,10 @@ class Rows:
     def around(self, row: int, reach: int) -> Ints:
         """A row and the rows at most `reach` places before or after it in its source, in order; the row alone if it
         has no position."""
-        alone = np.array([row])
-        near = self.beside(alone, reach)
-        return near if len(near) else alone
+        slot = int(self.slot[row])
+        near: Ints = self.source_order[max(0, slot - reach) : slot + reach + 1] if slot >= 0 else np.array([row])
+        same: Ints = near[self.source[near] == self.source[row]]
+        return same
 
     def by_id(self, rows: Ints) -> Ints:
         """The rows in the order of their ids."""
