@@ -88,31 +88,22 @@ class Indexes:
     def follow(self) -> None:
         """Add the commits that the indexes lack: those of another process if the store is read-only, else the commit of
         an interrupted write."""
-        if self._ledger.read_only:
-            version = self._ledger.version()
-            if version != self._version:
-                self._ledger.retry_read(self._catch_up)
-                self._version = version
-        elif self.stale:
-            with self.lock:
-                with self._ledger.reading() as connection:
-                    mark = self._ledger.mark(connection)
-                if mark != self.snapshot.mark:
-                    self.load()
-                self.stale = False
+        version = self._ledger.version()
+        if version != self._version or self.stale:
+            self._ledger.retry_read(self._catch_up)
+            self._version = version
 
     def _catch_up(self) -> None:
-        """Add the commits of another process; if they cannot be read as one change, build the indexes again."""
+        """Add the ledger's later commits; if they cannot be read as one change, build the indexes again."""
         with self.lock:
-            if not self.stale:
-                with self._ledger.snapshot() as connection:
-                    change = self._ledger.changes(connection, self.snapshot.mark)
-                    count = self._ledger.count(connection)
-                if change is not None:
-                    self.apply(change)
-                    if self.snapshot.mark == change.mark and self.snapshot.rows.living == count:
-                        return
-            self.load()  # if rows are missing, it finds the reason and raises it
+            with self._ledger.snapshot() as connection:
+                mark, count = self._ledger.mark(connection), self._ledger.count(connection)
+                change = None if self.stale else self._ledger.changes(connection, self.snapshot.mark)
+            if change is not None:
+                self.apply(change)
+            if self.snapshot.mark != mark or self.snapshot.rows.living != count:
+                self.load()  # if rows are missing, it finds the reason and raises it
+            self.stale = False
 
     @property
     def table(self) -> RowTable:
