@@ -166,14 +166,8 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, sea
 def _terms(snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
     """The terms of each row's indexed text; empty if the chunk was removed after the snapshot."""
     seqs = snapshot.rows.seq[rows].tolist()
-    found = snapshot.row_data.terms.get(seqs)
-    missing = [seq for seq in seqs if seq not in found]
-    if missing:  # `Core.chunks` is not used: it would acquire a second compute slot, and the caller holds one
-        chunks = snapshot.row_data.chunks(missing)
-        read = {seq: tuple(snapshot.lexical.analyzer.terms(chunk.indexed_text)) for seq, chunk in chunks.items()}
-        snapshot.row_data.terms.put(read)
-        found |= read
-    return [found.get(seq, ()) for seq in seqs]
+    chunks = snapshot.row_data.chunks(seqs)  # not `Core.chunks`: it would acquire a second compute slot
+    return [snapshot.lexical.analyzer.terms(chunks[seq].indexed_text) if seq in chunks else () for seq in seqs]
 
 
 def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, timeout: float) -> list[tuple[str, float]]:

@@ -35,9 +35,8 @@ from umi_common.types import Chunk, Metadata, TimeRange
 
 log = logging.getLogger("umi")
 
-CHUNKS_CACHED, TERMS_CACHED = 8_192, 2_048
-"""Number of chunks in the cache of chunks, and in the cache of the terms of texts. A search reads some 25 chunks, which
-takes a tenth of its time if none of them is cached."""
+CHUNKS_CACHED = 8_192
+"""Number of chunks in the cache. A search reads some 25 chunks, which takes a tenth of its time if none is cached."""
 CACHED_CHARACTERS_MAX = 8_192
 """Number of characters of the longest text that is cached, so that the texts of 8,192 chunks in ASCII take at most
 64 MB."""
@@ -73,8 +72,6 @@ class RowData:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
         self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
-        self.terms: LruCache[int, tuple[str, ...]] = LruCache(TERMS_CACHED)
-        """Cached terms of indexed texts, by sequence number of the chunk."""
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._columns: MetadataColumns | None = None
@@ -82,7 +79,7 @@ class RowData:
         self._reading = threading.Lock()
         """Held while the metadata columns or the names are read from the ledger, or get new rows."""
         with ledger.snapshot() as connection:
-            self._read(connection, fresh=fresh)
+            self._read(connection, fresh=fresh or not ledger.count(connection))
 
     def _read(self, connection: Connection, *, fresh: bool) -> None:
         """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
@@ -111,20 +108,17 @@ class RowData:
             self.calibration = Calibration(arrays["id checksums"])
             alive = corpus.alive.copy()
             alive[self.table.snapshot().rows_of_seqs(change.deleted)] = False
-            if not alive.any() or np.count_nonzero(alive) + len(change.heads) != ledger.rows(connection):
+            count = ledger.rows(connection)
+            if np.count_nonzero(alive) + len(change.heads) != count:
                 self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
                 return
-            self._vectors = self._mapped_vectors(saved) or self._stored_vectors(connection, saved.mark, alive)
+            mapped = self._mapped_vectors(saved)
+            if mapped is None:
+                stored = ledger.vectors(connection, expected=count)
+                vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
+                vectors[alive] = stored[: np.count_nonzero(alive)]
+            self._vectors = VectorRows(vectors) if mapped is None else mapped
         self.apply(change)
-
-    def _stored_vectors(self, connection: Connection, until: Mark, alive: Mask) -> VectorRows:
-        """The vectors of the rows up to the commit `until`, read from the ledger; zeros where `alive` is False."""
-        vectors = self._ledger.vectors(connection, until=until.seq, expected=int(np.count_nonzero(alive)))
-        if len(vectors) < len(alive):
-            aligned = np.zeros((len(alive), vectors.shape[1]), dtype=np.float32)
-            aligned[alive] = vectors
-            vectors = aligned
-        return VectorRows(vectors)
 
     def _mapped_vectors(self, saved: Saved) -> VectorRows | None:
         """The vectors that were saved with the index; None: there are none, or their files cannot be used."""

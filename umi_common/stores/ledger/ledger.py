@@ -65,8 +65,6 @@ log = logging.getLogger("umi")
 
 Result = TypeVar("Result")
 
-SEQ_MAX = 2**63 - 1
-"""Largest sequence number of SQLite."""
 VECTORS_AT_ONCE = 250
 """Number of vectors decoded together. So few stay in the processor's cache until they are copied into the result."""
 READER_SECONDS = 1.0
@@ -479,11 +477,8 @@ class Ledger:
             indexed = "coalesce(search_text, text)" if has_search_text(connection) else "text"
             return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
-    def vectors(
-        self, connection: sqlite3.Connection, *, after: int = 0, until: int = SEQ_MAX, expected: int
-    ) -> Vectors:
-        """(n, dim) vectors of the chunks with a sequence number above `after` and at most `until`, by rising number;
-        (0, 0) if n is 0.
+    def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int) -> Vectors:
+        """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) if n is 0.
 
         Args:
             expected: The number of these chunks.
@@ -492,9 +487,7 @@ class Ledger:
             LedgerDamaged: If a vector is not what was written (the message names chunks), if vectors have different
                 dimensions, if the sequence numbers do not rise, or if n is not `expected`.
         """
-        rows = connection.execute(
-            "SELECT seq, vector, checksum FROM vectors WHERE seq > ? AND seq <= ? ORDER BY seq", (after, until)
-        )
+        rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         found, last = Growing(np.float32, 0), after
         while batch := rows.fetchmany(VECTORS_AT_ONCE):
             seqs = [last, *(seq for seq, _, _ in batch)]
