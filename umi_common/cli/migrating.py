@@ -14,6 +14,7 @@ import typer
 
 from umi_common.cli.options import LEDGER, JsonOption, opened_without_model, print_json
 from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable, optional_module
+from umi_common.types import inode_of
 
 if TYPE_CHECKING:
     from umi_common.migrate.run import Movable
@@ -137,7 +138,7 @@ def _store_in_folder(folder: Path, copy_of: Any) -> Any:
         return opened_without_model(folder)
     made_with = stored_embedder(folder)
     embedder = copy_of.embedder if made_with is None else AbsentEmbedder(*made_with)
-    config = None if (folder / LEDGER).exists() else copy_of.config
+    config = copy_of.config if inode_of(folder / LEDGER) is None else None
     return HybridStore.open(folder, embedder=embedder, config=config)
 
 

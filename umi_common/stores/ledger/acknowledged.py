@@ -100,7 +100,7 @@ class MarkFile:
         last = acknowledged.mark
         if acknowledged.closed or ledger.holds(last):
             return
-        if acknowledged.session and acknowledged.session != ledger.session():
+        if acknowledged.session and acknowledged.session not in str(ledger.meta().get("session", "")).split()[:1]:
             log.warning(
                 "%s is an older copy that was put back: later writes are lost, the store works with the others. If you "
                 "did not put it back, restore the newest copy",

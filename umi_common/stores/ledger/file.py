@@ -119,18 +119,6 @@ def open_file(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def has_ledger(directory: Path) -> bool:
-    """Whether the directory holds a ledger.
-
-    Raises:
-        StoreError: If the directory cannot be read, for example because its name is too long.
-    """
-    try:
-        return (directory / FILE).exists()
-    except OSError as error:
-        raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
-
-
 def reading_connection(path: Path, location: Location, options: str = WRITABLE) -> sqlite3.Connection:
     """Open a read-only connection.
 

@@ -229,12 +229,6 @@ class Ledger:
         with sqlite_errors(self.path):
             return self._readers.version()
 
-    def checkpoint(self) -> bool:
-        """Copy the write-ahead log into the file. Returns whether the whole log was copied; True in memory."""
-        with self._lock, sqlite_errors(self.path, writing=True):
-            busy, pages, copied = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return not busy and pages == copied
-
     def has_log(self) -> bool:
         """Whether the write-ahead log holds any byte; after close(), only if another process was reading."""
         log = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
@@ -360,11 +354,9 @@ class Ledger:
                 connection.execute(INSERT_COMMIT, mark.next([secrets.token_bytes(DIGEST_BYTES)]).row)
             sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (sessions,))
-        return session if self.checkpoint() else ""
-
-    def session(self) -> str:
-        """Name of the last session that wrote; "" if there was none."""
-        return next(iter(str(self.meta().get("session", "")).split()), "")
+        with self._lock, sqlite_errors(self.path, writing=True):
+            busy, pages, copied = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return session if not busy and pages == copied else ""
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""

@@ -13,8 +13,9 @@ from umi_common.embedders import as_embedder
 from umi_common.embedders.adapters import PACKAGED
 from umi_common.errors import LedgerDamaged, ReindexRequired
 from umi_common.protocols import Embedder
-from umi_common.stores.ledger.file import FILE, has_ledger
+from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
+from umi_common.types import inode_of
 
 EMBEDDER = "embedder"
 """Name of the setting that holds the embedder's name; written with the first chunk."""
@@ -43,12 +44,13 @@ def _setting(ledger: Ledger, key: str) -> str | None:
 
 
 def stored_embedder(directory: Path) -> tuple[str, int] | None:
-    """Name and dimension of the embedder that made a store's vectors; None: no vectors yet, or no store.
+    """Name and dimension of the embedder that made a store's vectors; None: no vectors yet, or no store that can
+    be read.
 
     Raises:
         LedgerDamaged, NotAStore, StoreError: See `HybridStore.open`.
     """
-    if not has_ledger(directory):
+    if inode_of(directory / FILE) is None:
         return None
     with closing(Ledger(directory / FILE, read_only=True)) as ledger:
         name, vectors = _setting(ledger, EMBEDDER), ledger.all_rows("SELECT vector FROM vectors LIMIT 1")
