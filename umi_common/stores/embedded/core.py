@@ -1,4 +1,4 @@
-"""An open store: ledger, indexes, embedder and writer's lock, and how chunks are written and read.
+"""The parts of an open store: ledger, indexes, embedder and writer's lock; commits, and chunks by sequence number.
 
 The indexes follow the ledger. A writer passes each commit on to `Indexes.apply`. A reading process, or a writer whose
 `apply` was interrupted, reads the new rows from the ledger by sequence number before its next call. `Indexes.snapshot`
@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
-from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
+from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import InvalidVector, LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
-from umi_common.filters import Where, parse_filter
+from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, valid_batch
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.row_data import RowData
 from umi_common.stores.ledger.acknowledged import MarkFile
-from umi_common.stores.ledger.codec import Entry, Head, encode, encode_vectors, same_content
+from umi_common.stores.ledger.codec import Entry, Head, encode_vectors, same_content
 from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import EMBEDDER, recorded, refuse_other_embedder
@@ -120,7 +115,7 @@ class Indexes:
 
 
 class Core:
-    """The parts of an open store. `HybridStore` is its façade."""
+    """The parts of an open store, which all its handles share."""
 
     def __init__(
         self, directory: Path | None, ledger: Ledger, lock: WriterLock | None, embedder: Embedder, config: UmiConfig
@@ -129,7 +124,7 @@ class Core:
         self.ledger = ledger
         self.embedder = embedder
         self.config = config
-        self._apply_embedder_settings(config.embedder)
+        self.apply_embedder_settings(config.embedder)
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
@@ -187,14 +182,7 @@ class Core:
         if self.closed:
             raise StoreClosed("the store is closed; open it again")
 
-    def reconfigure(self, config: UmiConfig) -> None:
-        """See `HybridStore.reconfigure`."""
-        config = self.config.checked_live_change(config)
-        if config.embedder != self.config.embedder:
-            self._apply_embedder_settings(config.embedder)
-        self.config = config
-
-    def _apply_embedder_settings(self, settings: EmbedderConfig) -> None:
+    def apply_embedder_settings(self, settings: EmbedderConfig) -> None:
         """Replace the query embedder and the cache of document vectors by new ones with these settings."""
         self.query_embedder = QueryEmbedder(self.embedder, settings)
         self.vector_cache = document_cache(self.directory, identity_of(self.embedder), settings.cached_documents)
@@ -209,40 +197,7 @@ class Core:
         """Dimension of the stored vectors; None: no chunk was ever stored."""
         return self.indexes.snapshot.vectors.shape[1] or None
 
-    def add(
-        self,
-        chunks: Iterable[Chunk | Mapping[str, Any]],
-        vectors: Any,
-        *,
-        on_invalid: OnInvalid = "raise",
-        show_progress: bool,
-    ) -> AddReport:
-        """See `HybridStore.add`."""
-        self.ready_to_write()
-        batch = valid_batch(chunks, vectors, self.dim or declared_dim(self.embedder), on_invalid)
-        entries = encode(batch.chunks)
-        while True:
-            same = self._unchanged(entries, batch.vectors)
-            todo = [at for at, entry in enumerate(entries) if entry.id not in same]
-            report = AddReport(len(todo), len(same), batch.skipped)
-            if not todo:
-                return report
-            options = {"config": self.config.embedder, "cache": self.vector_cache, "show_progress": show_progress}
-            made = batch.vectors_of(todo, self.embedder, dim=self.dim, **options)
-            with self.writing:
-                self.ready_to_write()
-                # Start again if another thread removed or replaced chunks of `same` while the texts were embedded.
-                if self.indexes.table.seqs_of(list(same)) == list(same.values()):
-                    if self.dim not in (None, made.shape[1]):  # another thread has written the first vectors
-                        raise InvalidVector(
-                            f"vectors have {made.shape[1]} dimensions and the store holds {self.dim}; give vectors of "
-                            f"{self.dim} dimensions"
-                        )
-                    replaced = self.indexes.table.seqs_of([entries[at].id for at in todo])
-                    self._commit([seq for seq in replaced if seq is not None], [entries[at] for at in todo], made)
-                    return report
-
-    def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
+    def unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
         """Id -> sequence number of the entries that are already stored with the same content and the same vector.
 
         Args:
@@ -264,23 +219,7 @@ class Core:
                 same[entries[at].id] = seq
         return same
 
-    def delete(self, ids: Iterable[str] | None, where: Where) -> int:
-        """See `HybridStore.delete`."""
-        self.ready_to_write()
-        tree = parse_filter(where)
-        wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
-        with self.writing:
-            self.ready_to_write()
-            snapshot = self.indexes.snapshot
-            allowed = snapshot.row_data.mask(snapshot, tree, None)
-            rows = np.arange(len(snapshot.rows)) if wanted is None else np.sort(self.indexes.table.rows_of(wanted))
-            rows = rows[rows != UNKNOWN]
-            deleted = snapshot.rows.seq[rows if allowed is None else rows[allowed[rows]]].tolist()
-            if deleted:
-                self._commit(deleted, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))
-            return len(deleted)
-
-    def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
+    def commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
         """Delete chunks by sequence number, and add n entries with (n, dim) vectors, in ledger, mark and indexes."""
         indexes = self.indexes
         settings = {} if indexes.snapshot.mark.seq else recorded(EMBEDDER, self.embedder.name)
@@ -316,27 +255,7 @@ class Core:
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq  # the same number again: the chunk cannot be read
 
-    def vectors(self, ids: Sequence[str]) -> Vectors:
-        """See `HybridStore.vectors`."""
-        with self.indexes.lock:  # so that rows and vectors are of one commit
-            rows, stored = self.indexes.table.rows_of(ids), self.indexes.snapshot.vectors
-            made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
-            made[rows != UNKNOWN] = stored[rows[rows != UNKNOWN]]
-        return made
-
-    def neighbours(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
-        """See `BaseStore.neighbours`; without a filter."""
-        before: dict[str, list[int]] | None = None
-        while True:  # repeated if chunks are replaced or removed while they are read
-            around = self._seqs_around(ids, reach)
-            chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
-            found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
-            if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
-                return found
-            before = around
-            self.ready()
-
-    def _seqs_around(self, ids: Sequence[str], reach: int) -> dict[str, list[int]]:
+    def seqs_around(self, ids: Sequence[str], reach: int) -> dict[str, list[int]]:
         """Sequence numbers of the neighbours of each stored id, its own included, by position."""
         snapshot = self.indexes.snapshot
         at = snapshot.row_data.table.rows_of(ids)
