@@ -110,7 +110,7 @@ def verify(core: Core, *, full: bool = False) -> Verification:
 
 
 def _ledger_problems(core: Core) -> list[str]:
-    return _problems_found(core, _check_file, _check_id_index, _check_rows, _check_vectors)
+    return _problems_found(core, _check_file, check_id_index, _check_rows, _check_vectors)
 
 
 def _index_problems(core: Core, *, full: bool) -> list[str]:
@@ -136,7 +136,8 @@ def _check_file(core: Core) -> list[str]:
     return [] if lines == ["ok"] else [f"umi.db: {line}" for line in lines]
 
 
-def _check_id_index(core: Core) -> list[str]:
+def check_id_index(core: Core) -> list[str]:
+    """See `Ledger.check_id_index`; returns no problem if that raises none."""
     with core.ledger.snapshot() as connection:
         core.ledger.check_id_index(connection)
     return []

@@ -247,10 +247,16 @@ class HybridStore(BaseStore):
         return self._ready().get_versions(ids, versions, exact=exact)
 
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`."""
-        if where is None:
-            return self._ready().ledger.scan(after, limit)
-        return super().scan(where=where, after=after, limit=limit)
+        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
+
+        Raises:
+            LedgerDamaged: If a row is not what was written, or, at the last page, if SQLite's index of ids lacks rows.
+        """
+        page = super().scan(where=where, after=after, limit=limit)
+        if where is None and len(page) < limit:  # the last page
+            core = self._core
+            core.ledger.retry_read(partial(care.check_id_index, core))
+        return page
 
     def _content(self) -> object:
         return self._ready().indexes.snapshot.mark

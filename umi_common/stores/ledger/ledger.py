@@ -24,14 +24,12 @@ import numpy as np
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
 from umi_common.pool import Vectors
 from umi_common.stores.arrays import Growing
-from umi_common.stores.batch_checks import checked_page
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import (
     DIGEST_BYTES,
     Entry,
     Head,
     checked,
-    decode,
     decode_vectors,
     encode_vectors,
 )
@@ -59,7 +57,6 @@ from umi_common.stores.ledger.sqlite import (
     Location,
     sqlite_errors,
 )
-from umi_common.types import Chunk
 
 log = logging.getLogger("umi")
 
@@ -535,30 +532,6 @@ class Ledger:
             return found
 
         return self.retry_read(read)
-
-    def scan(self, after: str | None, limit: int) -> list[Chunk]:
-        """At most `limit` chunks with an id above `after`, by rising id; see `protocols.Store.scan`.
-
-        SQLite reads the chunks in the order of its index of ids. It compares ids as UTF-8 bytes, which gives the order
-        of Python's strings. The last page has fewer than `limit` chunks; with it, the index is compared with all rows.
-
-        Raises:
-            InvalidLimit: If `limit` is not a whole number of at least 1.
-            InputError: If `after` is not a string that UTF-8 can encode.
-            LedgerDamaged: If a row is not what was written, or, at the last page, if the index of ids lacks rows.
-        """
-        start, limit = checked_page(after, limit)
-
-        def read() -> list[Any]:
-            with self.snapshot() as connection:
-                columns = entry_columns(connection)
-                sql = f"SELECT {columns} FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
-                rows = connection.execute(sql, (start, limit)).fetchall()
-                if len(rows) < limit:
-                    self.check_id_index(connection)
-            return rows
-
-        return [decode(Entry(*row)) for row in self.retry_read(read)]
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
         """Look up every row in the index of ids, which takes some 0.1 s for 100,000 rows.

@@ -35,8 +35,6 @@ DAMAGED = (
 Python 3.11."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
 """Parts of SQLite's messages about a write that the disk refused."""
-UNWRITABLE = ("readonly", "read-only")
-"""Parts of SQLite's messages about a file that it may not write."""
 
 
 class ChangedWhileRead(StoreError):
@@ -45,8 +43,7 @@ class ChangedWhileRead(StoreError):
 
 def unwritable(error: Exception) -> bool:
     """Whether this is an error of SQLite about a file that it may not write."""
-    message = str(error).lower()
-    return any(phrase in message for phrase in UNWRITABLE)
+    return "readonly" in str(error).lower().replace("-", "")
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
