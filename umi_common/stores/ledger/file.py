@@ -19,9 +19,6 @@ PAGE_BYTES = 8_192
 LOG_BYTES = 32_000_000
 """Size of umi.db-wal, in bytes, from which a commit makes a checkpoint: it copies the log into umi.db. With SQLite's
 default of 4 MB, every large batch would make one."""
-WRITABLE = "mode=rw"
-"""Option of SQLite's file URI: open an existing file, do not create one. In the process that writes, the reading
-connections have this option, too; `PRAGMA query_only` makes them refuse writes."""
 CASCADING = "PRAGMA foreign_keys = ON"
 """Makes the writing connection delete a chunk's vector with the chunk."""
 SCHEMA = f"""
@@ -103,7 +100,7 @@ def open_file(path: Path) -> sqlite3.Connection:
         LedgerDamaged, NotAStore, StoreError: See `check_identity`.
         sqlite3.Error: If SQLite cannot open the file, or if it is not a SQLite file.
     """
-    connection = connect(path, WRITABLE)
+    connection = connect(path)
     try:
         check_identity(connection, path)
         connection.execute(CASCADING)
@@ -119,8 +116,8 @@ def open_file(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def reading_connection(path: Path, location: Location, options: str = WRITABLE) -> sqlite3.Connection:
-    """Open a read-only connection.
+def reading_connection(path: Path, location: Location, options: str = "mode=rw") -> sqlite3.Connection:
+    """Open a connection that refuses writes, also with "mode=rw", the options in the process that writes.
 
     Args:
         location: Location of the file when the ledger was opened.
