@@ -34,11 +34,6 @@ class Mark(NamedTuple):
             rolling.update(content)
         return self._replace(commit=self.commit + 1, digest=rolling.hexdigest())
 
-    @property
-    def row(self) -> tuple[int, int, int, bytes]:
-        """The row of this commit in `commits`."""
-        return self.commit, self.seq, self.deletion, bytes.fromhex(self.digest)
-
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -76,7 +76,6 @@ SESSIONS_KEPT = 16
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
 before the oldest of them loads everything again."""
-INSERT_COMMIT = "INSERT INTO commits VALUES (?, ?, ?, ?)"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
 INSERT_CHUNK = f"INSERT INTO chunks (seq, {ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_VECTOR = "INSERT INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)"
@@ -328,7 +327,8 @@ class Ledger:
             contents: The changes of the commit as bytes, which enter the rolling digest in this order.
         """
         mark = self.mark(connection).next(contents)
-        connection.execute(INSERT_COMMIT, mark.row)
+        row = (mark.commit, mark.seq, mark.deletion, bytes.fromhex(mark.digest))
+        connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
         if mark.commit > COMMITS_KEPT:
             connection.execute("DELETE FROM commits WHERE number <= ?", (mark.commit - COMMITS_KEPT,))
         return mark
@@ -348,7 +348,7 @@ class Ledger:
             last, mark = commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
                 # The ledger is new, or an early version of umi, which keeps no history, wrote last.
-                connection.execute(INSERT_COMMIT, mark.next([secrets.token_bytes(DIGEST_BYTES)]).row)
+                self.record(connection, [secrets.token_bytes(DIGEST_BYTES)])
             sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (sessions,))
         with self._lock, sqlite_errors(self.path, writing=True):
