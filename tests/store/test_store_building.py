@@ -1,4 +1,4 @@
-"""Large batches: each SQL statement writes the chunks that were given."""
+"""Large batches: the chunks that were given are written and read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from umi_common.types import Chunk
 EMBEDDER = CallableEmbedder(
     lambda texts: np.eye(4, dtype=np.float32)[[len(text) % 4 for text in texts]], name="e", dim=4
 )
-FULL = ledger.SQL_VARIABLES // 9
-"""Chunks in a full statement."""
+FULL = ledger.SQL_VARIABLES
+"""Chunks that one statement reads."""
 
 
 @pytest.mark.parametrize("count", [1, FULL - 1, FULL, FULL + 1, 4 * FULL + 3])

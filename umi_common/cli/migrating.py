@@ -14,6 +14,7 @@ import typer
 
 from umi_common.cli.options import JsonOption, opened_without_model, print_json
 from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable, optional_module
+from umi_common.types import inode_of
 
 if TYPE_CHECKING:
     from umi_common.migrate import Movable
@@ -131,14 +132,14 @@ def _store_in_folder(folder: Path, copy_of: Any) -> Any:
     """Open the store in a folder; for `copy_of` see `store_at`. The result is a context manager."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.embedded.hybrid import HybridStore
-    from umi_common.stores.ledger.file import has_ledger
+    from umi_common.stores.ledger.file import FILE
     from umi_common.stores.ledger.made_with import stored_embedder
 
     if copy_of is None:
         return opened_without_model(folder)
     made_with = stored_embedder(folder)
     embedder = copy_of.embedder if made_with is None else AbsentEmbedder(*made_with)
-    config = None if has_ledger(folder) else copy_of.config
+    config = copy_of.config if inode_of(folder / FILE) is None else None
     return HybridStore.open(folder, embedder=embedder, config=config)
 
 

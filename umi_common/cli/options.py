@@ -53,11 +53,13 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
         NotAStore: If the directory holds no store; the message says how to create one.
     """
     from umi_common.stores.batch_checks import checked_directory
+    from umi_common.stores.embedded.directory import check_directory
     from umi_common.stores.embedded.hybrid import HybridStore
-    from umi_common.stores.ledger.file import has_ledger
 
-    if not has_ledger(checked_directory(store)):
-        raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {quoted(store)}")
+    try:
+        check_directory(checked_directory(store), must_exist=True)
+    except NotAStore as error:
+        raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {quoted(store)}") from error
     return HybridStore.open(store, read_only=not writing, embedder=embedder)
 
 

@@ -77,11 +77,7 @@ def main() -> None:
     except SystemExit as ended:  # typer raises it with 1 if the reader of a pipe, as in `umi ... | head`, has ended
         raise SystemExit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code) from None
     except OSError as error:
-        where = (
-            f": {error.filename}; check the path and its permissions"
-            if error.filename
-            else "; see where it writes"
-        )
+        where = f": {error.filename}; check the path and its permissions" if error.filename else "; see where it writes"
         _end(f"{error.strerror or error}{where}", 1)
     except Exception as error:
         usage = getattr(error, "format_message", None)  # of click's usage errors; typer may hold its own copy of click

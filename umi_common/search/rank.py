@@ -187,7 +187,7 @@ def _on_scale_of_cosines(scores: Floats, pool: Pool, rows: Ints) -> Floats:
     themselves.
     """
     scaled = min_max(scores / (scores.max(initial=0.0) or 1.0))
-    cosines = pool.dense[0, rows]
+    cosines: Floats = pool.dense[0, rows]
     if pool.mode == "vector":
         return cosines
     if pool.mode == "text" or not len(rows):

@@ -2,10 +2,10 @@
 
 In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
 
-    hybrid       the façade: every public method
+    hybrid       the store: every public method
     opening      opens a store by its path
     directory    the writer's lock; checks which files a directory holds
-    core         ledger, indexes that follow the ledger, embedder and lock; writing and reading
+    core         ledger, indexes that follow the ledger, embedder and lock; commits and chunks
     row_data     arrays by row number, and a snapshot of them; caches of chunks and terms
     recall       one search: the best rows of both arms, and the pool made of them
     care         status, verify, repair, rebuild, compact

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import sqlite3
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,10 +26,8 @@ from umi_common.stores.rows.rows import Rows
 from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
-ROWS_AT_ONCE = 1_000
-"""Number of rows that are read at a time while all rows are checked."""
-TEXTS_AT_ONCE = 5_000
-"""Largest number of texts that are compared in one pass over the postings."""
+ROWS_AT_ONCE = 5_000
+"""Number of rows that are read at a time while all rows are checked, and compared in one pass over the postings."""
 SAMPLE = 1_000
 """Number of chunks whose postings verify() compares with their texts, unless `full`. This takes some 0.1 s."""
 DAMAGED_NAMED = 100
@@ -78,7 +75,7 @@ def status(core: Core) -> StoreStatus:
         sources=len(distinct(rows.source[rows.alive & (rows.source >= 0)])),
         dimension=core.dim,
         embedder=core.ledger.meta().get("embedder", core.embedder.name),
-        analyzer=indexes.analyzer.fingerprint,
+        analyzer=indexes.snapshot.row_data.analyzer.fingerprint,
         lexical=_lexical_state(core),
         dense="exact",
         dead_rows=len(rows) - rows.living,
@@ -113,7 +110,7 @@ def verify(core: Core, *, full: bool = False) -> Verification:
 
 
 def _ledger_problems(core: Core) -> list[str]:
-    return _problems_found(core, _check_file, _check_id_index, _check_rows, _check_vectors)
+    return _problems_found(core, _check_file, check_id_index, _check_rows, _check_vectors)
 
 
 def _index_problems(core: Core, *, full: bool) -> list[str]:
@@ -139,7 +136,8 @@ def _check_file(core: Core) -> list[str]:
     return [] if lines == ["ok"] else [f"umi.db: {line}" for line in lines]
 
 
-def _check_id_index(core: Core) -> list[str]:
+def check_id_index(core: Core) -> list[str]:
+    """See `Ledger.check_id_index`; returns no problem if that raises none."""
     with core.ledger.snapshot() as connection:
         core.ledger.check_id_index(connection)
     return []
@@ -217,8 +215,8 @@ def _check_postings(core: Core, *, full: bool) -> list[str]:
     if not full and len(rows) > SAMPLE:
         rows = np.sort(heapq.nsmallest(SAMPLE, rows.tolist(), key=lambda row: zlib.crc32(ids[row].encode())))
     wrong: list[str] = []
-    for start in range(0, len(rows), TEXTS_AT_ONCE):
-        read = _entries(core, snapshot.rows, rows[start : start + TEXTS_AT_ONCE].tolist())
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        read = _entries(core, snapshot.rows, rows[start : start + ROWS_AT_ONCE].tolist())
         # `_check_rows` reports the rows that are damaged or lost.
         texts = {row: entry.indexed_text for row, entry in read.items() if isinstance(entry, Entry)}
         found = [*texts]
@@ -273,28 +271,14 @@ def _remake_indexes(ledger: Ledger) -> None:
         with ledger.transaction() as connection:
             connection.execute(DROP_CACHED_PAGES)
             connection.execute("REINDEX")
-            # Check the tables after REINDEX: it may have overwritten pages of a table that were wrongly listed as free.
-            _check_tables(ledger, connection)
+            # Read all rows after REINDEX: it may have overwritten pages of a table that were wrongly listed as free.
+            ledger.changes(connection, None)
             ledger.check_id_index(connection)
         ledger.compact()  # returns the pages that only the damaged index used
     except LedgerDamaged as error:
         cause = error.__cause__  # if SQLite failed, quote its error: the message of `error` advises to call repair()
         reason = f" ({cause}); {RESTORE}" if isinstance(cause, DATABASE_ERRORS) else f": {error}"
         raise LedgerDamaged(f"repair() cannot mend {ledger.path}{reason}") from error
-
-
-def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
-    """Read every row of the tables of chunks and vectors; check the checksums and the numbers of rows.
-
-    Raises:
-        LedgerDamaged: If a checksum differs, if the numbers of chunks, texts and vectors differ, or if the ledger
-            stores another number of chunks.
-    """
-    heads = ledger.heads(connection)
-    texts = sum(1 for _ in ledger.texts(connection))
-    vectors = len(ledger.vectors(connection, expected=len(heads)))
-    if not len(heads) == texts == vectors:
-        raise LedgerDamaged(f"{ledger.path} holds {len(heads)} chunks, {texts} texts and {vectors} vectors")
 
 
 def compact(core: Core) -> None:

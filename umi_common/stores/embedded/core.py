@@ -1,4 +1,4 @@
-"""An open store: ledger, indexes, embedder and writer's lock, and how chunks are written and read.
+"""The parts of an open store: ledger, indexes, embedder and writer's lock; commits, and chunks by sequence number.
 
 The indexes follow the ledger. A writer passes each commit on to `Indexes.apply`. A reading process, or a writer whose
 `apply` was interrupted, reads the new rows from the ledger by sequence number before its next call. `Indexes.snapshot`
@@ -9,31 +9,26 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
-from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
+from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import InvalidVector, LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
-from umi_common.filters import Filter, Where, parse_filter
+from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, valid_batch
 from umi_common.stores.embedded.directory import WriterLock
-from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
+from umi_common.stores.embedded.row_data import RowData
 from umi_common.stores.ledger.acknowledged import MarkFile
-from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors, same_content
+from umi_common.stores.ledger.codec import Entry, Head, encode_vectors, same_content
+from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import embedder_settings, refuse_other_embedder
-from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.ledger.made_with import EMBEDDER, recorded, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
-from umi_common.stores.rows.rows import RowTable
+from umi_common.stores.rows.rows import UNKNOWN, RowTable
 from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.types import Chunk
 
@@ -62,20 +57,11 @@ class Indexes:
         self._version = ledger.version()
         ledger.retry_read(self.load)
 
-    @property
-    def analyzer(self) -> Analyzer:
-        """The analyzer of the lexical index, which splits texts into terms."""
-        return self.snapshot.row_data.analyzer
-
     def load(self, *, fresh: bool = False) -> None:
         """Build the indexes from the saved arrays and the ledger's later rows; if `fresh`, or if the arrays are
         unusable, from all rows of the ledger."""
         with self.lock:
-            made = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh)
-            before: StoreSnapshot | None = getattr(self, "snapshot", None)
-            if before is not None and before.row_data.has_columns:
-                made.columns()  # read now, so that the next search with a filter does not wait
-            self.snapshot = made.snapshot
+            self.snapshot = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh).snapshot
             self.stale = False
 
     def apply(self, change: Change) -> None:
@@ -97,65 +83,27 @@ class Indexes:
     def follow(self) -> None:
         """Add the commits that the indexes lack: those of another process if the store is read-only, else the commit of
         an interrupted write."""
-        if self._ledger.read_only:
-            version = self._ledger.version()
-            if version != self._version:
-                self._ledger.retry_read(self._catch_up)
-                self._version = version
-        elif self.stale:
-            with self.lock:
-                with self._ledger.reading() as connection:
-                    mark = self._ledger.mark(connection)
-                if mark != self.snapshot.mark:
-                    self.load()
-                self.stale = False
+        version = self._ledger.version()
+        if version != self._version or self.stale:
+            self._ledger.retry_read(self._catch_up)
+            self._version = version
 
     def _catch_up(self) -> None:
-        """Add the commits of another process; if they cannot be read as one change, build the indexes again."""
+        """Add the ledger's later commits; if they cannot be read as one change, build the indexes again."""
         with self.lock:
-            found = None if self.stale else self._read_change()
-            if found is None:
-                self.load()
-                return
-            change, count = found
-            if len(change.vectors) == len(change.heads):
+            with self._ledger.snapshot() as connection:
+                mark, count = self._ledger.mark(connection), self._ledger.count(connection)
+                change = None if self.stale else self._ledger.changes(connection, self.snapshot.mark)
+            if change is not None:
                 self.apply(change)
-            if self.snapshot.mark != change.mark or self.snapshot.rows.living != count:
-                self.load()  # rows are missing; load() finds the reason and raises it
-
-    def _read_change(self) -> tuple[Change, int] | None:
-        """The changes since `snapshot`, and the ledger's number of chunks; None: the indexes must be built again."""
-        ledger, known = self._ledger, self.snapshot.mark
-        with ledger.snapshot() as connection:
-            mark, count = ledger.mark(connection), ledger.count(connection)
-            deleted = ledger.deleted(connection, after=known.deletion)
-            if mark.epoch != known.epoch or deleted is None or not ledger.descends_from(connection, known):
-                return None
-            texts = list(ledger.texts(connection, after=known.seq))
-            change = Change(
-                mark,
-                deleted,
-                ledger.heads(connection, after=known.seq),
-                [text for _, text, _ in texts],
-                [metadata for _, _, metadata in texts],
-                ledger.vectors(connection, after=known.seq),
-            )
-            return change, count
+            if self.snapshot.mark != mark or self.snapshot.rows.living != count:
+                self.load()  # if rows are missing, it finds the reason and raises it
+            self.stale = False
 
     @property
     def table(self) -> RowTable:
         """The row and the sequence number of each stored chunk, by id."""
         return self.snapshot.row_data.table
-
-    def alive(self, seqs: Sequence[int]) -> list[bool]:
-        """For each sequence number, whether its chunk is stored and not removed."""
-        rows = self.snapshot.rows
-        return rows.among(seqs, rows.alive)
-
-    def removed(self, seqs: Sequence[int]) -> list[bool]:
-        """For each sequence number, whether its chunk was removed; False for a number that the indexes lack."""
-        rows = self.snapshot.rows
-        return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
         """Save the arrays if rows changed; unless `always`, only after so many changes that reading them again from the
@@ -167,7 +115,7 @@ class Indexes:
 
 
 class Core:
-    """The parts of an open store. `HybridStore` is its façade."""
+    """The parts of an open store, which all its handles share."""
 
     def __init__(
         self, directory: Path | None, ledger: Ledger, lock: WriterLock | None, embedder: Embedder, config: UmiConfig
@@ -176,7 +124,7 @@ class Core:
         self.ledger = ledger
         self.embedder = embedder
         self.config = config
-        self._apply_embedder_settings(config.embedder)
+        self.apply_embedder_settings(config.embedder)
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
@@ -234,14 +182,7 @@ class Core:
         if self.closed:
             raise StoreClosed("the store is closed; open it again")
 
-    def reconfigure(self, config: UmiConfig) -> None:
-        """See `HybridStore.reconfigure`."""
-        config = self.config.checked_live_change(config)
-        if config.embedder != self.config.embedder:
-            self._apply_embedder_settings(config.embedder)
-        self.config = config
-
-    def _apply_embedder_settings(self, settings: EmbedderConfig) -> None:
+    def apply_embedder_settings(self, settings: EmbedderConfig) -> None:
         """Replace the query embedder and the cache of document vectors by new ones with these settings."""
         self.query_embedder = QueryEmbedder(self.embedder, settings)
         self.vector_cache = document_cache(self.directory, identity_of(self.embedder), settings.cached_documents)
@@ -256,46 +197,14 @@ class Core:
         """Dimension of the stored vectors; None: no chunk was ever stored."""
         return self.indexes.snapshot.vectors.shape[1] or None
 
-    def add(
-        self,
-        chunks: Iterable[Chunk | Mapping[str, Any]],
-        vectors: Any,
-        *,
-        on_invalid: OnInvalid = "raise",
-        show_progress: bool,
-    ) -> AddReport:
-        """See `HybridStore.add`."""
-        self.ready_to_write()
-        batch = valid_batch(chunks, vectors, self.dim or declared_dim(self.embedder), on_invalid)
-        entries = encode(batch.chunks)
-        while True:
-            same = self._unchanged(entries, batch.vectors)
-            todo = [at for at, entry in enumerate(entries) if entry.id not in same]
-            report = AddReport(len(todo), len(same), batch.skipped)
-            if not todo:
-                return report
-            options = {"config": self.config.embedder, "cache": self.vector_cache, "show_progress": show_progress}
-            made = batch.vectors_of(todo, self.embedder, dim=self.dim, **options)
-            with self.writing:
-                self.ready_to_write()
-                # Start again if another thread removed or replaced chunks of `same` while the texts were embedded.
-                if self.indexes.table.seqs_of(list(same)) == list(same.values()):
-                    if self.dim not in (None, made.shape[1]):  # another thread has written the first vectors
-                        raise InvalidVector(
-                            f"vectors have {made.shape[1]} dimensions and the store holds {self.dim}; give vectors of "
-                            f"{self.dim} dimensions"
-                        )
-                    new = [entries[at] for at in todo]
-                    self._commit([seq for seq in self._seqs_of(new) if seq is not None], new, made)
-                    return report
-
-    def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
+    def unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
         """Id -> sequence number of the entries that are already stored with the same content and the same vector.
 
         Args:
             vectors: (n, dim), aligned with `entries`; None: only the contents are compared.
         """
-        known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
+        seqs = self.indexes.table.seqs_of([entry.id for entry in entries])
+        known = {at: seq for at, seq in enumerate(seqs) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         changed = {seq: entries[at] for at, seq in known.items() if stored.get(seq, (b"",))[0] != entries[at].digest}
         with suppress(LedgerDamaged):  # an unreadable row counts as changed, so it is replaced
@@ -310,41 +219,17 @@ class Core:
                 same[entries[at].id] = seq
         return same
 
-    def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
-        return self.indexes.table.seqs_of([entry.id for entry in entries])
-
-    def delete(self, ids: Iterable[str] | None, where: Where) -> int:
-        """See `HybridStore.delete`."""
-        self.ready_to_write()
-        tree = parse_filter(where)
-        wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
-        with self.writing:
-            self.ready_to_write()
-            snapshot = self.indexes.snapshot
-            allowed = snapshot.row_data.mask(snapshot, tree, None)
-            chosen = np.ones(len(snapshot.rows), dtype=np.bool_) if allowed is None else allowed
-            if wanted is not None:
-                named = [row for id in wanted if (row := self.indexes.table.row_of(id)) is not None]
-                is_named = np.zeros(len(snapshot.rows), dtype=np.bool_)
-                is_named[named] = True
-                chosen = chosen & is_named
-            deleted = snapshot.rows.seq[chosen].tolist()
-            if deleted:
-                self._commit(deleted, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))
-            return len(deleted)
-
-    def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
+    def commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
         """Delete chunks by sequence number, and add n entries with (n, dim) vectors, in ledger, mark and indexes."""
         indexes = self.indexes
-        is_first = indexes.snapshot.mark.seq == 0
-        settings = embedder_settings(self.embedder) if is_first else None
+        settings = {} if indexes.snapshot.mark.seq else recorded(EMBEDDER, self.embedder.name)
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
             mark = self.ledger.change(deleted, entries, vectors, settings)
             self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
-            heads = [Head(seq, e.id, e.source, e.position, e.event_time) for seq, e in zip(seqs, entries, strict=True)]
+            heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
             texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
             indexes.apply(Change(mark, deleted, heads, texts, metadata, vectors))
         except BaseException:
@@ -360,8 +245,9 @@ class Core:
         wanted = list(seqs)
         while True:  # repeated while chunks are replaced or removed after their sequence numbers were looked up
             asked = [seq for seq in wanted if seq]
-            removed = self.indexes.removed(asked)  # the cache of chunks may still hold removed ones
-            found = self.chunks([seq for seq, is_removed in zip(asked, removed, strict=True) if not is_removed])
+            rows = self.indexes.snapshot.rows
+            removed = set(rows.among(asked, ~rows.alive))  # the cache of chunks may still hold removed ones
+            found = self.chunks([seq for seq in asked if seq not in removed])
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
             if exact or not gone:
                 return [found.get(seq) if seq else None for seq in wanted]
@@ -369,47 +255,17 @@ class Core:
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq  # the same number again: the chunk cannot be read
 
-    def vectors(self, ids: Sequence[str]) -> Vectors:
-        """See `HybridStore.vectors`."""
-        with self.indexes.lock:  # so that rows and vectors are of one commit
-            found = [(at, row) for at, id in enumerate(ids) if (row := self.indexes.table.row_of(id)) is not None]
-            stored = self.indexes.snapshot.vectors
-            made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
-            made[[at for at, _ in found]] = stored[[row for _, row in found]]
-        return made
-
-    def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
-        """See `BaseStore.neighbours`."""
-        before: dict[str, list[int]] | None = None
-        while True:  # repeated if chunks are replaced or removed while they are read
-            around = self._seqs_around(ids, reach, where)
-            chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
-            found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
-            if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
-                return found
-            before = around
-            self.ready()
-
-    def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
+    def seqs_around(self, ids: Sequence[str], reach: int) -> dict[str, list[int]]:
         """Sequence numbers of the neighbours of each stored id, its own included, by position."""
-        snapshot, rows_of_ids = self._rows_of(ids)
-        rows, allowed = snapshot.rows, None if where is None else snapshot.row_data.mask(snapshot, where, None)
-        around: dict[str, list[int]] = {}
-        for id, row in zip(ids, rows_of_ids, strict=True):
-            if 0 <= row < len(rows):
-                near = rows.around(row, reach)
-                around[id] = rows.seq[near if allowed is None else near[allowed[near]]].tolist()
-        return around
-
-    def _rows_of(self, ids: Sequence[str]) -> tuple[StoreSnapshot, list[int]]:
-        """A snapshot and the row of each id. The row is UNKNOWN or beyond the snapshot if the snapshot lacks the id."""
         snapshot = self.indexes.snapshot
-        rows: list[int] = snapshot.row_data.table.rows_of(ids).tolist()
-        if max(rows, default=0) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
+        at = snapshot.row_data.table.rows_of(ids)
+        if at.max(initial=UNKNOWN) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
             with self.indexes.lock:
                 snapshot = self.indexes.snapshot
-                rows = snapshot.row_data.table.rows_of(ids).tolist()
-        return snapshot, rows
+                at = snapshot.row_data.table.rows_of(ids)
+        rows = snapshot.rows
+        found = {id: row for id, row in zip(ids, at.tolist(), strict=True) if row != UNKNOWN}
+        return {id: rows.seq[rows.around(row, reach)].tolist() for id, row in found.items()}
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
         """Sequence number -> chunk, for all of `seqs`; removed chunks that are not cached are left out.
@@ -417,16 +273,10 @@ class Core:
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.
         """
-        row_data = self.indexes.snapshot.row_data
-        found = row_data.chunks.get(seqs)
-        missing = [seq for seq in seqs if seq not in found]
-        if missing:
-            with COMPUTE_SLOTS.held():
-                read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
-            if lost := self.lost([seq for seq in missing if seq not in read]):
-                raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
-            row_data.cache(read)
-            found.update(read)
+        with COMPUTE_SLOTS.held():
+            found = self.indexes.snapshot.row_data.chunks(seqs)
+        if lost := self.lost([seq for seq in seqs if seq not in found]):
+            raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
         return found
 
     def lost(self, seqs: Sequence[int]) -> list[int]:
@@ -434,11 +284,13 @@ class Core:
 
         Waits for a running write of this process, and reads the writes of other processes.
         """
-        if not any(self.indexes.alive(seqs)):
+        rows = self.indexes.snapshot.rows
+        if not rows.among(seqs, rows.alive):
             return []
         with self.writing:
             self.indexes.follow()
-            return [seq for seq, alive in zip(seqs, self.indexes.alive(seqs), strict=True) if alive]
+            rows = self.indexes.snapshot.rows
+            return rows.among(seqs, rows.alive)
 
     def close(self) -> None:
         """Save the indexes, close the ledger and release the lock; a second call does nothing."""

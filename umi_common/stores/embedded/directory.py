@@ -52,16 +52,15 @@ class WriterLock:
 
 
 def locked_for_writing(directory: Path) -> WriterLock:
-    """Lock the directory for writing. If the directory does not exist, create it; if it has no ledger, create one.
+    """Lock the directory, which `check_directory` accepts, for writing. If the directory does not exist, create it; if
+    it has no ledger, create one.
 
     Raises:
-        NotAStore: If the directory holds files that do not belong to a store; nothing is written then.
-        LedgerDamaged: If it holds a store's files but no ledger, or a write-ahead log of another ledger.
+        LedgerDamaged: If it holds a write-ahead log of another ledger.
         StoreLocked: If another writer holds the lock.
         StoreReadOnly: If the directory cannot be created or written.
         StoreFull: If writing the empty store failed.
     """
-    check_directory(directory)
     created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -14,21 +14,30 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import UmiConfig
-from umi_common.embedders import as_embedder
-from umi_common.errors import ConfigError, InputError, StoreClosed
+from umi_common.embedders import as_embedder, declared_dim
+from umi_common.errors import ConfigError, InputError, InvalidVector, StoreClosed
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
-from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_directory, checked_ids
+from umi_common.stores.batch_checks import (
+    AddReport,
+    OnInvalid,
+    checked_directory,
+    checked_ids,
+    ids_to_delete,
+    valid_batch,
+)
 from umi_common.stores.chroma.chroma_import import Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
+from umi_common.stores.ledger.codec import encode
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.query_embedder import with_error, with_vectors
+from umi_common.stores.rows.rows import UNKNOWN
 from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
 
@@ -133,7 +142,30 @@ class HybridStore(BaseStore):
             EmbedderError: The embedder failed. Nothing is written.
             StoreFull: The disk is full, or cannot be written. Nothing is written.
         """
-        return self._core.add(chunks, vectors, on_invalid=on_invalid, show_progress=show_progress)
+        core = self._core
+        core.ready_to_write()
+        batch = valid_batch(chunks, vectors, core.dim or declared_dim(core.embedder), on_invalid)
+        entries = encode(batch.chunks)
+        while True:
+            same = core.unchanged(entries, batch.vectors)
+            todo = [at for at, entry in enumerate(entries) if entry.id not in same]
+            report = AddReport(len(todo), len(same), batch.skipped)
+            if not todo:
+                return report
+            options = {"config": core.config.embedder, "cache": core.vector_cache, "show_progress": show_progress}
+            made = batch.vectors_of(todo, core.embedder, dim=core.dim, **options)
+            with core.writing:
+                core.ready_to_write()
+                # Start again if another thread removed or replaced chunks of `same` while the texts were embedded.
+                if core.indexes.table.seqs_of(list(same)) == list(same.values()):
+                    if core.dim not in (None, made.shape[1]):  # another thread has written the first vectors
+                        raise InvalidVector(
+                            f"vectors have {made.shape[1]} dimensions and the store holds {core.dim}; give vectors of "
+                            f"{core.dim} dimensions"
+                        )
+                    replaced = core.indexes.table.seqs_of([entries[at].id for at in todo])
+                    core.commit([seq for seq in replaced if seq is not None], [entries[at] for at in todo], made)
+                    return report
 
     def import_collection(
         self,
@@ -178,7 +210,20 @@ class HybridStore(BaseStore):
             InputError: If neither `ids` nor `where` is given.
             FilterError: If `where` is not a valid filter.
         """
-        return self._core.delete(ids, where)
+        core = self._core
+        core.ready_to_write()
+        tree = parse_filter(where)
+        wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
+        with core.writing:
+            core.ready_to_write()
+            snapshot = core.indexes.snapshot
+            allowed = snapshot.row_data.mask(snapshot, tree, None)
+            rows = np.arange(len(snapshot.rows)) if wanted is None else np.sort(core.indexes.table.rows_of(wanted))
+            rows = rows[rows != UNKNOWN]
+            deleted = snapshot.rows.seq[rows if allowed is None else rows[allowed[rows]]].tolist()
+            if deleted:
+                core.commit(deleted, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))
+            return len(deleted)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """The chunk of each id, in the order of `ids`; None for an id that is not stored.
@@ -202,10 +247,16 @@ class HybridStore(BaseStore):
         return self._ready().get_versions(ids, versions, exact=exact)
 
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`."""
-        if where is None:
-            return self._ready().ledger.scan(after, limit)
-        return super().scan(where=where, after=after, limit=limit)
+        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
+
+        Raises:
+            LedgerDamaged: If a row is not what was written, or, at the last page, if SQLite's index of ids lacks rows.
+        """
+        page = super().scan(where=where, after=after, limit=limit)
+        if where is None and len(page) < limit:  # the last page
+            core = self._core
+            core.ledger.retry_read(partial(care.check_id_index, core))
+        return page
 
     def _content(self) -> object:
         return self._ready().indexes.snapshot.mark
@@ -216,7 +267,12 @@ class HybridStore(BaseStore):
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) vectors of length 1, in the order of `ids`; zeros for an id that has no vector."""
-        return self._ready().vectors(checked_ids(ids))
+        core, ids = self._ready(), checked_ids(ids)
+        with core.indexes.lock:  # so that rows and vectors are of one commit
+            rows, stored = core.indexes.table.rows_of(ids), core.indexes.snapshot.vectors
+            made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
+            made[rows != UNKNOWN] = stored[rows[rows != UNKNOWN]]
+        return made
 
     def unknown_keys(self, where: Where) -> list[str]:
         """Keys of a filter that no chunk's metadata have, rising; such a key may be misspelt."""
@@ -230,7 +286,16 @@ class HybridStore(BaseStore):
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
-        return self._ready().neighbours(ids, reach, where)
+        core = self._ready()
+        before: dict[str, list[int]] | None = None
+        while True:  # repeated if chunks are replaced or removed while they are read
+            around = core.seqs_around(ids, reach)
+            chunks = core.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
+            found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
+            if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
+                return found
+            before = around
+            core.ready()
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """The pool of each request, in the order of `requests`; their queries are embedded together. See `recall`."""
@@ -326,7 +391,7 @@ class HybridStore(BaseStore):
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
         """Function from a text to its terms in the lexical index; can be pickled and used after close()."""
-        return self._handle.core.indexes.analyzer.terms
+        return self._handle.core.indexes.snapshot.row_data.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
         """Replace the settings of this store and of all stores that share its data in this process.
@@ -336,7 +401,11 @@ class HybridStore(BaseStore):
         Raises:
             ReindexRequired: If the new analyzer differs from the present one; then no setting changes.
         """
-        self._core.reconfigure(config)
+        core = self._core
+        config = core.config.checked_live_change(config)
+        if config.embedder != core.config.embedder:
+            core.apply_embedder_settings(config.embedder)
+        core.config = config
 
     @property
     def last_write(self) -> str:

@@ -25,7 +25,7 @@ from umi_common.stores.ledger.made_with import checked_config, model_of, refuse_
 
 
 class _Shared:
-    """The one core of a directory that this process has open for writing, or is opening or closing."""
+    """A core and the number of its handles. Those of a directory that this process opens for writing share one core."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -69,25 +69,18 @@ _registry = _Registry()
 
 
 class CoreHandle:
-    """One use of an open core. The core is closed when the last of its handles is closed.
+    """One use of an open core. The core is closed when the last of its handles is closed."""
 
-    Args:
-        shared: The entry of the directory in the registry; None: no other handle uses the core.
-    """
-
-    def __init__(self, core: Core, shared: _Shared | None = None) -> None:
+    def __init__(self, core: Core, shared: _Shared) -> None:
         self.core = core
         self.closed = False
         self._shared = shared
 
     def close(self) -> None:
         """Close the handle; a second call does nothing."""
-        if self.closed:
+        if self.closed or self.core.forked:
             return
         self.closed = True
-        if self._shared is None or self.core.forked:
-            self.core.close()
-            return
         with self._shared.lock:  # a thread that opens the directory now waits for the lock, then opens a new core
             self._shared.release()
 
@@ -100,14 +93,12 @@ def open_core(
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
     directory = None if path is None else checked_directory(path)
-    if directory is None or read_only:
-        return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
-    shared = _registry.entry(os.path.realpath(directory))
+    shared = _Shared() if directory is None or read_only else _registry.entry(os.path.realpath(directory))
     with shared.lock:
         shared.handles += 1  # at once: garbage collection may close the last other handle during the opening
         try:
             if shared.core is None:
-                shared.core = _opened(directory, embedder, config, read_only=False)
+                shared.core = _opened(directory, embedder, config, read_only=read_only)
             else:
                 wanted = shared.core.config if config is None else config
                 _refuse_other_settings(shared.core, model_of(shared.core.ledger, embedder, wanted), config)

@@ -26,7 +26,6 @@ from umi_common.stores.dense.cosines import DenseHits
 from umi_common.stores.dense.int8 import Scan
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
-from umi_common.stores.ledger.codec import decode
 from umi_common.stores.query_embedder import query_vectors, with_error
 from umi_common.stores.references import Named
 from umi_common.stores.rows.metadata import LISTS
@@ -62,7 +61,7 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
         numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.table.sources)
         corpus_fields = [{"calibration": numbers, **background} for background in backgrounds]
         searches = zip(queries, scans, requests, traces, corpus_fields, strict=True)
-        return [_search(core, snapshot, *search) for search in searches]
+        return [_search(snapshot, *search) for search in searches]
 
 
 def _scans_and_backgrounds(
@@ -74,33 +73,23 @@ def _scans_and_backgrounds(
     """
     scans: list[Scan | None] = [None] * len(queries)
     backgrounds: list[dict[str, Any]] = [{} for _ in queries]
-    joined, slices = _joined(queries)
-    if not slices:
+    present = {index: vectors for index, vectors in enumerate(queries) if vectors is not None}
+    if not present:
         return scans, backgrounds
-    scan = None
-    if len(slices) > 1 and len(joined) * len(snapshot.rows) <= SHARED_SCORES_MAX:
+    scan, joined = None, np.concatenate([*present.values()])
+    if len(present) > 1 and len(joined) * len(snapshot.rows) <= SHARED_SCORES_MAX:
         scan = dense_search.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
     known = None if scan is None or scan.bounds is not None else scan.scores
     background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
-    for index, own in slices.items():
+    stop = 0
+    for index, vectors in present.items():
+        own = slice(stop, stop := stop + len(vectors))
         scans[index] = scan and scan.of(own)
         backgrounds[index] = {"background": background.of_queries(own)}
     return scans, backgrounds
 
 
-def _joined(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
-    """All query vectors as one array, and the slice of each search that has vectors, by index in `queries`."""
-    slices, stop = {}, 0
-    for index, vectors in enumerate(queries):
-        if vectors is not None:
-            start, stop = stop, stop + len(vectors)
-            slices[index] = slice(start, stop)
-    present = [vectors for vectors in queries if vectors is not None]
-    return np.concatenate(present) if present else np.zeros((0, 0), dtype=np.float32), slices
-
-
 def _search(
-    core: Core,
     snapshot: StoreSnapshot,
     queries: Vectors | None,
     scan: Scan | None,
@@ -130,7 +119,7 @@ def _search(
     if request.referring() and len(rows) > REFERENCES_ROWS_MAX:
         trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
     else:
-        named, links = search.references(row_data.names, lexical, found, partial(_terms, core, snapshot))
+        named, links = search.references(row_data.names, lexical, found, partial(_terms, snapshot))
     chosen = search.candidates(lexical, found, named, links)
     fields = search.scored(lexical, chosen, alone=dense is None)
     vectors = snapshot.vectors.take(chosen, axis=0)
@@ -174,21 +163,11 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, sea
     )
 
 
-def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
+def _terms(snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
     """The terms of each row's indexed text; empty if the chunk was removed after the snapshot."""
     seqs = snapshot.rows.seq[rows].tolist()
-    found = snapshot.row_data.terms.get(seqs)
-    missing = [seq for seq in seqs if seq not in found]
-    if missing:  # `Core.chunks` is not used: it would acquire a second compute slot, and the caller holds one
-        chunks = snapshot.row_data.chunks.get(missing)
-        unread = [seq for seq in missing if seq not in chunks]
-        fresh = {seq: decode(entry) for seq, entry in core.ledger.entries(unread).items()} if unread else {}
-        snapshot.row_data.cache(fresh)  # the best candidates are fetched as hits next
-        chunks |= fresh
-        read = {seq: tuple(snapshot.lexical.analyzer.terms(chunk.indexed_text)) for seq, chunk in chunks.items()}
-        snapshot.row_data.terms.put(read)
-        found |= read
-    return [found.get(seq, ()) for seq in seqs]
+    chunks = snapshot.row_data.chunks(seqs)  # not `Core.chunks`: it would acquire a second compute slot
+    return [snapshot.lexical.analyzer.terms(chunks[seq].indexed_text) if seq in chunks else () for seq in seqs]
 
 
 def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, timeout: float) -> list[tuple[str, float]]:

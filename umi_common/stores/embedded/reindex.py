@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 from umi_common.config import EmbedderConfig, UmiConfig
@@ -15,7 +16,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import encode_vectors
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import analyzer_settings, embedder_settings
+from umi_common.stores.ledger.made_with import ANALYZER, EMBEDDER, analyzer_text, recorded
 from umi_common.stores.lexical.file import drop
 
 TEXTS_EMBEDDED_AT_ONCE = 2_000
@@ -34,7 +35,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
                 _embed_again(ledger, embedder, settings, cache, show_progress=show_progress)
             if config is not None:
-                ledger.set_meta(analyzer_settings(config.analyzer))
+                ledger.set_meta(recorded(ANALYZER, analyzer_text(config.analyzer)))
                 drop(directory)
             with ledger.reading() as connection:
                 mark = ledger.mark(connection)
@@ -52,21 +53,21 @@ def _embed_again(
 ) -> None:
     """Replace all vectors in one transaction. If it fails, the old vectors stay; `cache` holds the new ones so far."""
     with ledger.reading() as connection:
-        count = len(ledger.heads(connection))
+        count = ledger.count(connection)
     dim: int | None = None
     with ledger.transaction() as connection, progress(count, show_progress) as advance:
-        after = 0
-        while rows := list(ledger.texts(connection, after=after, limit=TEXTS_EMBEDDED_AT_ONCE)):
-            seqs, texts, _ = zip(*rows, strict=True)
+        stored = ledger.texts(connection)
+        while rows := list(islice(stored, TEXTS_EMBEDDED_AT_ONCE)):
+            seqs, texts = [head.seq for head, _, _ in rows], [text for _, text, _ in rows]
             names = [f"row {seq}" for seq in seqs]
             vectors = embedded(names, texts, embedder, dim=dim, config=config, cache=cache)
-            dim, after = vectors.shape[1], seqs[-1]
+            dim = vectors.shape[1]
             connection.executemany(
                 "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",
-                [(*stored, seq) for seq, stored in zip(seqs, encode_vectors(vectors), strict=True)],
+                [(*blob, seq) for seq, blob in zip(seqs, encode_vectors(vectors), strict=True)],
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", embedder_settings(embedder).items())
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", recorded(EMBEDDER, embedder.name).items())
         # Recorded as a commit, so that other processes notice the change.
         ledger.record(connection, [b"embedder", embedder.name.encode()])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -17,14 +17,13 @@ import numpy as np
 
 from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
-from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
-from umi_common.pool import Ints, Vectors
+from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.dense.vectors import VECTORS, VectorRows
-from umi_common.stores.ledger.codec import Head, decode_metadata
-from umi_common.stores.ledger.history import Mark
+from umi_common.stores.ledger.codec import decode, decode_metadata
+from umi_common.stores.ledger.history import Change, Mark
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.file import Saved
@@ -36,9 +35,8 @@ from umi_common.types import Chunk, Metadata, TimeRange
 
 log = logging.getLogger("umi")
 
-CHUNKS_CACHED, TERMS_CACHED = 8_192, 2_048
-"""Number of chunks in the cache of chunks, and in the cache of the terms of texts. A search reads some 25 chunks, which
-takes a tenth of its time if none of them is cached."""
+CHUNKS_CACHED = 8_192
+"""Number of chunks in the cache. A search reads some 25 chunks, which takes a tenth of its time if none is cached."""
 CACHED_CHARACTERS_MAX = 8_192
 """Number of characters of the longest text that is cached, so that the texts of 8,192 chunks in ASCII take at most
 64 MB."""
@@ -64,23 +62,6 @@ class StoreSnapshot:
     """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The changes of one commit, or of successive commits. `heads` to `vectors` are aligned: the n added chunks."""
-
-    mark: Mark
-    """The mark of the last of these commits."""
-    deleted: Sequence[int]
-    """Sequence numbers of the deleted chunks."""
-    heads: Sequence[Head]
-    texts: Sequence[str]
-    """Indexed texts."""
-    metadata: Sequence[str]
-    """JSON."""
-    vectors: Vectors
-    """(n, dim)"""
-
-
 class RowData:
     """Rows, vectors, metadata and postings. One writer at a time; readers use a `StoreSnapshot`.
 
@@ -90,10 +71,7 @@ class RowData:
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
-        self.chunks: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
-        """Cached chunks by sequence number."""
-        self.terms: LruCache[int, tuple[str, ...]] = LruCache(TERMS_CACHED)
-        """Cached terms of indexed texts, by sequence number of the chunk."""
+        self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._columns: MetadataColumns | None = None
@@ -101,15 +79,14 @@ class RowData:
         self._reading = threading.Lock()
         """Held while the metadata columns or the names are read from the ledger, or get new rows."""
         with ledger.snapshot() as connection:
-            self._publish(self._read(connection, fresh=fresh or not ledger.count(connection)))
+            self._read(connection, fresh=fresh or not ledger.count(connection))
 
-    def _read(self, connection: Connection, *, fresh: bool) -> Mark:
-        """Load the saved arrays, unless `fresh`, and add the later rows of the ledger. Returns the ledger's mark."""
-        ledger, mark = self._ledger, self._ledger.mark(connection)
+    def _read(self, connection: Connection, *, fresh: bool) -> None:
+        """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
+        ledger = self._ledger
 
         def belongs(at: Mark) -> bool:  # whether arrays saved at `at` can be completed from the ledger
-            known = at.epoch == mark.epoch and ledger.descends_from(connection, at)
-            return known and ledger.deleted(connection, after=at.deletion) is not None
+            return ledger.deleted(connection, at) is not None
 
         self.lexical_fault: str | None = None
         """Why the lexical index cannot answer; None: it can."""
@@ -118,52 +95,30 @@ class RowData:
         self._index, saved = LexicalIndex(self.analyzer), None
         if self._directory is not None and not fresh:
             self._index, saved = LexicalIndex.load(self._directory, self.analyzer, belongs) or (self._index, None)
-        after = 0 if saved is None else saved.mark.seq
-        heads = ledger.heads(connection, after=after)
-        self.table = RowTable() if saved is None else _restored(saved)
+        self.table = RowTable()
         """The row and the sequence number of each chunk by id, and the sources; `apply` changes it."""
-        self.calibration = Calibration() if saved is None else Calibration(saved.arrays["id checksums"])
-        rows = self.table.append(heads)
-        deleted = [] if saved is None else ledger.deleted(connection, after=saved.mark.deletion) or []
-        dead = self.table.rows_of_seqs(np.array(deleted, dtype=np.int64))
-        self.table.remove(dead)
-        now = self.table.snapshot()
-        if saved is not None and now.living != ledger.rows(connection):
-            return self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
-        self._vectors = self._read_vectors(connection, saved, now, len(heads))
-        texts = [text for _, text, _ in ledger.texts(connection, after=after)]
-        self._change_index(dead, rows, texts, now.source[rows].tolist())
-        return mark
-
-    def _change_index(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
-        """Remove the rows `dead` from the lexical index, and add `rows`. A failure sets `lexical_fault` and does not
-        raise, because the write is already committed."""
-        if self.lexical_fault is not None:
-            return
-        self._unsaved += len(dead) + len(rows)
-        try:
-            self._index.update(rows.tolist(), texts, sources, removed=dead.tolist())
-        except Exception as error:
-            log.exception("the lexical index failed; searches go on without it until repair()")
-            self.lexical_fault = f"{type(error).__name__} while indexing"
-
-    def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> VectorRows:
-        """Vectors by row. The last `new` rows are read from the ledger, the earlier rows from the saved files, or, if
-        these cannot be used, from the ledger, too."""
-        mapped = None if saved is None else self._mapped_vectors(saved)
-        after, expected = (0, rows.living) if saved is None or mapped is None else (saved.mark.seq, new)
-        vectors = self._ledger.vectors(connection, after=after, expected=expected)
-        if len(vectors) != expected:
-            raise LedgerDamaged(f"the ledger holds {expected} chunks and {len(vectors)} vectors; restore a copy")
-        if mapped is not None:
-            if expected:
-                mapped.extend(vectors)
-            return mapped
-        if expected < len(rows):
-            aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
-            aligned[rows.alive] = vectors
-            vectors = aligned
-        return VectorRows(vectors)
+        self.calibration = Calibration()
+        self._vectors = VectorRows(np.zeros((0, 0), dtype=np.float32))
+        change = ledger.changes(connection, None if saved is None else saved.mark)
+        assert change is not None  # `belongs` was true
+        if saved is not None:
+            ids, corpus, arrays = saved.facts["ids"], saved.corpus, saved.arrays
+            by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
+            self.table = RowTable.restored(ids, *by_row, saved.sources)
+            self.calibration = Calibration(arrays["id checksums"])
+            alive = corpus.alive.copy()
+            alive[self.table.snapshot().rows_of_seqs(change.deleted)] = False
+            count = ledger.rows(connection)
+            if np.count_nonzero(alive) + len(change.heads) != count:
+                self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
+                return
+            mapped = self._mapped_vectors(saved)
+            if mapped is None:
+                stored = ledger.vectors(connection, expected=count)
+                vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
+                vectors[alive] = stored[: np.count_nonzero(alive)]
+            self._vectors = VectorRows(vectors) if mapped is None else mapped
+        self.apply(change)
 
     def _mapped_vectors(self, saved: Saved) -> VectorRows | None:
         """The vectors that were saved with the index; None: there are none, or their files cannot be used."""
@@ -176,25 +131,31 @@ class RowData:
             return None
 
     def apply(self, change: Change) -> StoreSnapshot:
-        """The snapshot after a change. If an exception is raised, the data are inconsistent and must be built again."""
-        dead = self.table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
+        """The snapshot after a change. If an exception is raised, the data are inconsistent and must be built again. An
+        error of the lexical index sets `lexical_fault` and is not raised, because the write is already committed."""
+        dead = self.table.snapshot().rows_of_seqs(change.deleted)
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
         if not len(self._vectors.view):
             self._vectors = VectorRows(change.vectors)  # the first vectors set the dimension
         elif len(rows):
             self._vectors.extend(change.vectors)
-        self._change_index(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
-        with self._reading:  # held until `_publish`: columns that another thread read before it would lack these rows
+        now = self.table.snapshot()
+        if self.lexical_fault is None:
+            self._unsaved += len(dead) + len(rows)
+            try:
+                sources = now.source[rows].tolist()
+                self._index.update(rows.tolist(), change.texts, sources, removed=dead.tolist())
+            except Exception as error:
+                log.exception("the lexical index failed; searches go on without it until repair()")
+                self.lexical_fault = f"{type(error).__name__} while indexing"
+        with self._reading:  # until `_rows` is replaced: columns read before it would lack these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):
                 self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
-            self._publish(change.mark)
+            self._mark, self._rows = change.mark, now
         return self.snapshot
-
-    def _publish(self, mark: Mark) -> None:
-        self._mark, self._rows = mark, self.table.snapshot()
 
     @property
     def snapshot(self) -> StoreSnapshot:
@@ -213,9 +174,15 @@ class RowData:
             row_data=self,
         )
 
-    def cache(self, chunks: Mapping[int, Chunk]) -> None:
-        """Cache the chunks, given by sequence number, whose texts are at most CACHED_CHARACTERS_MAX long."""
-        self.chunks.put({seq: chunk for seq, chunk in chunks.items() if len(chunk.text) <= CACHED_CHARACTERS_MAX})
+    def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
+        """Sequence number -> chunk, from the cache or the ledger; removed chunks that are not cached are left out."""
+        found = self._cached.get(seqs)
+        missing = [seq for seq in seqs if seq not in found]
+        if missing:
+            read = {seq: decode(entry) for seq, entry in self._ledger.entries(missing).items()}
+            self._cached.put({seq: chunk for seq, chunk in read.items() if len(chunk.text) <= CACHED_CHARACTERS_MAX})
+            found |= read
+        return found
 
     def mask(self, snapshot: StoreSnapshot, where: Filter | None, window: TimeRange | None) -> Mask | None:
         """(n,) whether each row of `snapshot` is living and passes the filter and the time range; None: all rows do."""
@@ -234,11 +201,6 @@ class RowData:
         """The int8 codes of the vectors."""
         return self._vectors.quantised
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether the metadata columns are in memory."""
-        return self._columns is not None
-
     def columns(self) -> MetadataColumns:
         """The metadata columns, read from the ledger at the first call."""
         if self._columns is None:
@@ -251,8 +213,8 @@ class RowData:
         seqs = self._rows.seq.tolist()
 
         def read() -> dict[int, Metadata]:
-            with self._ledger.reading() as connection:
-                return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
+            with self._ledger.snapshot() as connection:
+                return {head.seq: decode_metadata(text) for head, _, text in self._ledger.texts(connection)}
 
         stored = self._ledger.retry_read(read)
         columns = MetadataColumns()
@@ -296,10 +258,3 @@ class RowData:
         except Exception as error:  # noqa: BLE001 the arrays can always be built again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
             self._vectors.remove_unsaved(self._directory)  # on a full disk, the ledger needs their space
-
-
-def _restored(saved: Saved) -> RowTable:
-    """The table of the saved rows."""
-    corpus, arrays = saved.corpus, saved.arrays
-    by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
-    return RowTable.restored(saved.facts["ids"], *by_row, saved.sources)

@@ -55,9 +55,6 @@ class MarkFile:
         with suppress(OSError, ValueError, TypeError, KeyError):
             body, check = self._path.read_text(encoding="ascii").strip().rsplit(" ", 1)
             if zlib.crc32(body.encode()) == int(check):
-                if not body.startswith("{"):  # three numbers: an early version of umi, which kept no history, wrote it
-                    seq, deletion, epoch = map(int, body.split())
-                    return Acknowledged(Mark(seq, deletion, epoch), closed=False)
                 values = json.loads(body)
                 return Acknowledged(Mark(*values["mark"]), str(values["session"]), bool(values["closed"]))
         return Acknowledged()
@@ -103,7 +100,7 @@ class MarkFile:
         last = acknowledged.mark
         if acknowledged.closed or ledger.holds(last):
             return
-        if acknowledged.session and acknowledged.session != ledger.session():
+        if acknowledged.session and acknowledged.session not in str(ledger.meta().get("session", "")).split()[:1]:
             log.warning(
                 "%s is an older copy that was put back: later writes are lost, the store works with the others. If you "
                 "did not put it back, restore the newest copy",

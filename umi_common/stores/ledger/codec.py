@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     position: int | None
     event_time: int | None
     head_checksum: int
-    """`head_check` of the fields above."""
+    """CRC-32 of the fields above."""
     digest: bytes
     """BLAKE2b of all fields of the chunk."""
     text: str
@@ -122,11 +122,6 @@ def decode_metadata(text: str) -> Metadata:
     return ReadOnlyDict(values)
 
 
-def head_check(id: str, source: str | None, position: int | None, event_time: int | None) -> int:
-    """CRC-32 of the fields of a `Head` but its sequence number."""
-    return zlib.crc32(_head_text(id, source, position, event_time).encode())
-
-
 def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:
     """BLAKE2b of all fields of a chunk; the order of the metadata's keys changes it."""
     whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
@@ -143,22 +138,17 @@ def _head_text(id: str, source: str | None, position: int | None, event_time: in
 
 def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
     """For each row of the (n, dim) float32 array, its little-endian bytes, not copied, and their CRC-32."""
-    if not len(vectors):
-        return
-    whole, size = np.ascontiguousarray(vectors, dtype="<f4").data.cast("B"), 4 * vectors.shape[1]
-    for start in range(0, len(whole), size):
-        blob = whole[start : start + size]
+    for vector in np.ascontiguousarray(vectors, dtype="<f4"):
+        blob = vector.data.cast("B")
         yield blob, zlib.crc32(blob)
 
 
 def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
-    """(n, dim) float32 from the ledger's (blob, checksum) rows; (0, 0) if there are no rows.
+    """(n, dim) float32 from the ledger's (blob, checksum) rows, n >= 1.
 
     Raises:
         LedgerDamaged: If a blob is not what was written.
     """
-    if not blobs:
-        return np.zeros((0, 0), dtype=np.float32)
     stored, checks = zip(*blobs, strict=True)
     size = len(stored[0]) if isinstance(stored[0], bytes) else 0
     of_one_size = size > 0 and set(map(type, stored)) == {bytes} and set(map(len, stored)) == {size}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.ledger.followed import readers_closed
 from umi_common.stores.ledger.sqlite import Location, connect, sqlite_errors
 
 FILE = "umi.db"
@@ -17,18 +16,9 @@ APPLICATION_ID = 0x756D6901
 SCHEMA_VERSION = 1
 PAGE_BYTES = 8_192
 """Page size of a new file, in bytes: a page holds five vectors of 384 float32; SQLite's default of 4,096 holds two."""
-CACHE_KIB = 16_384
-"""Page cache of the writing connection, in KiB. With SQLite's default of 2 MB, pages of a large batch leave the
-cache before the commit and are written twice."""
-READING_CACHE_KIB = 4_096
-"""Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; SQLite's default of 2 MB holds
-half of them."""
 LOG_BYTES = 32_000_000
 """Size of umi.db-wal, in bytes, from which a commit makes a checkpoint: it copies the log into umi.db. With SQLite's
 default of 4 MB, every large batch would make one."""
-WRITABLE = "mode=rw"
-"""Option of SQLite's file URI: open an existing file, do not create one. In the process that writes, the reading
-connections have this option, too; `PRAGMA query_only` makes them refuse writes."""
 CASCADING = "PRAGMA foreign_keys = ON"
 """Makes the writing connection delete a chunk's vector with the chunk."""
 SCHEMA = f"""
@@ -95,87 +85,57 @@ def create_file(directory: Path) -> None:
     sync_directory(directory)
 
 
-def open_file(path: Path | None) -> sqlite3.Connection:
-    """Open the writing connection to the file at `path`; None: to a new ledger in memory.
-
-    Raises:
-        LedgerDamaged: If the file is empty, or has a schema version that no umi wrote.
-        NotAStore: If the file is a SQLite file of another program.
-        StoreError: If a newer umi wrote the file.
-        StoreLocked: If a thread of this process does not stop reading the file.
-        sqlite3.Error: If SQLite cannot open the file, or if it is not a SQLite file.
-    """
-    if path is None:
-        connection = connect(None)
-        connection.execute(CASCADING)
-        connection.executescript(SCHEMA + HISTORY)
-        return connection
-    refuse_empty(path)
-    with readers_closed(path):
-        connection = connect(path, WRITABLE)
-        try:
-            check_identity(connection, path)
-            connection.execute(CASCADING)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync does not reach the disk
-            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-            connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
-            connection.execute("SELECT 1 FROM meta").fetchone()  # maps umi.db-shm; see readers_closed
-        except BaseException:
-            connection.close()
-            raise
+def open_in_memory() -> sqlite3.Connection:
+    """Open the connection to a new ledger in memory."""
+    connection = connect(None)
+    connection.execute(CASCADING)
+    connection.executescript(SCHEMA + HISTORY)
     return connection
 
 
-def refuse_empty(path: Path) -> None:
-    """Raise LedgerDamaged if the file is empty, because SQLite would open it as a new database."""
-    if path.stat().st_size == 0:
-        raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
-
-
-def has_ledger(directory: Path) -> bool:
-    """Whether the directory holds a ledger.
+def open_file(path: Path) -> sqlite3.Connection:
+    """Open the writing connection to the file at `path`.
 
     Raises:
-        StoreError: If the directory cannot be read, for example because its name is too long.
+        LedgerDamaged, NotAStore, StoreError: See `check_identity`.
+        sqlite3.Error: If SQLite cannot open the file, or if it is not a SQLite file.
     """
+    connection = connect(path)
     try:
-        return (directory / FILE).exists()
-    except OSError as error:
-        raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
-
-
-def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
-    """Open a read-only connection in the process that writes.
-
-    Args:
-        location: Location of the file that the writing connection opened.
-
-    Raises:
-        StoreMoved: If another file is at `path` now.
-        NotAStore, LedgerDamaged, StoreError: See `check_identity`.
-    """
-    connection = connect(path, WRITABLE)
-    try:
-        prepare_for_reading(connection, path)
-        location.check()
+        check_identity(connection, path)
+        connection.execute(CASCADING)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync does not reach the disk
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
+        connection.execute("SELECT 1 FROM meta").fetchone()  # maps umi.db-shm; see readers_closed
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a connection read-only, and check that its file is a ledger of umi.
+def reading_connection(path: Path, location: Location, options: str = "mode=rw") -> sqlite3.Connection:
+    """Open a connection that refuses writes, also with "mode=rw", the options in the process that writes.
+
+    Args:
+        location: Location of the file when the ledger was opened.
+        options: Query part of SQLite's file URI.
 
     Raises:
+        StoreMoved: If another file is at `path` now.
         NotAStore, LedgerDamaged, StoreError: See `check_identity`.
     """
-    connection.execute("PRAGMA query_only = ON")
-    connection.execute(f"PRAGMA cache_size = -{READING_CACHE_KIB}")
-    check_identity(connection, path)  # reads the first page, and so opens the log
+    connection = connect(path, options)
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        check_identity(connection, path)  # reads the first page, and so opens the log
+        location.check()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def check_identity(connection: sqlite3.Connection, path: Path) -> None:

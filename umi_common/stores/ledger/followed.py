@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,8 @@ from weakref import WeakSet
 
 from umi_common.errors import StoreClosed, StoreError, StoreLocked, StoreReadOnly
 from umi_common.runtime.forks import renew_in_child
-from umi_common.stores.ledger.sqlite import BUSY_SECONDS, ChangedWhileRead, Location, connect, unwritable
+from umi_common.stores.ledger.file import reading_connection
+from umi_common.stores.ledger.sqlite import BUSY_SECONDS, ChangedWhileRead, Location, unwritable
 from umi_common.types import inode_of
 
 SHARED = "mode=ro&readonly_shm=1"
@@ -72,14 +73,10 @@ class _Files(NamedTuple):
 
 
 class FollowedFile:
-    """Connections to a file that other processes change. Thread-safe.
+    """Connections to a file that other processes change. Thread-safe."""
 
-    Args:
-        prepare: Called with each new connection; must read from it, so that SQLite opens the log if there is one.
-    """
-
-    def __init__(self, path: Path, prepare: Callable[[sqlite3.Connection, Path], None]) -> None:
-        self._path, self._prepare = path, prepare
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._log, self._shared = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
         self._mark = path.with_name(MARK)
         self._location = Location(path)
@@ -175,7 +172,7 @@ class FollowedFile:
             if self._files is None:
                 self._open()
             assert self._files is not None
-            return self._noted_in_use(self._connected(self._files.options))
+            return self._noted_in_use(reading_connection(self._path, self._location, self._files.options))
 
     def _noted_in_use(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         self._in_use[connection] = self._openings
@@ -211,23 +208,13 @@ class FollowedFile:
             try:
                 files = self._files_now()
                 _refuse_unfinished(self._path, files)
-                watch = self._connected(files.options)
+                watch = reading_connection(self._path, self._location, files.options)
                 break
             except (StoreReadOnly, sqlite3.Error, OSError) as error:
                 if time.monotonic() > deadline or not _may_pass(error):
                     raise _explained(error, self._path) from error
             time.sleep(RETRY_SECONDS)
         self._watch, self._files = watch, files
-
-    def _connected(self, options: str) -> sqlite3.Connection:
-        connection = connect(self._path, options)
-        try:
-            self._prepare(connection, self._path)
-            self._location.check()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def _close_connections(self) -> None:
         for connection in (*self._idle, self._watch):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from umi_common.errors import LedgerDamaged
-from umi_common.stores.ledger.codec import DIGEST_BYTES
+from umi_common.pool import Vectors
+from umi_common.stores.ledger.codec import DIGEST_BYTES, Head
 
 
 class Mark(NamedTuple):
@@ -32,28 +34,27 @@ class Mark(NamedTuple):
             rolling.update(content)
         return self._replace(commit=self.commit + 1, digest=rolling.hexdigest())
 
-    @property
-    def row(self) -> tuple[int, int, int, bytes]:
-        """The row of this commit in `commits`."""
-        return self.commit, self.seq, self.deletion, bytes.fromhex(self.digest)
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The changes of one commit, or of successive commits. `heads` to `vectors` are aligned: the n added chunks."""
+
+    mark: Mark
+    """The mark of the last of these commits."""
+    deleted: Sequence[int]
+    """Sequence numbers of the deleted chunks."""
+    heads: Sequence[Head]
+    texts: Sequence[str]
+    """Indexed texts."""
+    metadata: Sequence[str]
+    """JSON."""
+    vectors: Vectors
+    """(n, dim)"""
 
 
-def last_commit(connection: sqlite3.Connection) -> Mark:
-    """The mark of the newest commit, with epoch 0; `Mark()`, all zeros, if there is none or no history is kept."""
-    return _commit(connection, "ORDER BY number DESC")
-
-
-def first_commit(connection: sqlite3.Connection) -> Mark:
-    """The mark of the oldest commit that is kept, with epoch 0; `Mark()` if there is none."""
-    return _commit(connection, "ORDER BY number")
-
-
-def commit_at(connection: sqlite3.Connection, number: int) -> Mark:
-    """The mark of the commit with this number, with epoch 0; `Mark()` if there is none."""
-    return _commit(connection, "WHERE number = ?", number)
-
-
-def _commit(connection: sqlite3.Connection, which: str, *parameters: int) -> Mark:
+def commit(connection: sqlite3.Connection, which: str = "ORDER BY number DESC", *parameters: int) -> Mark:
+    """The mark of the newest commit, or of the first that the SQL `which` selects, with epoch 0; `Mark()`, all zeros,
+    if there is none or no history is kept."""
     select = f"SELECT seq, deletion, number, digest FROM commits {which} LIMIT 1"
     try:
         row = connection.execute(select, parameters).fetchone()

@@ -24,32 +24,27 @@ import numpy as np
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
 from umi_common.pool import Vectors
 from umi_common.stores.arrays import Growing
-from umi_common.stores.batch_checks import checked_page
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import (
     DIGEST_BYTES,
     Entry,
     Head,
     checked,
-    decode,
     decode_vectors,
     encode_vectors,
-    head_check,
 )
 from umi_common.stores.ledger.file import (
     ADD_SEARCH_TEXT,
     HISTORY,
     open_file,
-    prepare_for_reading,
+    open_in_memory,
     reading_connection,
-    refuse_empty,
 )
-from umi_common.stores.ledger.followed import FollowedFile
+from umi_common.stores.ledger.followed import FollowedFile, readers_closed
 from umi_common.stores.ledger.history import (
+    Change,
     Mark,
-    commit_at,
-    first_commit,
-    last_commit,
+    commit,
     last_number,
     sessions_of,
     whole_number,
@@ -60,17 +55,13 @@ from umi_common.stores.ledger.sqlite import (
     ChangedWhileRead,
     ConnectionPool,
     Location,
-    insert,
     sqlite_errors,
 )
-from umi_common.types import Chunk
 
 log = logging.getLogger("umi")
 
 Result = TypeVar("Result")
 
-ROWS_AT_ONCE = 1_000
-"""Number of rows that `texts` holds in memory at a time."""
 VECTORS_AT_ONCE = 250
 """Number of vectors decoded together. So few stay in the processor's cache until they are copied into the result."""
 READER_SECONDS = 1.0
@@ -85,9 +76,9 @@ SESSIONS_KEPT = 16
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
 before the oldest of them loads everything again."""
-INSERT_COMMIT = "INSERT INTO commits VALUES (?, ?, ?, ?)"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
-SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
+INSERT_CHUNK = f"INSERT INTO chunks (seq, {ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_VECTOR = "INSERT INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)"
 LOOK_UP_EVERY_ID = """
 SELECT count(*), count(found) FROM (
     SELECT (
@@ -116,20 +107,20 @@ class Ledger:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = False
-        self._has_search_text = False
-        """Whether the file is known to have the column `search_text`, which files of early versions lack."""
         self._location = None if path is None or read_only else Location(path)
-        self._followed: FollowedFile | None = None
         self._readers: ConnectionPool | FollowedFile | None = None
         """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
         with sqlite_errors(path, writing=not read_only):
-            if read_only and path is not None:
-                refuse_empty(path)
-                self._readers = self._followed = FollowedFile(path, prepare_for_reading)
+            if path is not None and path.stat().st_size == 0:  # SQLite would open it as a new database
+                raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
+            if path is None:
+                self._writer = open_in_memory()
+            elif self._location is None:
+                self._readers = FollowedFile(path)
             else:
-                self._writer = open_file(path)
-                if path is not None and self._location is not None:
-                    self._readers = ConnectionPool(partial(reading_connection, path, self._location))
+                with readers_closed(path):
+                    self._writer = open_file(path)
+                self._readers = ConnectionPool(partial(reading_connection, path, self._location))
         self.check_location()
 
     def in_place(self) -> bool:
@@ -229,18 +220,10 @@ class Ledger:
             StoreMoved: If the path now names another file.
             StoreReadOnly: If the file has unfinished writes that only a writer can complete.
         """
-        if self._followed is None:
+        if not isinstance(self._readers, FollowedFile):
             return (0, 0)  # no other process writes
         with sqlite_errors(self.path):
-            return self._followed.version()
-
-    def checkpoint(self) -> bool:
-        """Copy the write-ahead log into the file. Returns whether the whole log was copied."""
-        if self.path is None:
-            return True
-        with self._lock, sqlite_errors(self.path, writing=True):
-            busy, pages, copied = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return not busy and pages == copied
+            return self._readers.version()
 
     def has_log(self) -> bool:
         """Whether the write-ahead log holds any byte; after close(), only if another process was reading."""
@@ -293,9 +276,8 @@ class Ledger:
             if self.read_only:
                 return
             try:
-                if self.path is not None:
-                    with suppress(sqlite3.Error):
-                        self._emptied_log()
+                with suppress(sqlite3.Error):
+                    self._emptied_log()
             finally:
                 self._writer.close()
 
@@ -306,7 +288,7 @@ class Ledger:
         deleted: Sequence[int],
         entries: Sequence[Entry],
         vectors: Vectors,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, str],
     ) -> Mark:
         """Delete rows by sequence number and append others, in one commit, whose mark is returned.
 
@@ -314,7 +296,7 @@ class Ledger:
             deleted: Sequence numbers of the rows to delete; each of them must exist.
             entries: The n rows to append. Their sequence numbers are mark.seq - n + 1 to mark.seq, in order.
             vectors: (n, dim), aligned with `entries`.
-            settings: Settings to store in the same commit, see `set_meta`; None: there are none.
+            settings: Settings to store in the same commit, see `set_meta`.
         """
         assert len(vectors) == len(entries)
         with self.transaction() as connection:
@@ -325,15 +307,14 @@ class Ledger:
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
-            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
+            connection.executemany(INSERT_CHUNK, ((seq, *entry) for seq, entry in zip(seqs, entries, strict=True)))
             failpoint("ledger.insert")
             blobs = list(encode_vectors(vectors))
-            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
+            connection.executemany(INSERT_VECTOR, ((seq, *blob) for seq, blob in zip(seqs, blobs, strict=True)))
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
-            if settings:
-                connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
             # The digest of the history covers the deleted numbers, the vectors' checksums and the rows' digests.
             numbers = [np.array(deleted, dtype="<i8"), np.array([check for _, check in blobs], dtype="<i8")]
             contents = [*(array.tobytes() for array in numbers), *(entry.digest for entry in entries)]
@@ -346,7 +327,8 @@ class Ledger:
             contents: The changes of the commit as bytes, which enter the rolling digest in this order.
         """
         mark = self.mark(connection).next(contents)
-        connection.execute(INSERT_COMMIT, mark.row)
+        row = (mark.commit, mark.seq, mark.deletion, bytes.fromhex(mark.digest))
+        connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
         if mark.commit > COMMITS_KEPT:
             connection.execute("DELETE FROM commits WHERE number <= ?", (mark.commit - COMMITS_KEPT,))
         return mark
@@ -361,30 +343,29 @@ class Ledger:
         session = secrets.token_hex(8)
         with self.transaction() as connection:
             connection.execute(HISTORY)
-            if connection.execute(SEARCH_TEXT_EXISTS).fetchone() is None:
+            if not has_search_text(connection):
                 connection.execute(ADD_SEARCH_TEXT)
-            last, mark = last_commit(connection), self.mark(connection)
+            last, mark = commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
                 # The ledger is new, or an early version of umi, which keeps no history, wrote last.
-                connection.execute(INSERT_COMMIT, mark.next([secrets.token_bytes(DIGEST_BYTES)]).row)
+                self.record(connection, [secrets.token_bytes(DIGEST_BYTES)])
             sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (sessions,))
-        return session if self.checkpoint() else ""
-
-    def session(self) -> str:
-        """Name of the last session that wrote; "" if there was none."""
-        return next(iter(str(self.meta().get("session", "")).split()), "")
+        with self._lock, sqlite_errors(self.path, writing=True):
+            busy, pages, copied = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return session if not busy and pages == copied else ""
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
-        return mark.commit > 0 and commit_at(connection, mark.commit)._replace(epoch=mark.epoch) == mark
+        kept = commit(connection, "WHERE number = ?", mark.commit)
+        return mark.commit > 0 and kept._replace(epoch=mark.epoch) == mark
 
     def holds(self, mark: Mark) -> bool:
         """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
 
         def read() -> bool:
             with self.snapshot() as connection:  # without it, `compact` may drop the commit between two SELECTs
-                if 0 < first_commit(connection).commit <= mark.commit:
+                if 0 < commit(connection, "ORDER BY number").commit <= mark.commit:
                     return self.descends_from(connection, mark)
                 now = self.mark(connection)
             # `compact` dropped the commit of `mark`, or `mark` is of an early version of umi, which keeps no history.
@@ -394,7 +375,7 @@ class Ledger:
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """The mark of the ledger's state that `connection` reads."""
-        return last_commit(connection)._replace(
+        return commit(connection)._replace(
             seq=last_number(connection, "chunks"),
             deletion=last_number(connection, "deletions"),
             epoch=self._number(connection, "epoch"),
@@ -425,64 +406,75 @@ class Ledger:
 
     # Rows
 
-    def heads(self, connection: sqlite3.Connection, *, after: int = 0) -> list[Head]:
-        """The chunks with a sequence number above `after`, without their texts, by rising number."""
-        heads, last = [], after
-        for seq, id, source, position, when, check in connection.execute(
-            "SELECT seq, id, source, position, event_time, head FROM chunks WHERE seq > ? ORDER BY seq", (after,)
-        ):
-            if head_check(id, source, position, when) != check or seq <= last:
-                raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
-            heads.append(Head(seq, id, source, position, when))
-            last = seq
-        if not after and len(heads) != self.count(connection):
-            raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
-        return heads
+    def changes(self, connection: sqlite3.Connection, since: Mark | None) -> Change | None:
+        """The changes after the commit `since`; since None: all chunks as added. Returns None if `deleted` does.
 
-    def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int] | None:
-        """Sequence numbers of the chunks whose deletion has a number above `after`; None: the list is not complete.
-
-        The list is not complete if older deletions were dropped (see DELETIONS_KEPT), if a row of `deletions` is
-        missing (their numbers have no gaps), or if a row names a chunk that still exists.
+        Raises:
+            LedgerDamaged: If a chunk or a vector is not what was written, or one of them is missing.
         """
+        deleted = [] if since is None else self.deleted(connection, since)
+        if deleted is None:
+            return None
+        after = 0 if since is None else since.seq
+        heads, texts, metadata = [], [], []
+        for head, text, values in self.texts(connection, after=after):
+            heads.append(head)
+            texts.append(text)
+            metadata.append(values)
+        vectors = self.vectors(connection, after=after, expected=len(heads))
+        return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
+
+    def deleted(self, connection: sqlite3.Connection, since: Mark) -> list[int] | None:
+        """Sequence numbers of the chunks that were deleted after the commit `since`; None: the changes after this
+        commit are not known.
+
+        They are not known if the ledger's history lacks the commit, if all vectors were replaced since, if older
+        deletions were dropped (see DELETIONS_KEPT), if a row of `deletions` is missing (their numbers have no gaps), or
+        if a row names a chunk that still exists.
+        """
+        if self._number(connection, "epoch") != since.epoch or not self.descends_from(connection, since):
+            return None
         rows = connection.execute(
             "SELECT chunk, typeof(chunk) = 'integer' AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.seq = chunk) "
             "FROM deletions WHERE seq > ?",
-            (after,),
+            (since.deletion,),
         ).fetchall()
-        complete = len(rows) == last_number(connection, "deletions") - after
+        complete = len(rows) == last_number(connection, "deletions") - since.deletion
         return [chunk for chunk, _ in rows] if complete and all(gone for _, gone in rows) else None
 
-    def texts(
-        self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
-    ) -> Iterator[tuple[int, str, str]]:
-        """(seq, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq; only the first `limit`
-        of them unless it is -1."""
-        rows = connection.execute(
-            f"SELECT seq, {self._entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
-            (after, limit),
-        )
-        while batch := rows.fetchmany(ROWS_AT_ONCE):
-            for seq, *fields in batch:
-                entry = checked(Entry(*fields))
-                yield seq, entry.indexed_text, entry.metadata
+    def texts(self, connection: sqlite3.Connection, *, after: int = 0) -> Iterator[tuple[Head, str, str]]:
+        """(head, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq.
+
+        Raises:
+            LedgerDamaged: If a row is not what was written, or, after all chunks were read, if their number is wrong.
+        """
+        columns = entry_columns(connection)
+        rows = connection.execute(f"SELECT seq, {columns} FROM chunks WHERE seq > ? ORDER BY seq", (after,))
+        count, last = 0, after
+        for seq, *fields in rows:
+            entry = checked(Entry(*fields))
+            if seq <= last:
+                raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
+            count, last = count + 1, seq
+            yield Head(seq, *entry[:4]), entry.indexed_text, entry.metadata
+        if not after and count != self.count(connection):
+            raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
 
     def beginnings(self, characters: int) -> dict[int, str]:
         """seq -> the first `characters` characters of the indexed text, for all chunks."""
         with self.reading() as connection:
-            self._entry_columns(connection)
-            indexed = "coalesce(search_text, text)" if self._has_search_text else "text"
+            indexed = "coalesce(search_text, text)" if has_search_text(connection) else "text"
             return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
-    def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
+    def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int) -> Vectors:
         """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) if n is 0.
 
         Args:
-            expected: n; 0: n is not known, and the array grows as vectors are read.
+            expected: The number of these chunks.
 
         Raises:
             LedgerDamaged: If a vector is not what was written (the message names chunks), if vectors have different
-                dimensions, or if the sequence numbers do not rise.
+                dimensions, if the sequence numbers do not rise, or if n is not `expected`.
         """
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         found, last = Growing(np.float32, 0), after
@@ -498,6 +490,8 @@ class Ledger:
                 raise LedgerDamaged("the vectors of umi.db are not what was written; restore it from a copy")
             found.extend(vectors)
             last = seqs[-1]
+        if len(found.view) != expected:
+            raise LedgerDamaged(f"the ledger holds {expected} chunks and {len(found.view)} vectors; restore a copy")
         return found.view
 
     def damaged_vectors(self, connection: sqlite3.Connection) -> list[int]:
@@ -508,16 +502,11 @@ class Ledger:
     def _vectors_damaged(self, connection: sqlite3.Connection) -> LedgerDamaged:
         """The error about damaged vectors: their number, the ids of the first chunks, and what to do."""
         damaged = set(self.damaged_vectors(connection))
-        ids = [head.id[:80] for head in self.heads(connection) if head.seq in damaged]
+        ids = [head.id[:80] for head, _, _ in self.texts(connection) if head.seq in damaged]
         return LedgerDamaged(
             f"{self.path} holds {len(ids)} vectors that are not what was written, of chunks {ids[:IDS_NAMED]}; restore "
             "umi.db from a copy, or embed every text again: HybridStore.reindex(path, embedder=...)"
         )
-
-    def vector_bytes(self) -> int | None:
-        """Length of a stored vector in bytes; None: there is none."""
-        rows = self.all_rows("SELECT length(vector) FROM vectors LIMIT 1")
-        return whole_number(rows[0][0], "the length of a vector") if rows else None
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Sequence number -> row; numbers without a row are left out."""
@@ -534,7 +523,7 @@ class Ledger:
         def read() -> list[Any]:
             found: list[Any] = []
             with self.reading() as connection:
-                wanted = self._entry_columns(connection) if columns is None else columns
+                wanted = entry_columns(connection) if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
                     batch = seqs[start : start + SQL_VARIABLES]
                     placeholders = ", ".join("?" * len(batch))
@@ -543,36 +532,6 @@ class Ledger:
             return found
 
         return self.retry_read(read)
-
-    def _entry_columns(self, connection: sqlite3.Connection) -> str:
-        """SQL for the columns of an `Entry`; in a file that lacks the column `search_text`, NULL in its place."""
-        if not self._has_search_text:
-            self._has_search_text = connection.execute(SEARCH_TEXT_EXISTS).fetchone() is not None
-        return ENTRY_COLUMNS if self._has_search_text else ENTRY_COLUMNS.replace("search_text", "NULL")
-
-    def scan(self, after: str | None, limit: int) -> list[Chunk]:
-        """At most `limit` chunks with an id above `after`, by rising id; see `protocols.Store.scan`.
-
-        SQLite reads the chunks in the order of its index of ids. It compares ids as UTF-8 bytes, which gives the order
-        of Python's strings. The last page has fewer than `limit` chunks; with it, the index is compared with all rows.
-
-        Raises:
-            InvalidLimit: If `limit` is not a whole number of at least 1.
-            InputError: If `after` is not a string that UTF-8 can encode.
-            LedgerDamaged: If a row is not what was written, or, at the last page, if the index of ids lacks rows.
-        """
-        start, limit = checked_page(after, limit)
-
-        def read() -> list[Any]:
-            with self.snapshot() as connection:
-                columns = self._entry_columns(connection)
-                sql = f"SELECT {columns} FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
-                rows = connection.execute(sql, (start, limit)).fetchall()
-                if len(rows) < limit:
-                    self.check_id_index(connection)
-            return rows
-
-        return [decode(Entry(*row)) for row in self.retry_read(read)]
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
         """Look up every row in the index of ids, which takes some 0.1 s for 100,000 rows.
@@ -589,3 +548,14 @@ class Ledger:
                 f"{self.path}: SQLite's index of ids is damaged and finds {found} of {rows} chunks. No chunk is lost: "
                 "run repair() (umi repair), then repeat the call"
             )
+
+
+def has_search_text(connection: sqlite3.Connection) -> bool:
+    """Whether the file has the column `search_text`, which files of early versions lack."""
+    columns = connection.execute("SELECT name FROM pragma_table_info('chunks')").fetchall()
+    return ("search_text",) in columns
+
+
+def entry_columns(connection: sqlite3.Connection) -> str:
+    """SQL for the columns of an `Entry`; in a file that lacks the column `search_text`, NULL in its place."""
+    return ENTRY_COLUMNS if has_search_text(connection) else ENTRY_COLUMNS.replace("search_text", "NULL")

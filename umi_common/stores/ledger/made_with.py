@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +13,20 @@ from umi_common.embedders import as_embedder
 from umi_common.embedders.adapters import PACKAGED
 from umi_common.errors import LedgerDamaged, ReindexRequired
 from umi_common.protocols import Embedder
-from umi_common.stores.ledger.file import FILE, has_ledger
+from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
+from umi_common.types import inode_of
 
 EMBEDDER = "embedder"
+"""Name of the setting that holds the embedder's name; written with the first chunk."""
 ANALYZER = "analyzer"
+"""Name of the setting that holds the `analyzer_text`."""
 CHECK = "{}.crc32"
 """Name of the setting that holds another setting's CRC-32; stores of early versions lack it."""
 
 
-def embedder_settings(embedder: Embedder) -> dict[str, str]:
-    """The settings that record the store's embedder; written with the first chunk."""
-    return _with_check(EMBEDDER, embedder.name)
-
-
-def analyzer_settings(config: AnalyzerConfig) -> dict[str, str]:
-    """The settings that record the store's analyzer."""
-    return _with_check(ANALYZER, analyzer_text(config))
-
-
-def _with_check(key: str, value: str) -> dict[str, str]:
+def recorded(key: str, value: str) -> dict[str, str]:
+    """The settings that record the store's embedder, EMBEDDER and its name, or its analyzer, ANALYZER and its text."""
     return {key: value, CHECK.format(key): str(zlib.crc32(value.encode()))}
 
 
@@ -49,19 +44,17 @@ def _setting(ledger: Ledger, key: str) -> str | None:
 
 
 def stored_embedder(directory: Path) -> tuple[str, int] | None:
-    """Name and dimension of the embedder that made a store's vectors; None: no vectors yet, or no store.
+    """Name and dimension of the embedder that made a store's vectors; None: no vectors yet, or no store that can
+    be read.
 
     Raises:
         LedgerDamaged, NotAStore, StoreError: See `HybridStore.open`.
     """
-    if not has_ledger(directory):
+    if inode_of(directory / FILE) is None:
         return None
-    ledger = Ledger(directory / FILE, read_only=True)
-    try:
-        name, bytes_each = _setting(ledger, EMBEDDER), ledger.vector_bytes()
-    finally:
-        ledger.close()
-    return None if name is None or bytes_each is None else (name, bytes_each // 4)
+    with closing(Ledger(directory / FILE, read_only=True)) as ledger:
+        name, vectors = _setting(ledger, EMBEDDER), ledger.all_rows("SELECT vector FROM vectors LIMIT 1")
+    return None if name is None or not vectors else (name, len(vectors[0][0]) // 4)
 
 
 def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
@@ -99,7 +92,7 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
     if text is None:
         settings = UmiConfig() if config is None else config
         if not ledger.read_only:
-            ledger.set_meta(analyzer_settings(settings.analyzer))
+            ledger.set_meta(recorded(ANALYZER, analyzer_text(settings.analyzer)))
         return settings
     try:
         stored = AnalyzerConfig(**json.loads(text))

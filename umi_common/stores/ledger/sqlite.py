@@ -5,10 +5,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreMoved, StoreReadOnly
 from umi_common.types import inode_of
@@ -36,8 +35,6 @@ DAMAGED = (
 Python 3.11."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
 """Parts of SQLite's messages about a write that the disk refused."""
-UNWRITABLE = ("readonly", "read-only")
-"""Parts of SQLite's messages about a file that it may not write."""
 
 
 class ChangedWhileRead(StoreError):
@@ -46,8 +43,7 @@ class ChangedWhileRead(StoreError):
 
 def unwritable(error: Exception) -> bool:
     """Whether this is an error of SQLite about a file that it may not write."""
-    message = str(error).lower()
-    return any(phrase in message for phrase in UNWRITABLE)
+    return "readonly" in str(error).lower().replace("-", "")
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
@@ -101,29 +97,6 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
     return connection
 
 
-def insert(
-    connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], rows: Iterable[tuple[Any, ...]]
-) -> None:
-    """Insert rows of `width` columns: the sequence number seqs[i], then the values of the i-th of `rows`.
-
-    Each statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one statement per row.
-
-    Args:
-        into: The table and its columns, in SQL.
-    """
-    placeholders = f"({', '.join('?' * width)})"
-    statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
-    full = statement + ", ".join([placeholders] * at_once)
-    for start in range(0, len(seqs), at_once):
-        batch = seqs[start : start + at_once]
-        values: list[Any] = []
-        for seq, row in zip(batch, left):  # noqa: B905 the next statements take the rest of `left`
-            values.append(seq)
-            values += row
-        sql = full if len(batch) == at_once else statement + ", ".join([placeholders] * len(batch))
-        connection.execute(sql, values)
-
-
 class Location:
     """Identity (device and inode) of a file and of its directory, as they were when the store was opened.
 
@@ -160,8 +133,7 @@ class ConnectionPool:
     def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._open = open_connection
         self._idle: deque[sqlite3.Connection] = deque()
-        self._lock = threading.Lock()
-        self._closed = False
+        self._closed = threading.Event()
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -170,28 +142,25 @@ class ConnectionPool:
         Raises:
             StoreClosed: After close().
         """
-        with self._lock:
-            if self._closed:
-                raise StoreClosed("the store is closed; open it again")
-            idle = self._idle.pop() if self._idle else None
-        connection = self._open() if idle is None else idle
+        if self._closed.is_set():
+            raise StoreClosed("the store is closed; open it again")
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._open()
         try:
             yield connection
         finally:
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            with self._lock:
-                keep = not self._closed
-                if keep:
-                    self._idle.append(connection)
-            if not keep:
-                connection.close()
+            self._idle.append(connection)
+            if self._closed.is_set():
+                self.close()
 
     def close(self) -> None:
         """Close the idle connections now; a connection in use is closed when it is released."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = list(self._idle), deque()
-        for connection in idle:
-            connection.close()
+        self._closed.set()  # first: a connection that is released from now on is closed at once
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()

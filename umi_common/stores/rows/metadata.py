@@ -58,27 +58,19 @@ class MetadataColumns:
         assert len(rows) == len(metadatas) and (np.diff(numbers, prepend=self._rows - 1) > 0).all()
         if not len(numbers):
             return
-        coded = self._encode(numbers.tolist(), metadatas)
-        stop = int(numbers[-1]) + 1
-        for key, column in self._columns.items():
-            column.put(stop, *coded.get(key, ([], [])))
-        self._rows = stop  # last: readers see rows only when all their codes are there
-
-    def _encode(self, rows: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
-        """Key -> (rows, codes). Adds new columns and codes, but no row has a new code before `_Column.put`."""
         found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
-        for row, metadata in zip(rows, metadatas, strict=True):
+        for row, metadata in zip(numbers.tolist(), metadatas, strict=True):
             for key, value in metadata.items():
-                if value is None:
-                    continue
-                if key not in found:
-                    found[key] = ([], [])
-                at, values = found[key]
-                at.append(row)
-                values.append(value)
+                if value is not None:
+                    at, values = found.setdefault(key, ([], []))
+                    at.append(row)
+                    values.append(value)
         for key in found.keys() - self._columns.keys():
             self._columns[key] = _Column(self._rows)
-        return {key: (at, self._columns[key].encode(values)) for key, (at, values) in found.items()}
+        stop = int(numbers[-1]) + 1
+        for key, column in self._columns.items():
+            column.put(stop, *found.get(key, ([], [])))
+        self._rows = stop  # last: readers see rows only when all their codes are there
 
     def mask(self, where: Filter, n: int) -> Mask:
         """(n,) whether each of the rows 0..n-1 passes as in `filters.matches`; n <= len(self). Must not be changed."""
@@ -138,17 +130,8 @@ class _Column:
         self._values: list[MetadataValue] = [None]
         self._code_of: dict[Hashable, int] = {None: NO_VALUE}
 
-    def put(self, stop: int, rows: Sequence[int], codes: Sequence[int]) -> None:
-        """Set the code of rows[i] to codes[i]; other new rows before `stop` have no value."""
-        self._codes.extend(np.full(max(0, stop - len(self._codes.view)), NO_VALUE))
-        self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
-
-    def kinds(self) -> set[str]:
-        """The kinds of the first `KINDS_OF` distinct values."""
-        return _kinds(self._values[:KINDS_OF])
-
-    def encode(self, values: Sequence[MetadataValue]) -> list[int]:
-        """The codes of the values; a new value gets a new code."""
+    def put(self, stop: int, rows: Sequence[int], values: Sequence[MetadataValue]) -> None:
+        """Set the value of rows[i] to values[i]; other new rows before `stop` have no value."""
         codes: list[int] = []
         for value in values:
             key = value if type(value) in _PLAIN else identity(value)
@@ -158,7 +141,12 @@ class _Column:
                 self._values.append(value)  # before its code can be seen by a reader
                 self._code_of[key] = code
             codes.append(code)
-        return codes
+        self._codes.extend(np.full(max(0, stop - len(self._codes.view)), NO_VALUE))
+        self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
+
+    def kinds(self) -> set[str]:
+        """The kinds of the first `KINDS_OF` distinct values."""
+        return _kinds(self._values[:KINDS_OF])
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
         """(stop - start,) whether each of the rows start..stop-1 passes; their codes must be set."""

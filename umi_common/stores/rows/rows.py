@@ -62,12 +62,19 @@ class Rows:
         seq, source, position, time = (each[: len(alive)] for each in (self.seq, self.source, self.position, self.time))
         return Rows(self.ids, seq, source, position, time, alive, int(np.count_nonzero(alive)))
 
-    def among(self, seqs: Sequence[int], rows: Mask) -> list[bool]:
-        """For each sequence number, whether it has a row for which `rows`, an (n,) mask, is True."""
-        at = self.seq.searchsorted(seqs)
-        inside = at < len(self.seq)
-        inside[inside] = (self.seq[at[inside]] == np.asarray(seqs)[inside]) & rows[at[inside]]
-        return list(map(bool, inside))
+    def rows_of_seqs(self, seqs: Sequence[int]) -> Ints:
+        """The rows with these sequence numbers, dead rows included; unknown numbers are left out."""
+        wanted = np.asarray(seqs, dtype=np.int64)
+        rows = self.seq.searchsorted(wanted)
+        inside = rows < len(self.seq)
+        inside[inside] = self.seq[rows[inside]] == wanted[inside]
+        return rows[inside]
+
+    def among(self, seqs: Sequence[int], which: Mask) -> list[int]:
+        """The sequence numbers that have a row for which `which`, an (n,) mask, is True."""
+        rows = self.rows_of_seqs(seqs)
+        found: list[int] = self.seq[rows[which[rows]]].tolist()
+        return found
 
     @cached_property
     def source_order(self) -> Ints:
@@ -270,14 +277,6 @@ class RowTable:
         for row in rows.tolist():
             if self._by_id.get(self._ids[row]) == row:
                 del self._by_id[self._ids[row]]
-
-    def rows_of_seqs(self, seqs: Ints) -> Ints:
-        """The rows with these sequence numbers, dead rows included; unknown numbers are left out."""
-        known = self._seq.view
-        rows = np.searchsorted(known, seqs)
-        inside = rows < len(known)
-        inside[inside] = known[rows[inside]] == seqs[inside]
-        return rows[inside]
 
     def snapshot(self) -> Rows:
         """A snapshot of the current rows."""
