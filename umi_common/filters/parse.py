@@ -207,6 +207,10 @@ class _Parser:
                 _refuse_comparison_in(key, value)
             return self._operator(key, _FROM_LLAMAINDEX[name], value, depth, name)
         if name == "contains":
+            if isinstance(value, (list, tuple)):
+                raise FilterError(
+                    f"filter on {shown(key)}, contains: {shown(value)}; expected one value; any and all take a list"
+                )
             return self._contains(key, value, depth, name)
         if name in ("any", "all"):
             if not isinstance(value, (list, tuple)) or not value:
