@@ -285,8 +285,8 @@ class References:
         found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
         new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
         if len(new):
-            by_name = self._by_name(new, terms_of(new.tolist())) if self.names else np.zeros((6, 0))
-            table = _largest(by_name, self._by_rare_term(new) if self.rare else np.zeros((6, 0)))
+            terms = terms_of(new.tolist())
+            table = _largest(self._by_name(new, terms), self._by_rare_term(new, terms))
             starts = np.searchsorted(table[0], np.arange(1, len(new)))
             fresh = dict(zip(new.tolist(), np.split(table[1:], starts, axis=1), strict=True))
             if len(cache) > ROWS_CACHED:
@@ -327,9 +327,9 @@ class References:
             found += [(row, weight, code) for row in named]
         return found
 
-    def _by_rare_term(self, sources: Ints) -> Floats:
+    def _by_rare_term(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
         """(6, E): index in `sources`, target row, 0, rare(source, target), 0, 0; a column for each shared rare term."""
-        source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
+        source, target, df = self.index.sharing_rare(terms if self.rare else (), RARE_DOCUMENTS)
         of_source, of_target = self.index.sources(sources[source]), self.index.sources(target)
         other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
         none = np.zeros(int(other.sum()))

@@ -5,7 +5,6 @@ A write makes a new `Corpus`, which shares unchanged arrays with the old one. A 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
-from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge, running
+from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge
 from umi_common.stores.lexical.vocabulary import Numbered
 from umi_common.stores.rows.rows import Mask
 
@@ -75,9 +74,6 @@ class LiveSegment:
     """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
-    rare: dict[int, tuple[Offsets, Codes]] = field(default_factory=dict)
-    """Limit -> the postings of the terms with at most that many postings, as (P,) offsets, rising, and (P,) ordinals;
-    at most one entry, filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -90,7 +86,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels, self.rare)
+        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels)
 
     def df(self, ordinal: int) -> int:
         """Number of documents that hold a term and are not deleted."""
@@ -107,37 +103,6 @@ class LiveSegment:
         if not self.dead:
             return self.segment.sizes(ordinals)
         return np.array([self.df(ordinal) if ordinal >= 0 else 0 for ordinal in ordinals.tolist()], np.int64)
-
-    def rare_ordinals(self, rows: Ints, most: int) -> tuple[Ints, Ints]:
-        """For the rows in this segment, their terms that at most `most` documents hold, and perhaps more common terms.
-
-        Returns:
-            (P,) index into `rows`, rising, and (P,) ordinal.
-        """
-        held, ordinal = self._rare_postings(most + self.dead)
-        inside = np.flatnonzero((rows >= self.segment.first) & (rows <= self.segment.last))
-        offsets = self.segment.offsets_of(rows[inside])
-        start, stop = held.searchsorted(offsets), held.searchsorted(offsets, "right")
-        sizes = stop - start
-        at = np.arange(sizes.sum()) + np.repeat(start - running(sizes)[:-1], sizes)
-        return np.repeat(inside, sizes), ordinal[at]
-
-    def _rare_postings(self, least: int) -> tuple[Offsets, Codes]:
-        """The postings of the terms with at most `least` postings, and perhaps of more common terms; cached in `rare`.
-
-        In a segment with deletions the limit is the next power of 16, so that the cache is valid after more deletions.
-        """
-        known = next((held for limit, held in [*self.rare.items()] if least <= limit), None)
-        if known is None:
-            limit = least if not self.dead else 16 ** math.ceil(math.log(least, 16))
-            ordinals = np.flatnonzero(self.segment.frequencies <= limit)
-            of_term, rows = self.segment.all_postings(ordinals)
-            offsets = self.segment.offsets_of(rows)
-            order = np.argsort(offsets, kind="stable")
-            known = offsets[order], ordinals[of_term[order]].astype(np.int32)
-            self.rare.clear()
-            self.rare[limit] = known
-        return known
 
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
@@ -235,22 +200,11 @@ class Corpus:
         """(n,) code of each term; NO_CODE for a term that the index never held."""
         return np.array([self.codes.get(term, NO_CODE) for term in terms], np.int32)
 
-    def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
-        """For each of these rows, its terms that at most `most` living rows hold, and perhaps more common terms.
-
-        Returns:
-            (P,) index into `rows`, and (P,) term code.
-        """
-        found = [part.rare_ordinals(rows, most) for part in self.parts]
-        codes = [part.segment.terms[ordinals] for part, (_, ordinals) in zip(self.parts, found, strict=True)]
-        of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
-        return of_row, np.concatenate([np.zeros(0, np.int32), *codes])
-
     def rows_of_rare(self, codes: Codes, most: int) -> tuple[Ints, Ints]:
         """The postings of the terms in `codes` that are rare: at most `most` living rows hold each of them.
 
         Args:
-            codes: (n,) distinct term codes; a code that no row holds has no posting.
+            codes: (n,) term codes, distinct but for NO_CODE; a code that no row holds has no posting.
 
         Returns:
             (P,) indices into `codes`, rising, and the (P,) row of each posting.

@@ -21,7 +21,7 @@ import numpy as np
 from umi_common.config import LexicalConfig
 from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
-from umi_common.stores.arrays import IdOf, distinct
+from umi_common.stores.arrays import IdOf
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
@@ -29,7 +29,7 @@ from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import differ
-from umi_common.stores.lexical.segment import Codes, running
+from umi_common.stores.lexical.segment import Codes
 from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
@@ -332,24 +332,26 @@ class LexicalIndex:
         looked up with `config`."""
         return self._snapshot.row_scorer(config).rows_of_rare(query)
 
-    def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-        """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
+    def sharing_rare(self, texts: Sequence[Sequence[str]], most: int) -> tuple[Ints, Ints, Ints]:
+        """The living rows that hold a rare term of one of n texts; a term is rare if at most `most` rows hold it.
+
+        Args:
+            texts: The terms of each text.
 
         Returns:
-            P triples, one for each combination of a given row, a rare term of this row, and a row that holds the term,
-            the given row included: (P,) index of the given row in `rows`, (P,) row that holds the term, and (P,) number
-            of rows that hold the term.
+            P triples, one for each combination of a text, a rare term of this text, and a row that holds the term: (P,)
+            index of the text, (P,) row, and (P,) number of rows that hold the term.
         """
+        texts_with: dict[str, list[int]] = {}
+        for at, terms in enumerate(texts):
+            for term in set(terms):
+                texts_with.setdefault(term, []).append(at)
         corpus = self._snapshot.corpus
-        of_row, codes = corpus.rare_terms(rows, most)
-        terms = distinct(codes)
-        own = terms.searchsorted(codes)
-        term, row = corpus.rows_of_rare(terms, most)
-        counts = np.bincount(term, minlength=len(terms))
-        sizes = counts[own]
-        first = running(counts)[:-1][own]
-        posting = np.arange(sizes.sum()) + np.repeat(first - running(sizes)[:-1], sizes)
-        return np.repeat(of_row, sizes), row[posting], np.repeat(sizes, sizes)
+        of_term, row = corpus.rows_of_rare(corpus.codes_of(texts_with), most)
+        held = list(texts_with.values())
+        times = np.array([len(held[term]) for term in of_term.tolist()], np.int64)
+        text = np.fromiter(chain.from_iterable(held[term] for term in of_term.tolist()), np.int64)
+        return text, row.repeat(times), np.bincount(of_term)[of_term].repeat(times)
 
     def lengths(self, count: int) -> Codes:
         """(count,) number of terms in each of the first `count` rows; 0 where nothing was indexed."""
