@@ -43,11 +43,9 @@ def thresholds(request: pytest.FixtureRequest):
             patch.setattr(topk, "TERM_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
             patch.setattr(bm25, "DIRECT", 2)
-            patch.setattr(bm25, "DENSE_SHARE", 1_000)
-            patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
+            patch.setattr(bm25, "LEVELS_SHARE", 1_000)
             patch.setattr(bm25, "LEVELS_KEPT", 2)
-            for module in (bm25, sources):
-                patch.setattr(module, "ENTRIES_KEPT", 120)
+            patch.setattr(bm25, "ENTRIES_KEPT", 120)
             patch.setattr(sources, "BINS", 0)
         yield
 

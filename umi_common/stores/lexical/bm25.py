@@ -30,6 +30,8 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,10 +56,8 @@ ENTRIES_KEPT = 2_000_000
 postings, if that is more."""
 TERM_ENTRIES = 50
 """Size of a cached term without its arrays, in entries of 16 bytes."""
-DENSE_SHARE = 16
-"""A term in more than 1/16 of a segment's rows is looked up in an array by row, a rarer one by binary search."""
-DENSE_BYTES_KEPT = 64_000_000
-"""Largest total size of the arrays by row that are cached for one segment, in bytes."""
+LEVELS_SHARE = 16
+"""A term in more than 1/16 of the rows adds its levels to the upper bounds of all rows, a rarer one its impacts."""
 LEVELS_KEPT = 128
 """Largest number of terms whose levels are cached for one segment; the levels of a term have at most 65,536 bytes."""
 LENGTH_DRIFT = 1.01
@@ -153,9 +153,21 @@ class Term:
     upper: float | None = None
     """idf * the largest gain of the term in any living document; 0 if the idf is negative. None: not computed yet."""
     impacts: Impacts | None = None
-    """The impacts in all documents, dead ones included. None: not computed yet, or too large to cache."""
-    lookups: int = 0
-    """Number of times that the term was looked up in given rows; from the second on, its frequencies may be cached."""
+    """The impacts in all documents, dead ones included. None: not computed yet."""
+    source_impacts: SourceImpacts | None = None
+    """The impacts in all sources. None: not computed yet."""
+
+
+class SourceImpacts(NamedTuple):
+    """The impacts of one term in the sources that hold it; see `sources`."""
+
+    codes: Ints
+    """Codes of these sources, rising."""
+    worth: Floats
+    """idf * gain of the term in each source."""
+    idf: float
+    upper: float
+    """The largest of `worth`; 0 if it is negative or there is none."""
 
 
 @dataclass(slots=True)
@@ -185,8 +197,6 @@ class RowScorer:
     _terms: dict[str, Term] = field(default_factory=dict)
     _entries: int = 0
     """Array entries in `_terms`."""
-    _rows_normed: int = 0
-    """Number of rows given to `norms` so far, repeats included."""
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -196,16 +206,9 @@ class RowScorer:
         count = corpus.documents
         return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.document_frequencies()))
 
-    @cached_property
-    def _all_norms(self) -> Floats:
-        return self.weighting.norms(self.corpus.lengths)
-
     def norms(self, rows: Ints) -> Floats:
-        """`Weighting.norms` of rows. After calls for as many rows as there are, the norms of all rows are cached."""
-        if self._rows_normed <= self.corpus.rows:
-            self._rows_normed += len(rows)
-            return self.weighting.norms(self.corpus.lengths.take(rows))
-        return self._all_norms.take(rows)
+        """`Weighting.norms` of rows."""
+        return self.weighting.norms(self.corpus.lengths.take(rows))
 
     def query(self, weights: Mapping[str, float]) -> QueryTerms:
         """The analysed terms of a query, each with its weight > 0, looked up in the corpus."""
@@ -232,14 +235,14 @@ class RowScorer:
 
     def _known_terms(self, texts: Collection[str]) -> list[Term]:
         """The terms among `texts` that some living document holds, in the order of `texts`."""
-        found = list(map(self._terms.get, texts))
-        if None in found:
-            new = [text for text, term in zip(texts, found, strict=True) if term is None]
-            fresh = {term.text: term for term in self._new_terms(new)}
-            self._reserve(TERM_ENTRIES * len(fresh))
+        known = self._terms  # `reserve` replaces it
+        found = {text: known[text] for text in texts if text in known}
+        if len(found) < len(texts):
+            fresh = {term.text: term for term in self._new_terms([text for text in texts if text not in found])}
+            self.reserve(TERM_ENTRIES * len(fresh))
             self._terms.update(fresh)
-            found = [term or fresh.get(text) for text, term in zip(texts, found, strict=True)]
-        return [term for term in found if term is not None]
+            found |= fresh
+        return [found[text] for text in texts if text in found]
 
     def _new_terms(self, texts: Sequence[str]) -> list[Term]:
         """The terms among distinct analysed texts that some living document holds, with their df and idf."""
@@ -257,14 +260,11 @@ class RowScorer:
             term.idf = self.weighting.idf(term.df)
         return found
 
-    def _reserve(self, entries: int) -> bool:
-        """Count array entries as cached; empty the cache if it is full. Returns False if they are too many to cache."""
-        if entries * 8 > self._entries_max:
-            return False
+    def reserve(self, entries: int) -> None:
+        """Count array entries as cached; empty the cache if it is full."""
         if self._entries + entries > self._entries_max:
             self._terms, self._entries = {}, 0
         self._entries += entries
-        return True
 
     @cached_property
     def _entries_max(self) -> int:
@@ -272,21 +272,14 @@ class RowScorer:
 
     def impacts(self, terms: Sequence[Term]) -> list[Impacts]:
         """`Term.impacts` of each term; missing ones are computed in one pass over all their postings."""
-        found = {id(term): term.impacts for term in terms}
         new = [term for term in terms if term.impacts is None]
         if new:
             rows, tf, ends = all_postings(new)
-            worth, start = self.weighting.gains(tf, self.norms(rows)), 0
-            keep = self._reserve(len(rows))
-            for term, stop in zip(new, ends, strict=True):
-                own = worth[start:stop]
-                own *= term.idf
-                fresh = rows[start:stop], own
-                found[id(term)] = fresh
-                if keep:
-                    term.impacts = fresh
-                start = stop
-        return [impacts for term in terms if (impacts := found[id(term)]) is not None]
+            worth = self.weighting.gains(tf, self.norms(rows))
+            self.reserve(len(rows))
+            for term, (start, stop) in zip(new, pairwise([0, *ends]), strict=True):
+                term.impacts = rows[start:stop], term.idf * worth[start:stop]
+        return [term.impacts for term in terms if term.impacts is not None]
 
     def rows_of_rare(self, query: QueryTerms) -> Ints:
         """(P,) the rows that hold a term of `query.rare`; dead rows may be among them."""
@@ -313,7 +306,7 @@ class RowScorer:
         rare = [term for term in terms if term.df <= DIRECT]
         for term, (rows, worth) in zip(rare, self.impacts(rare), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
-            term.upper = max(0.0, largest(living))
+            term.upper = float(living.max(initial=0.0))
         for term in terms:
             if term.df > DIRECT:
                 term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
@@ -346,11 +339,8 @@ class RowScorer:
             part: part.segment.offsets_of(rows[start:stop]) for part, (start, stop) in spans.items() if start < stop
         }
         for term, counted in zip(terms, counts, strict=True):
-            term.lookups += 1
             for part, ordinal in term.ordinals:
                 if part in offsets:
-                    if term.lookups > 1 and ordinal not in part.dense:
-                        self._cache_dense(part, ordinal)
                     start, stop = spans[part]
                     counted[start:stop] = part.lookup(ordinal, offsets[part])
         return self.weighting.gains(counts, self.norms(rows))
@@ -358,10 +348,10 @@ class RowScorer:
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
         """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
-        A term in more than 1/DENSE_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
+        A term in more than 1/LEVELS_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
-        common = [term.df * DENSE_SHARE > self.corpus.rows for term in query.terms]
+        common = [term.df * LEVELS_SHARE > self.corpus.rows for term in query.terms]
         rare = self.impacts([term for term, is_common in zip(query.terms, common, strict=True) if not is_common])
         impacts = iter(rare)
         for term, weight, is_common in zip(query.terms, query.weights, common, strict=True):
@@ -398,20 +388,6 @@ class RowScorer:
         spans = [(part.segment.first, part.segment.last + 1) for part in self.corpus.parts]
         return np.array(spans, np.int64).reshape(-1)
 
-    @staticmethod
-    def _cache_dense(part: LiveSegment, ordinal: int) -> None:
-        """If a term is common in a segment, see DENSE_SHARE, cache its frequencies as an array by row.
-
-        A full cache is emptied."""
-        offsets, tf = part.segment.stored(ordinal)
-        width = part.segment.last + 1 - part.segment.block
-        if len(offsets) * DENSE_SHARE > width:
-            if (len(part.dense) + 1) * width * tf.itemsize > DENSE_BYTES_KEPT:
-                part.dense.clear()
-            dense = np.zeros(width, tf.dtype)
-            dense[offsets] = tf
-            part.dense[ordinal] = dense
-
 
 def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     """(rows, tf, ends): the postings of terms, one term after the other, dead rows included; term i ends at ends[i]."""
@@ -427,8 +403,3 @@ def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
             start = stop
         ends.append(start)
     return rows, tf, ends
-
-
-def largest(values: Floats) -> float:
-    """Maximum of at least one value; for the few values of most terms `argmax` takes a quarter of the time of `max`."""
-    return values.item(values.argmax())

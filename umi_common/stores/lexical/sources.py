@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
 from umi_common.pool import Floats, Ints
 from umi_common.stores.arrays import beginnings
 from umi_common.stores.lexical.bm25 import (
-    ENTRIES_KEPT,
-    TERM_ENTRIES,
     Numbers,
     QueryTerms,
     RowScorer,
+    SourceImpacts,
     Term,
     Weighting,
     all_postings,
-    largest,
     mean_okapi_idf,
 )
 
@@ -30,27 +27,11 @@ BINS = 4
 the postings."""
 
 
-class SourceImpacts(NamedTuple):
-    """The impacts of one term in the sources that hold it."""
-
-    codes: Ints
-    """Codes of these sources, rising."""
-    worth: Floats
-    """idf * gain of the term in each source."""
-    idf: float
-    upper: float
-    """The largest of `worth`; 0 if it is negative or there is none."""
-
-
 @dataclass(eq=False)
 class SourceScorer:
     """BM25 of the sources of one corpus; rows without a source are left out. Thread-safe as `RowScorer`."""
 
     row_scorer: RowScorer
-    _cached: dict[str, SourceImpacts] = field(default_factory=dict)
-    """A cache of impacts, by term."""
-    _entries: int = 0
-    """Array entries in `_cached`."""
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -84,21 +65,13 @@ class SourceScorer:
 
     def _impacts(self, terms: Sequence[Term]) -> list[SourceImpacts]:
         """The impacts of each term; those not cached are computed together."""
-        known = self._cached
-        new = [term for term in terms if term.text not in known]
-        if not new:
-            return [known[term.text] for term in terms]
-        fresh = self._compute(new)
-        found = [known.get(term.text) or fresh[term.text] for term in terms]
-        entries = sum(TERM_ENTRIES + len(impacts.codes) for impacts in fresh.values())
-        if self._entries + entries > ENTRIES_KEPT:
-            self._cached, self._entries = {}, 0
-        self._entries += entries
-        self._cached.update(fresh)
-        return found
+        new = [term for term in terms if term.source_impacts is None]
+        if new:
+            self._compute(new)
+        return [term.source_impacts for term in terms if term.source_impacts is not None]
 
-    def _compute(self, terms: Sequence[Term]) -> dict[str, SourceImpacts]:
-        """Impacts by term, in one pass over all postings of the terms."""
+    def _compute(self, terms: Sequence[Term]) -> None:
+        """Set `source_impacts` of each term, in one pass over all postings of the terms."""
         corpus, width = self.row_scorer.corpus, len(self.norms)
         rows, tf, ends = all_postings(terms)
         if corpus.documents < corpus.rows:
@@ -106,13 +79,11 @@ class SourceScorer:
         sizes = [stop - start for start, stop in pairwise([0, *ends])]
         starts, codes, counts = _summed_by_source(sizes, corpus.sources.take(rows), tf, width)
         gains = self.weighting.gains(counts, self.norms.take(codes))
-        found = {}
+        self.row_scorer.reserve(len(codes))
         for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
             idf = self.weighting.idf(stop - start) if stop > start else 0.0
             worth = idf * gains[start:stop]
-            upper = max(0.0, largest(worth)) if stop > start else 0.0
-            found[term.text] = SourceImpacts(codes[start:stop], worth, idf, upper)
-        return found
+            term.source_impacts = SourceImpacts(codes[start:stop], worth, idf, float(worth.max(initial=0.0)))
 
 
 def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints) -> Floats:
