@@ -1,26 +1,18 @@
-"""Texts to term codes, for indexing: pieces of text seen before are looked up instead of analysed again."""
+"""Texts to term codes, for indexing."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, count, islice, pairwise
+from itertools import chain, count, islice
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.pool import Ints
-from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.languages import NOT_FOUND
 from umi_common.stores.lexical.spellings import Spellings
-
-LETTERS_KEPT = 200_000
-"""Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
-A full cache is emptied."""
-TEXTS_A_STEP = 1_000
-"""Number of texts whose pieces are looked up together; their pieces fit into the processor's cache."""
 
 
 class Numbered(defaultdict[str, int]):
@@ -29,14 +21,6 @@ class Numbered(defaultdict[str, int]):
     def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
         super().__init__(None, known)
         self.default_factory = count(len(self)).__next__
-
-    def of(self, strings: Iterable[str], total: int) -> Ints:
-        """(total,) numbers of `total` strings."""
-        return np.fromiter(map(self.__getitem__, strings), np.int64, total)
-
-    def newest(self, total: int) -> list[str]:
-        """The `total` strings that were numbered last, in their order."""
-        return list(islice(reversed(self), total))[::-1]
 
 
 class Coded(NamedTuple):
@@ -51,7 +35,7 @@ class Coded(NamedTuple):
 
 
 class Vocabulary:
-    """The terms of one index and a cache of the terms of pieces. One writer at a time.
+    """The terms of one index. One writer at a time.
 
     Args:
         analyzer: Splits texts into terms.
@@ -63,74 +47,17 @@ class Vocabulary:
         self.spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
         self.spellings.add(self.codes)
         self._analyzer = analyzer
-        self._by_analyzer: dict[Analyzer, _PieceCodes] = {}
 
     def coded(self, texts: Sequence[str]) -> Coded:
         """The texts as term codes; new terms get new codes."""
         languages = list(map(self._analyzer.language_of, texts))
-        analyzers = list(map(self._analyzer.of_language, languages))
-        starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or analyzers[at] is not analyzers[at - 1]]
-        try:
-            some = [
-                self._pieces_of(analyzers[start]).code(texts[start:stop])
-                for start, stop in pairwise([*starts, len(texts)])
-            ]
-        except BaseException:
-            self._by_analyzer.clear()  # some pieces may have a number and no codes
-            raise
+        analyzers = map(self._analyzer.of_language, languages)
+        terms = [
+            list(chain.from_iterable(analyzer.terms_of_pieces(pieces(text))))
+            for analyzer, text in zip(analyzers, texts, strict=True)
+        ]
+        lengths, known = np.fromiter(map(len, terms), np.int32), len(self.codes)
+        tokens = np.fromiter(map(self.codes.__getitem__, chain.from_iterable(terms)), np.int32, lengths.sum())
+        self.spellings.add(list(islice(reversed(self.codes), len(self.codes) - known))[::-1])
         code_of = {language: code for code, language in enumerate(self._analyzer.languages)}
-        return Coded(
-            np.concatenate([np.zeros(0, np.int32), *(lengths for lengths, _ in some)]),
-            np.concatenate([np.zeros(0, np.int32), *(tokens for _, tokens in some)]),
-            np.array([code_of[language] for language in languages], np.int8),
-        )
-
-    def _pieces_of(self, analyzer: Analyzer) -> _PieceCodes:
-        known = self._by_analyzer.get(analyzer)
-        if known is None or known.letters > LETTERS_KEPT:
-            known = self._by_analyzer[analyzer] = _PieceCodes(analyzer, self.codes, self.spellings)
-        return known
-
-
-class _PieceCodes:
-    """A cache of the codes of pieces of text under one analyzer."""
-
-    def __init__(self, analyzer: Analyzer, codes: Numbered, spellings: Spellings) -> None:
-        self._analyzer = analyzer
-        self._term_codes = codes
-        self._spellings = spellings
-        self._pieces = Numbered()
-        self.letters = 0
-        """Characters of all pieces."""
-        self._starts = Growing(np.int64)
-        """By piece: the start of its codes in `_codes`; at the end, the start for the next piece."""
-        self._starts.extend([0])
-        self._codes = Growing(np.int32)
-
-    def code(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """`Coded.lengths` and `Coded.tokens` of some texts. After an error the cache may not be used again."""
-        cut = list(map(pieces, texts))
-        ends = np.cumsum([0, *map(len, cut)])
-        numbers = self._pieces.of(chain.from_iterable(cut), int(ends[-1]))
-        self._cache_codes(self._pieces.newest(len(self._pieces) + 1 - len(self._starts.view)))
-        starts = self._starts.view
-        sizes = starts[numbers + 1] - starts[numbers]
-        before = np.concatenate([[0], np.cumsum(sizes)])
-        indices = np.repeat(starts[numbers] - before[:-1], sizes) + np.arange(before[-1])
-        return np.diff(before[ends]).astype(np.int32), self._codes.view[indices]
-
-    def _cache_codes(self, new: Sequence[str]) -> None:
-        """Cache the codes of new pieces. Plain words are stemmed in one call, the few others one by one."""
-        terms: list[str] = []
-        sizes = np.ones(len(new), np.int64)
-        stems = self._analyzer.stems_of(new)
-        done = 0
-        for at in [at for at, stem in enumerate(stems) if not stem]:
-            other = self._analyzer.terms_of_piece(new[at])
-            terms += [*stems[done:at], *other]
-            sizes[at], done = len(other), at + 1
-        terms += stems[done:]
-        self._codes.extend(self._term_codes.of(terms, len(terms)))
-        self._spellings.add(terms)
-        self._starts.extend(self._starts.view[-1] + np.cumsum(sizes))
-        self.letters += sum(map(len, new))
+        return Coded(lengths, tokens, np.array([code_of[language] for language in languages], np.int8))
