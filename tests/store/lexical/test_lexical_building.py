@@ -100,7 +100,7 @@ def test_an_addition_that_fails_leaves_what_was_there_and_the_next_goes_on(monke
         raise MemoryError("no memory left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("umi_common.stores.lexical.update.build", refuse)
+        patch.setattr("umi_common.stores.lexical.corpus.build", refuse)
         with pytest.raises(MemoryError):
             index.update([1, 2], ["bee", "cat"], [4, 5])
     index.update([1], ["dog"], [6])

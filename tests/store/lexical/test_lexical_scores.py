@@ -20,7 +20,6 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import bm25, corpus, sources
 from umi_common.stores.lexical import segment as postings
 from umi_common.stores.lexical import top_k as topk
-from umi_common.stores.lexical import update as writing
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex, Snapshot
 
@@ -37,7 +36,7 @@ def thresholds(request: pytest.FixtureRequest):
         if request.param == "every threshold small":
             patch.setattr(corpus, "SMALL_SEGMENT", 3)
             patch.setattr(corpus, "MERGE_RATIO", 1)
-            for module in (postings, writing):
+            for module in (postings, corpus):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
             patch.setattr(topk, "TERM_PAYS", 0)

@@ -21,7 +21,7 @@ from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
 from umi_common.pool import Ints, Vectors
 from umi_common.stores.corpus_stats import Calibration
-from umi_common.stores.dense.int8 import QuantisedRows
+from umi_common.stores.dense.cosines import QuantisedRows
 from umi_common.stores.dense.vectors import VECTORS, VectorRows
 from umi_common.stores.ledger.codec import Head, decode_metadata
 from umi_common.stores.ledger.history import Mark

@@ -23,10 +23,10 @@ from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
 from umi_common.stores.arrays import IdOf
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical import file, update
+from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
-from umi_common.stores.lexical.corpus import Corpus
+from umi_common.stores.lexical.corpus import Corpus, with_documents, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import differ
 from umi_common.stores.lexical.segment import Codes
@@ -154,10 +154,10 @@ class LexicalIndex:
         with self._write_lock:
             corpus = self._snapshot.corpus
             if len(removed):
-                corpus = update.removed(corpus, removed)
+                corpus = without_rows(corpus, removed)
             for start in range(0, len(rows), TEXTS_A_SEGMENT):
                 some = slice(start, start + TEXTS_A_SEGMENT)
-                corpus = update.added(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
+                corpus = with_documents(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
             self._snapshot = Snapshot(corpus, self.analyzer)
 
     def save(
