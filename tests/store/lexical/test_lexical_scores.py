@@ -17,7 +17,7 @@ from rank_bm25 import BM25L, BM25Okapi, BM25Plus
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical import bm25, corpus, sources
+from umi_common.stores.lexical import bm25, corpus
 from umi_common.stores.lexical import segment as postings
 from umi_common.stores.lexical import top_k as topk
 from umi_common.stores.lexical.analyzer import Analyzer
@@ -45,7 +45,7 @@ def thresholds(request: pytest.FixtureRequest):
             patch.setattr(bm25, "LEVELS_SHARE", 1_000)
             patch.setattr(bm25, "LEVELS_KEPT", 2)
             patch.setattr(bm25, "ENTRIES_KEPT", 120)
-            patch.setattr(sources, "BINS", 0)
+            patch.setattr(bm25, "BINS", 0)
         yield
 
 

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
@@ -179,9 +178,7 @@ class Analyzer:
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one of the text's `pieces`; uncached."""
         if piece.isascii() and piece.isalpha():  # most of a text
-            if not piece.islower():
-                return self.analyse_token(piece)
-            return () if piece in self._stop_words else (self._stems.stem(piece),)
+            return self.analyse_token(piece)
         if "," in piece:
             piece = spellings.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
@@ -252,8 +249,8 @@ class Analyzer:
         return word.lower().replace("i\u0307", "i")
 
 
-class _Stemmers:
-    """The Snowball stemmer of each script."""
+class _Stemmers(threading.local):
+    """The Snowball stemmer of each script. Every thread has its own, because a Stemmer is not thread-safe."""
 
     def __init__(self, language: str) -> None:
         import Stemmer
@@ -264,21 +261,12 @@ class _Stemmers:
         self.known = frozenset(known)
         """The languages that the installed Snowball stems."""
         self.release = ".".join(Stemmer.version().split(".")[:2])
-        self._own = _OwnStemmers(languages.stemmers_by_script(language))
+        names = languages.stemmers_by_script(language).items()
+        self._by_script = {script: Stemmer.Stemmer(name, 0) for script, name in names if name in known}
 
     def stem(self, word: str) -> str:
-        stemmer = self._own.by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
+        stemmer = self._by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
-
-
-class _OwnStemmers(threading.local):
-    """The stemmers of the current thread, because a Stemmer is not thread-safe; made at the thread's first access."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        from Stemmer import Stemmer, algorithms
-
-        known = algorithms()
-        self.by_script: dict[str, Any] = {script: Stemmer(name, 0) for script, name in names.items() if name in known}
 
 
 def pieces(text: str) -> list[str]:

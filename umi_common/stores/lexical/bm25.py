@@ -1,4 +1,4 @@
-"""BM25: the formula with its variants, the terms of a query in one corpus, and the scores of given rows.
+"""BM25: the formula with its variants, the terms of a query in one corpus, and the scores of given rows and sources.
 
 score(d) = sum over the query's terms t of weight(t) * idf(t) * (floor + gain(tf, dl))
 
@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints, rare_frequency
+from umi_common.stores.arrays import beginnings
 from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 
 Numbers = npt.NDArray[np.integer] | Floats
@@ -65,6 +66,9 @@ LENGTH_DRIFT = 1.01
 after most writes."""
 ROUNDING = np.float32(1.00001)
 """Sums of four-byte floats are multiplied by this factor, so that rounding does not make an upper bound too small."""
+BINS = 4
+"""Largest number of (term, source) pairs per posting for which an array with a sum for each pair is faster than sorting
+the postings."""
 _TINY = 1e-300
 """Added to each denominator, so that a document without the term gains 0, not 0 / 0, where k1 or a length is 0. Any
 other denominator is so much larger that the addition leaves it unchanged."""
@@ -159,7 +163,7 @@ class Term:
 
 
 class SourceImpacts(NamedTuple):
-    """The impacts of one term in the sources that hold it; see `sources`."""
+    """The impacts of one term in the sources that hold it."""
 
     codes: Ints
     """Codes of these sources, rising."""
@@ -192,8 +196,6 @@ class RowScorer:
 
     corpus: Corpus
     config: LexicalConfig
-    query_weights: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """A cache of `LexicalIndex.weighted_terms`, by query."""
     _terms: dict[str, Term] = field(default_factory=dict)
     _entries: int = 0
     """Array entries in `_terms`."""
@@ -235,11 +237,11 @@ class RowScorer:
 
     def _known_terms(self, texts: Collection[str]) -> list[Term]:
         """The terms among `texts` that some living document holds, in the order of `texts`."""
-        known = self._terms  # `reserve` replaces it
+        known = self._terms  # `_reserve` replaces it
         found = {text: known[text] for text in texts if text in known}
         if len(found) < len(texts):
             fresh = {term.text: term for term in self._new_terms([text for text in texts if text not in found])}
-            self.reserve(TERM_ENTRIES * len(fresh))
+            self._reserve(TERM_ENTRIES * len(fresh))
             self._terms.update(fresh)
             found |= fresh
         return [found[text] for text in texts if text in found]
@@ -260,7 +262,7 @@ class RowScorer:
             term.idf = self.weighting.idf(term.df)
         return found
 
-    def reserve(self, entries: int) -> None:
+    def _reserve(self, entries: int) -> None:
         """Count array entries as cached; empty the cache if it is full."""
         if self._entries + entries > self._entries_max:
             self._terms, self._entries = {}, 0
@@ -274,9 +276,9 @@ class RowScorer:
         """`Term.impacts` of each term; missing ones are computed in one pass over all their postings."""
         new = [term for term in terms if term.impacts is None]
         if new:
-            rows, tf, ends = all_postings(new)
+            rows, tf, ends = _all_postings(new)
             worth = self.weighting.gains(tf, self.norms(rows))
-            self.reserve(len(rows))
+            self._reserve(len(rows))
             for term, (start, stop) in zip(new, pairwise([0, *ends]), strict=True):
                 term.impacts = rows[start:stop], term.idf * worth[start:stop]
         return [term.impacts for term in terms if term.impacts is not None]
@@ -388,8 +390,58 @@ class RowScorer:
         spans = [(part.segment.first, part.segment.last + 1) for part in self.corpus.parts]
         return np.array(spans, np.int64).reshape(-1)
 
+    @cached_property
+    def _source_weighting(self) -> Weighting:
+        """The BM25 formula with the statistics of the sources that have a living row."""
+        corpus = self.corpus
+        count = int(np.count_nonzero(corpus.source_documents))
+        total = int(corpus.source_lengths.sum())
+        average = total / count if total else 1.0
+        return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.source_frequencies()))
 
-def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
+    @cached_property
+    def _source_norms(self) -> Floats:
+        """`Weighting.norms` by source code."""
+        return self._source_weighting.norms(self.corpus.source_lengths)
+
+    def score_sources(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
+        """BM25 of whole sources, the living rows of each as one document, with statistics over sources.
+
+        Returns:
+            (score of each source code, 0 for NO_SOURCE; an upper bound of the scores of all sources)
+        """
+        if not len(self.corpus.source_documents):  # no row has a source
+            return np.zeros(len(sources), np.float64), 0.0
+        new = [term for term in query.terms if term.source_impacts is None]
+        if new:
+            self._compute_source_impacts(new)
+        impacts = [term.source_impacts for term in query.terms if term.source_impacts is not None]
+        scores = _looked_up(impacts, query.weights, sources)
+        pairs = list(zip(impacts, query.weights, strict=True))
+        bound = sum([weight * found.upper for found, weight in pairs])
+        floor = self._source_weighting.floor
+        if floor:
+            floor *= sum([weight * found.idf for found, weight in pairs])
+            scores[scores > 0.0] += floor
+        return scores, bound + floor
+
+    def _compute_source_impacts(self, terms: Sequence[Term]) -> None:
+        """Set `source_impacts` of each term, in one pass over all postings of the terms."""
+        corpus, width, weighting = self.corpus, len(self._source_norms), self._source_weighting
+        rows, tf, ends = _all_postings(terms)
+        if corpus.documents < corpus.rows:
+            tf *= corpus.alive.take(rows)
+        sizes = [stop - start for start, stop in pairwise([0, *ends])]
+        starts, codes, counts = _summed_by_source(sizes, corpus.sources.take(rows), tf, width)
+        gains = weighting.gains(counts, self._source_norms.take(codes))
+        self._reserve(len(codes))
+        for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
+            idf = weighting.idf(stop - start) if stop > start else 0.0
+            worth = idf * gains[start:stop]
+            term.source_impacts = SourceImpacts(codes[start:stop], worth, idf, float(worth.max(initial=0.0)))
+
+
+def _all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     """(rows, tf, ends): the postings of terms, one term after the other, dead rows included; term i ends at ends[i]."""
     stored = [part.segment.stored(ordinal) for term in terms for part, ordinal in term.ordinals]
     rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
@@ -403,3 +455,58 @@ def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
             start = stop
         ends.append(start)
     return rows, tf, ends
+
+
+def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints) -> Floats:
+    """Score of each of `sources`, by binary search; 0 for NO_SOURCE."""
+    scores = np.zeros(len(sources), np.float64)
+    for found, weight in zip(impacts, weights, strict=True):
+        if len(found.codes):
+            at = found.codes.searchsorted(sources)
+            worth = weight * found.worth.take(at, mode="clip")
+            worth *= found.codes.take(at, mode="clip") == sources
+            scores += worth
+    return scores
+
+
+def _summed_by_source(sizes: Sequence[int], sources: Ints, tf: Floats, width: int) -> tuple[Ints, Ints, Numbers]:
+    """Sum the postings of each term by source.
+
+    Args:
+        sizes: (T,) number of postings of each term; the postings of all terms follow one another.
+        sources: Source code of each posting's row; a posting with NO_SOURCE is left out.
+        tf: Occurrences of the term in each posting's row; a posting with 0 is left out.
+        width: Larger than every source code.
+
+    Returns:
+        (starts, source codes, occurrences): starts[i]:starts[i + 1] are the entries of term i, by rising code.
+    """
+    stride = width + 1  # each term's first bin is that of NO_SOURCE
+    bins = stride * len(sizes)
+    firsts = np.arange(len(sizes) + 1) * stride + 1
+    pairs = firsts[:-1].repeat(sizes)
+    pairs += sources
+    counts: Numbers
+    if bins <= BINS * len(pairs):
+        totals = np.bincount(pairs, tf, bins)
+        totals[::stride] = 0.0
+        held = totals.nonzero()[0]
+        counts = totals.take(held)
+    else:
+        held, counts = _summed_by_number(pairs, tf)
+        keep = (held % stride > 0) & (counts > 0.0)
+        if not keep.all():
+            held, counts = held[keep], counts[keep]
+    starts = held.searchsorted(firsts)
+    return starts, held - firsts[:-1].repeat(starts[1:] - starts[:-1]), counts
+
+
+def _summed_by_number(numbers: Ints, tf: Floats) -> tuple[Ints, Floats]:
+    """The distinct numbers, rising, and the sum of `tf` of each."""
+    if (numbers[1:] < numbers[:-1]).any():
+        order = numbers.argsort()
+        numbers, tf = numbers.take(order), tf.take(order)
+    begins = beginnings(numbers).nonzero()[0]
+    if not len(begins):
+        return numbers, np.zeros(0, np.float64)
+    return numbers.take(begins), np.add.reduceat(tf, begins, dtype=np.float64)

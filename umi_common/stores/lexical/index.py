@@ -30,16 +30,12 @@ from umi_common.stores.lexical.corpus import Corpus, with_documents, without_row
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import differ
 from umi_common.stores.lexical.segment import Codes
-from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
 """Number of configurations whose scorers a snapshot caches."""
-QUERIES_KEPT = 16
-"""Number of queries whose weighted terms a scorer caches. One search asks for the terms of its query up to three times:
-for the whole store, for a period, and with the LLM's variations."""
 TEXTS_A_SEGMENT = 5_000
 """Largest number of texts that are indexed as one segment; limits the memory that a large addition takes."""
 
@@ -71,21 +67,17 @@ class Snapshot:
     def __init__(self, corpus: Corpus, analyzer: Analyzer) -> None:
         self.corpus = corpus
         self._analyzer = analyzer
-        self._scorers: dict[LexicalConfig, SourceScorer] = {}
+        self._scorers: dict[LexicalConfig, RowScorer] = {}
         self.references: dict[int, Floats] = {}
         """A cache of `stores.references`: row -> its references, as `References._cached` returns them."""
 
     def row_scorer(self, config: LexicalConfig) -> RowScorer:
-        """The scorer of rows under a configuration."""
-        return self.source_scorer(config).row_scorer
-
-    def source_scorer(self, config: LexicalConfig) -> SourceScorer:
-        """The scorer of sources under a configuration."""
+        """The scorer of rows, and of their sources, under a configuration."""
         known = self._scorers.get(config)
         if known is None:
             if len(self._scorers) >= CONFIGS_KEPT:
                 self._scorers.clear()
-            known = self._scorers.setdefault(config, SourceScorer(RowScorer(self.corpus, config)))
+            known = self._scorers.setdefault(config, RowScorer(self.corpus, config))
         return known
 
     @cached_property
@@ -101,11 +93,9 @@ class Snapshot:
     def indices_of_living(self, rows: Ints) -> Ints:
         """Indices into `rows` of the living ones, by rising row."""
         order = rows.argsort()
-        rising = rows.take(order)
-        if len(rising) and (rising[0] < 0 or rising[-1] >= self.corpus.rows):
-            start, stop = rising.searchsorted((0, self.corpus.rows))
-            order, rising = order[start:stop], rising[start:stop]
-        return order if self.corpus.documents == self.corpus.rows else order[self.corpus.alive.take(rising)]
+        start, stop = rows.take(order).searchsorted((0, self.corpus.rows))
+        known = order[start:stop]
+        return known[self.corpus.alive.take(rows.take(known))]
 
 
 class LexicalIndex:
@@ -247,7 +237,7 @@ class LexicalIndex:
             searched: Results of `search` for the same queries and content, whose scores are used again.
         """
         snapshot = self._snapshot
-        scorer, source_scorer = snapshot.row_scorer(config), snapshot.source_scorer(config)
+        scorer = snapshot.row_scorer(config)
         wanted = np.asarray(rows, np.int64)
         order = snapshot.indices_of_living(wanted)
         living = wanted[order]
@@ -260,7 +250,7 @@ class LexicalIndex:
             query = scorer.query(self.weighted_terms(text, config)) if searched is None else searched[v].query
             known = None if searched is None else searched[v].all_scores
             lexical[v, order] = scorer.score(query, living) if known is None else known.take(living)
-            source[v, order], source_bound[v] = source_scorer.score(query, owners)
+            source[v, order], source_bound[v] = scorer.score_sources(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
             if query.rare:
                 rare[v, order] = np.isin(living, scorer.rows_of_rare(query))
@@ -274,16 +264,9 @@ class LexicalIndex:
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
         snapshot = self._snapshot
-        scorer = snapshot.row_scorer(config)
-        known = scorer.query_weights.get(query)
-        if known is None:
-            idf, spellings = scorer.weighting.idf, self._vocabulary.spellings
-            expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, spellings, idf)
-            known = expander.weighted_terms(query, config.function_word_weight)
-            if len(scorer.query_weights) >= QUERIES_KEPT:
-                scorer.query_weights.clear()
-            scorer.query_weights[query] = known
-        return known
+        idf, spellings = snapshot.row_scorer(config).weighting.idf, self._vocabulary.spellings
+        expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, spellings, idf)
+        return expander.weighted_terms(query, config.function_word_weight)
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""

@@ -102,9 +102,7 @@ def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Le
     for rows, worth in lists:
         np.add.at(scores, rows, worth)
     scores = _with_floor(scores, query.floor)
-    sample = next((rows for rows, _ in lists if len(rows) >= limits.k), lists[0][0])
-    least = kth(limits.weighted(sample, scores.take(sample)), limits.k)
-    rows = (scores >= least / limits.largest_weight if least > 0.0 else scores > 0.0).nonzero()[0]
+    rows = (scores > 0.0).nonzero()[0]
     return LexicalHits(*best(rows, limits.weighted(rows, scores.take(rows)), limits), query, scores)
 
 
