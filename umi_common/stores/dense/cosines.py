@@ -242,19 +242,47 @@ def search(
     """
     if not len(matrix):
         return [NO_HITS for _ in queries]
-    selection = _Selection(matrix, k, allowed, weights, ids)
-    few, known = selection.few(), [None] * len(queries)
-    if few is not None:
-        found = [(few, scores) for scores in cosines_at(matrix, few, queries)]
+    if allowed is not None and int(allowed.sum()) * FEW <= len(allowed):
+        few = np.flatnonzero(allowed)
+        found = [(few, scores, None) for scores in cosines_at(matrix, few, queries)]
     else:
-        scan = scan or scan_of(matrix, queries, quantised)
-        found = selection.near_the_best(queries, scan)
-        if scan.bounds is None:
-            known = list(scan.scores)
-    return [
-        selection.ranked(rows, scores, each) if query.any() else NO_HITS
-        for query, (rows, scores), each in zip(queries, found, known, strict=True)
-    ]
+        scan, found = scan or scan_of(matrix, queries, quantised), []
+        for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
+            rows = _near_the_best(scores, bound, k, allowed, weights)
+            if bound is None:
+                found.append((rows, scores[rows].astype(np.float64), scores))
+            else:
+                found.append((rows, cosines_at(matrix, rows, query[None])[0], None))
+    results = []
+    for query, (rows, exact, all_cosines) in zip(queries, found, strict=True):
+        decayed = weighted(exact, None if weights is None else weights[rows])
+        best = best_rows(rows, decayed, k, ids.__getitem__)
+        results.append(DenseHits(*best, all_cosines) if query.any() else NO_HITS)
+    return results
+
+
+def _near_the_best(
+    scores: Vectors, bound: ErrorBound | None, k: int, allowed: Mask | None, weights: Floats | None
+) -> Ints:
+    """Rows that may be among the best k by decayed score, rising, ties included.
+
+    Args:
+        scores: (n,) scores of all rows.
+        bound: Largest difference between a score and the cosine; None: the scores are the cosines.
+        k, allowed, weights: As for `search`.
+    """
+    ranked = weighted(scores, weights)
+    if allowed is not None:
+        ranked = np.where(allowed, ranked, EXCLUDED)
+    # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection. It counts
+    # twice: the k-th best score may be too high by it, and the score of a row too low.
+    error = 0.0 if bound is None else 2 * bound.largest
+    least = at_most_kth(ranked, k, LOWEST_ALLOWED) - error
+    rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
+    if bound is None:
+        return rows
+    left, errors = ranked[rows], bound.at(rows)
+    return rows[left + errors >= kth(left - errors, k, LOWEST_ALLOWED)]
 
 
 def score(vectors: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits]) -> Floats:
@@ -270,54 +298,3 @@ def score(vectors: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[
     if len(known) == len(queries):
         return np.array([each.take(rows) for each in known], dtype=np.float64)
     return cosines(vectors, queries).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Selection:
-    """The arguments of `search` that select and order rows."""
-
-    matrix: Vectors
-    k: int
-    allowed: Mask | None
-    weights: Floats | None
-    ids: Sequence[str]
-
-    def few(self) -> Ints | None:
-        """The allowed rows, if they are so few that copying their vectors is faster; else None."""
-        if self.allowed is None or int(self.allowed.sum()) * FEW > len(self.allowed):
-            return None
-        return np.flatnonzero(self.allowed)
-
-    def best(self, scores: Floats | Vectors, bound: ErrorBound | None = None) -> Ints:
-        """Rows that may be among the best k by decayed score, rising, ties included.
-
-        Args:
-            scores: (n,) scores of all rows.
-            bound: Largest difference between a score and the cosine; None: the scores are the cosines.
-        """
-        ranked = weighted(scores, self.weights)
-        if self.allowed is not None:
-            ranked = np.where(self.allowed, ranked, EXCLUDED)
-        # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection. It
-        # counts twice: the k-th best score may be too high by it, and the score of a row too low.
-        error = 0.0 if bound is None else 2 * bound.largest
-        least = at_most_kth(ranked, self.k, LOWEST_ALLOWED) - error
-        rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
-        if bound is None:
-            return rows
-        left, errors = ranked[rows], bound.at(rows)
-        return rows[left + errors >= kth(left - errors, self.k, LOWEST_ALLOWED)]
-
-    def near_the_best(self, queries: Vectors, scan: Scan) -> list[tuple[Ints, Floats]]:
-        """For each query the rows that may be among the best k, and their cosines."""
-        found = []
-        for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
-            rows = self.best(scores, bound)
-            exact = scores[rows].astype(np.float64) if bound is None else cosines_at(self.matrix, rows, query[None])[0]
-            found.append((rows, exact))
-        return found
-
-    def ranked(self, rows: Ints, scores: Floats, all_cosines: Vectors | None) -> DenseHits:
-        """The best k of `rows` by their decayed cosines; ties to the smaller id."""
-        decayed = weighted(scores, None if self.weights is None else self.weights[rows])
-        return DenseHits(*best_rows(rows, decayed, self.k, self.ids.__getitem__), all_cosines)
