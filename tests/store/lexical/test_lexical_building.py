@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
+from umi_common.stores.lexical.corpus import Numbered, coded
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.lexical.segment import BLOCK_ROWS
-from umi_common.stores.lexical.vocabulary import Vocabulary
 
 ENGLISH = Analyzer(AnalyzerConfig())
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
@@ -23,12 +23,12 @@ LUCENE = LexicalConfig()
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=8))
 def test_the_codes_of_texts_are_their_terms(texts: list[str]):
-    vocabulary = Vocabulary(ENGLISH)
-    coded = vocabulary.coded(texts)
-    names = list(vocabulary.codes)
+    codes = Numbered()
+    lengths, tokens, _ = coded(ENGLISH, codes, texts)
+    names = list(codes)
     expected = [ENGLISH.terms(text) for text in texts]
-    assert coded.lengths.tolist() == [len(terms) for terms in expected]
-    assert [names[code] for code in coded.tokens.tolist()] == [term for terms in expected for term in terms]
+    assert lengths.tolist() == [len(terms) for terms in expected]
+    assert [names[code] for code in tokens.tolist()] == [term for terms in expected for term in terms]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
@@ -37,13 +37,13 @@ def test_a_piece_has_the_same_terms_by_itself_as_in_its_text(text: str):
 
 
 def test_codes_stay_right_after_an_analysis_that_failed(monkeypatch):
-    vocabulary = Vocabulary(ENGLISH)
+    codes = Numbered()
     with monkeypatch.context() as patched:
         patched.setattr(Analyzer, "terms_of_pieces", lambda analyzer, pieces: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            vocabulary.coded(["ant bee"])
-    assert vocabulary.coded(["bee ant"]).tokens.tolist() == [0, 1]
-    assert list(vocabulary.codes) == ["bee", "ant"]
+            coded(ENGLISH, codes, ["ant bee"])
+    assert coded(ENGLISH, codes, ["bee ant"])[1].tolist() == [0, 1]
+    assert list(codes) == ["bee", "ant"]
 
 
 def test_rows_on_both_sides_of_a_block_edge_are_found_and_removed():

@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import Floats, Ints, rare_frequency
+from umi_common.pool import NO_SOURCE, Floats, Ints, rare_frequency
 from umi_common.stores.arrays import beginnings
 from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 
@@ -335,16 +335,16 @@ class RowScorer:
     def lookup(self, terms: Sequence[Term], rows: Ints) -> Floats:
         """(T, n) gains of the terms in living rows, rising; 0 in a row that does not hold the term."""
         counts = np.zeros((len(terms), len(rows)), np.float64)
-        edges = rows.searchsorted(self._edges).tolist()
-        spans = dict(zip(self.corpus.parts, zip(edges[::2], edges[1::2], strict=True), strict=True))
-        offsets = {
-            part: part.segment.offsets_of(rows[start:stop]) for part, (start, stop) in spans.items() if start < stop
-        }
+        places = {}
+        for part in self.corpus.parts:
+            start, stop = rows.searchsorted((part.segment.first, part.segment.last + 1)).tolist()
+            if start < stop:
+                places[part] = slice(start, stop), part.segment.offsets_of(rows[start:stop])
         for term, counted in zip(terms, counts, strict=True):
             for part, ordinal in term.ordinals:
-                if part in offsets:
-                    start, stop = spans[part]
-                    counted[start:stop] = part.lookup(ordinal, offsets[part])
+                if part in places:
+                    own, offsets = places[part]
+                    counted[own] = part.lookup(ordinal, offsets)
         return self.weighting.gains(counts, self.norms(rows))
 
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
@@ -385,12 +385,6 @@ class RowScorer:
         return known.by_offset
 
     @cached_property
-    def _edges(self) -> Ints:
-        """First row and last row + 1 of each segment, one segment after the other."""
-        spans = [(part.segment.first, part.segment.last + 1) for part in self.corpus.parts]
-        return np.array(spans, np.int64).reshape(-1)
-
-    @cached_property
     def _source_weighting(self) -> Weighting:
         """The BM25 formula with the statistics of the sources that have a living row."""
         corpus = self.corpus
@@ -429,10 +423,12 @@ class RowScorer:
         """Set `source_impacts` of each term, in one pass over all postings of the terms."""
         corpus, width, weighting = self.corpus, len(self._source_norms), self._source_weighting
         rows, tf, ends = _all_postings(terms)
-        if corpus.documents < corpus.rows:
-            tf *= corpus.alive.take(rows)
-        sizes = [stop - start for start, stop in pairwise([0, *ends])]
-        starts, codes, counts = _summed_by_source(sizes, corpus.sources.take(rows), tf, width)
+        sources = corpus.sources.take(rows)
+        kept = corpus.alive.take(rows) & (sources != NO_SOURCE)
+        firsts = np.arange(len(terms) + 1) * width
+        pairs = firsts[:-1].repeat(np.diff(ends, prepend=0))[kept] + sources[kept]
+        held, counts = _summed(pairs, tf[kept], width * len(terms))
+        starts, codes = held.searchsorted(firsts), held % width
         gains = weighting.gains(counts, self._source_norms.take(codes))
         self._reserve(len(codes))
         for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
@@ -469,44 +465,14 @@ def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sourc
     return scores
 
 
-def _summed_by_source(sizes: Sequence[int], sources: Ints, tf: Floats, width: int) -> tuple[Ints, Ints, Numbers]:
-    """Sum the postings of each term by source.
-
-    Args:
-        sizes: (T,) number of postings of each term; the postings of all terms follow one another.
-        sources: Source code of each posting's row; a posting with NO_SOURCE is left out.
-        tf: Occurrences of the term in each posting's row; a posting with 0 is left out.
-        width: Larger than every source code.
-
-    Returns:
-        (starts, source codes, occurrences): starts[i]:starts[i + 1] are the entries of term i, by rising code.
-    """
-    stride = width + 1  # each term's first bin is that of NO_SOURCE
-    bins = stride * len(sizes)
-    firsts = np.arange(len(sizes) + 1) * stride + 1
-    pairs = firsts[:-1].repeat(sizes)
-    pairs += sources
-    counts: Numbers
-    if bins <= BINS * len(pairs):
-        totals = np.bincount(pairs, tf, bins)
-        totals[::stride] = 0.0
+def _summed(numbers: Ints, values: Floats, stop: int) -> tuple[Ints, Numbers]:
+    """The distinct numbers, rising, all below `stop`, and the sum of the values > 0 of each."""
+    if stop <= BINS * len(numbers):
+        totals = np.bincount(numbers, values, stop)
         held = totals.nonzero()[0]
-        counts = totals.take(held)
-    else:
-        held, counts = _summed_by_number(pairs, tf)
-        keep = (held % stride > 0) & (counts > 0.0)
-        if not keep.all():
-            held, counts = held[keep], counts[keep]
-    starts = held.searchsorted(firsts)
-    return starts, held - firsts[:-1].repeat(starts[1:] - starts[:-1]), counts
-
-
-def _summed_by_number(numbers: Ints, tf: Floats) -> tuple[Ints, Floats]:
-    """The distinct numbers, rising, and the sum of `tf` of each."""
+        return held, totals.take(held)
     if (numbers[1:] < numbers[:-1]).any():
         order = numbers.argsort()
-        numbers, tf = numbers.take(order), tf.take(order)
+        numbers, values = numbers.take(order), values.take(order)
     begins = beginnings(numbers).nonzero()[0]
-    if not len(begins):
-        return numbers, np.zeros(0, np.float64)
-    return numbers.take(begins), np.add.reduceat(tf, begins, dtype=np.float64)
+    return numbers.take(begins), np.add.reduceat(values, begins) if len(begins) else values

@@ -1,14 +1,15 @@
 """One immutable state of the index: segments, living rows and exact collection statistics.
 
-A write makes a new `Corpus` by adding documents to the old one or by removing rows, and shares the unchanged arrays. A
+A write makes a new `Corpus` by adding texts to the old one or by removing rows, and shares the unchanged arrays. A
 reader uses one corpus for a whole call.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import chain, count, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ import numpy.typing as npt
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
+from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, Offsets, Segment, TermCounts, build, merge, running
-from umi_common.stores.lexical.vocabulary import Coded, Numbered
 from umi_common.stores.rows.rows import Mask
 
 Frontier = tuple[Ints, Ints]
@@ -37,6 +38,14 @@ MERGE_RATIO = 4
 these together. So the number of segments grows with the logarithm of the number of documents."""
 DEAD_DOCUMENTS_SHARE_MAX = 0.5
 """Largest share of deleted documents in a segment; a segment with a larger share is rewritten without them."""
+
+
+class Numbered(defaultdict[str, int]):
+    """String -> number; a new string gets the next number, from 0. A look-up runs no Python code."""
+
+    def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
+        super().__init__(None, known)
+        self.default_factory = count(len(self)).__next__
 
 
 class RowArrays(NamedTuple):
@@ -255,25 +264,45 @@ class Corpus:
             postings = np.flatnonzero(wanted[of_postings])
             codes = segment.terms[np.searchsorted(segment.starts, postings, side="right") - 1]
             found = zip(of_postings[postings].tolist(), codes.tolist(), segment.tf[postings].tolist(), strict=True)
-            for row, code, count in found:
-                counts[row][code] = count
+            for row, code, tf in found:
+                counts[row][code] = tf
         return counts
 
 
-def with_documents(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequence[int]) -> Corpus:
-    """The corpus with the i-th document added as rows[i], of source code sources[i] (NO_SOURCE: none).
+def coded(analyzer: Analyzer, codes: Numbered, texts: Sequence[str]) -> tuple[Codes, Codes, npt.NDArray[np.int8]]:
+    """D texts as term codes; new terms get new codes.
+
+    Returns:
+        (D,) number of terms of each text; (sum of these,) term codes of all texts, one text after the other; and (D,)
+        index of each text's language in `Analyzer.languages`.
+    """
+    languages = list(map(analyzer.language_of, texts))
+    terms = [
+        list(chain.from_iterable(analyzer.of_language(language).terms_of_pieces(pieces(text))))
+        for language, text in zip(languages, texts, strict=True)
+    ]
+    lengths = np.fromiter(map(len, terms), np.int32)
+    tokens = np.fromiter(map(codes.__getitem__, chain.from_iterable(terms)), np.int32, lengths.sum())
+    number_of = {language: number for number, language in enumerate(analyzer.languages)}
+    return lengths, tokens, np.array([number_of[language] for language in languages], np.int8)
+
+
+def with_texts(
+    corpus: Corpus, analyzer: Analyzer, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]
+) -> Corpus:
+    """The corpus with the i-th text added as rows[i], of source code sources[i] (NO_SOURCE: none).
 
     Args:
+        analyzer: The analyzer of all texts of the corpus.
         rows: Rising, above all rows so far and below 2**31, because they are stored as int32.
-        documents: One for each row, as codes of `corpus.codes`.
     """
-    lengths, tokens, _ = documents
-    assert len(rows) == len(lengths) == len(sources)
+    assert len(rows) == len(texts) == len(sources)
     if not len(rows):
         return corpus
+    lengths, tokens, languages = coded(analyzer, corpus.codes, texts)
     at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
     assert (np.diff(at, prepend=corpus.rows - 1) > 0).all() and at[-1] < 2**31
-    by_row = _grown(corpus, at, documents, owner)
+    by_row = _grown(corpus, at, lengths, owner, languages)
     alive = by_row.alive.view
     parts, begins = corpus.parts, running(lengths)
     edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()
@@ -324,14 +353,14 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
     return [joined_segments(list(parts), corpus.alive) for _, parts in blocks]
 
 
-def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowArrays:
+def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints, languages: npt.NDArray[np.int8]) -> RowArrays:
     """The arrays by row, extended by the new rows; row numbers that were skipped between them become dead rows."""
     by_row = _by_row(corpus)
     indices = rows - corpus.rows
     by_row.alive.extend(_spread(indices, True, False))
-    by_row.lengths.extend(_spread(indices, documents.lengths, 0))
+    by_row.lengths.extend(_spread(indices, lengths, 0))
     by_row.sources.extend(_spread(indices, sources, NO_SOURCE))
-    by_row.languages.extend(_spread(indices, documents.languages, 0))
+    by_row.languages.extend(_spread(indices, languages, 0))
     return by_row
 
 

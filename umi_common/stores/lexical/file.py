@@ -37,9 +37,8 @@ from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.file import sync_directory
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays, merged_parts
+from umi_common.stores.lexical.corpus import Corpus, LiveSegment, Numbered, RowArrays, merged_parts
 from umi_common.stores.lexical.segment import Segment, recoded
-from umi_common.stores.lexical.vocabulary import Numbered
 
 log = logging.getLogger("umi")
 

@@ -26,12 +26,12 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
-from umi_common.stores.lexical.corpus import Corpus, with_documents, without_rows
+from umi_common.stores.lexical.corpus import Corpus, with_texts, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
-from umi_common.stores.lexical.languages import differ
+from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Codes
+from umi_common.stores.lexical.spellings import Spellings
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
-from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
@@ -109,7 +109,8 @@ class LexicalIndex:
     def __init__(self, analyzer: Analyzer, corpus: Corpus | None = None) -> None:
         self.analyzer = analyzer
         self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus, analyzer)
-        self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
+        self._spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
+        self._spellings.update(self._snapshot.corpus.codes)
         self._write_lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -147,7 +148,8 @@ class LexicalIndex:
                 corpus = without_rows(corpus, removed)
             for start in range(0, len(rows), TEXTS_A_SEGMENT):
                 some = slice(start, start + TEXTS_A_SEGMENT)
-                corpus = with_documents(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
+                corpus = with_texts(corpus, self.analyzer, rows[some], texts[some], sources[some])
+            self._spellings.update(corpus.codes)
             self._snapshot = Snapshot(corpus, self.analyzer)
 
     def save(
@@ -264,8 +266,8 @@ class LexicalIndex:
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
         snapshot = self._snapshot
-        idf, spellings = snapshot.row_scorer(config).weighting.idf, self._vocabulary.spellings
-        expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, spellings, idf)
+        idf = snapshot.row_scorer(config).weighting.idf
+        expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, self._spellings, idf)
         return expander.weighted_terms(query, config.function_word_weight)
 
     def terms_in_order(self, query: str) -> list[list[str]]:

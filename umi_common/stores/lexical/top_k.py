@@ -63,11 +63,6 @@ class SearchLimits:
     """(rows,) factor on the score of each row, >= 0; None: 1."""
     id_of: IdOf
 
-    @property
-    def largest_weight(self) -> float:
-        """An upper bound of the weights, with a margin for rounding."""
-        return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
-
     def factors(self, rows: Ints) -> Floats | Mask | None:
         """Factor on the score of each of `rows`: its weight, or 0 if the mask excludes it; None: all are 1."""
         if self.mask is None:
@@ -108,7 +103,8 @@ def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Le
 
 def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by MaxScore, as the module describes. Every idf must be >= 0."""
-    terms, rest, largest_weight = query.terms, _rest_bounds(scorer, query), limits.largest_weight
+    terms, rest = query.terms, _rest_bounds(scorer, query)
+    largest_weight = _SLACK if limits.weights is None else _SLACK * float(limits.weights.max(initial=0.0))
     taken = _first_count(terms)
     while True:
         read = sum([term.df for term in terms[:taken]])
