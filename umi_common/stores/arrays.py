@@ -28,11 +28,11 @@ def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return ordered[beginnings(ordered)]
 
 
-def beginnings(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
-    """(n,) whether each value differs from the one before it; the first value counts as different."""
+def beginnings(values: npt.NDArray[np.generic]) -> Ints:
+    """Index of the first value of each run of equal values."""
     new = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
-    return new
+    return new.nonzero()[0]
 
 
 def kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:

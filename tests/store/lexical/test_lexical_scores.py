@@ -39,7 +39,6 @@ def thresholds(request: pytest.FixtureRequest):
             for module in (postings, corpus):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
-            patch.setattr(topk, "TERM_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
             patch.setattr(bm25, "DIRECT", 2)
             patch.setattr(bm25, "LEVELS_SHARE", 1_000)

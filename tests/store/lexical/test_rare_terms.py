@@ -40,7 +40,7 @@ def test_rows_that_share_a_rare_term_are_found_as_if_removed_rows_had_never_been
         index.update(list(new), list(new.values()), [-1] * len(new), removed=gone)
         texts = {row: text for row, text in (texts | new).items() if row not in gone}
         rows = np.array(sorted(draw.sample(sorted(texts), min(6, len(texts)))))
-        of_row, found, holders = index.sharing_rare([texts[row].split() for row in rows.tolist()], MOST)
+        of_row, found, holders = index.sharing_rare(rows, MOST)
         for at, expected in enumerate(shared(texts, rows.tolist())):
             assert Counter(found[of_row == at].tolist()) == expected
         assert (holders <= MOST).all()

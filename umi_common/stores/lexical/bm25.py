@@ -353,17 +353,14 @@ class RowScorer:
         A term in more than 1/LEVELS_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
-        common = [term.df * LEVELS_SHARE > self.corpus.rows for term in query.terms]
-        rare = self.impacts([term for term, is_common in zip(query.terms, common, strict=True) if not is_common])
-        impacts = iter(rare)
-        for term, weight, is_common in zip(query.terms, query.weights, common, strict=True):
-            if is_common:
+        for term, weight in zip(query.terms, query.weights, strict=True):
+            if term.df * LEVELS_SHARE > self.corpus.rows:
                 step = np.float32(weight * term.idf * self.weighting.ceiling / 255)
                 for part, ordinal in term.ordinals:
                     block, levels = part.segment.block, self._levels(part, ordinal)
                     totals[block : block + len(levels)] += np.multiply(levels, step, dtype=np.float32)
             else:
-                rows, worth = next(impacts)
+                ((rows, worth),) = self.impacts([term])
                 np.add.at(totals, rows, (weight * worth).astype(np.float32))
         if query.floor:
             totals[totals > 0.0] += np.float32(query.floor)
@@ -474,5 +471,5 @@ def _summed(numbers: Ints, values: Floats, stop: int) -> tuple[Ints, Numbers]:
     if (numbers[1:] < numbers[:-1]).any():
         order = numbers.argsort()
         numbers, values = numbers.take(order), values.take(order)
-    begins = beginnings(numbers).nonzero()[0]
+    begins = beginnings(numbers)
     return numbers.take(begins), np.add.reduceat(values, begins) if len(begins) else values

@@ -109,12 +109,6 @@ class LiveSegment:
         at[at == len(many)] = 0
         return len(held) - int(np.count_nonzero(many[at] == few))
 
-    def dfs(self, ordinals: Ints) -> Ints:
-        """(n,) `df` of each term; 0 for ordinal -1."""
-        if not self.dead:
-            return self.segment.sizes(ordinals)
-        return np.array([self.df(ordinal) if ordinal >= 0 else 0 for ordinal in ordinals.tolist()], np.int64)
-
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
         held, tf = self.segment.stored(ordinal)
@@ -197,11 +191,11 @@ class Corpus:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """For each term, the number of living rows that hold it."""
-        codes = self.codes_of(terms)
-        counts = np.zeros(len(codes), np.int64)
+        codes, frequencies = self.codes_of(terms), [0] * len(terms)
         for part in self.parts:
-            counts += part.dfs(part.segment.ordinals(codes))
-        frequencies: list[int] = counts.tolist()
+            for at, ordinal in enumerate(part.segment.ordinals(codes).tolist()):
+                if ordinal >= 0:
+                    frequencies[at] += part.df(ordinal)
         return frequencies
 
     def codes_of(self, terms: Iterable[str]) -> Codes:
@@ -294,17 +288,18 @@ def with_texts(
 
     Args:
         analyzer: The analyzer of all texts of the corpus.
-        rows: Rising, above all rows so far and below 2**31, because they are stored as int32.
+        rows: One or more, rising, above all rows so far and below 2**31, because they are stored as int32.
     """
-    assert len(rows) == len(texts) == len(sources)
-    if not len(rows):
-        return corpus
+    assert len(rows) == len(texts) == len(sources) > 0
     lengths, tokens, languages = coded(analyzer, corpus.codes, texts)
     at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
     assert (np.diff(at, prepend=corpus.rows - 1) > 0).all() and at[-1] < 2**31
-    by_row = _grown(corpus, at, lengths, owner, languages)
-    alive = by_row.alive.view
-    parts, begins = corpus.parts, running(lengths)
+    by_row, indices = _by_row(corpus), at - corpus.rows
+    by_row.alive.extend(_spread(indices, True, False))
+    by_row.lengths.extend(_spread(indices, lengths, 0))
+    by_row.sources.extend(_spread(indices, owner, NO_SOURCE))
+    by_row.languages.extend(_spread(indices, languages, 0))
+    parts, begins, alive = corpus.parts, running(lengths), by_row.alive.view
     edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()
     for first, stop in pairwise(edges):
         mine = slice(first, stop)
@@ -353,24 +348,13 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
     return [joined_segments(list(parts), corpus.alive) for _, parts in blocks]
 
 
-def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints, languages: npt.NDArray[np.int8]) -> RowArrays:
-    """The arrays by row, extended by the new rows; row numbers that were skipped between them become dead rows."""
-    by_row = _by_row(corpus)
-    indices = rows - corpus.rows
-    by_row.alive.extend(_spread(indices, True, False))
-    by_row.lengths.extend(_spread(indices, lengths, 0))
-    by_row.sources.extend(_spread(indices, sources, NO_SOURCE))
-    by_row.languages.extend(_spread(indices, languages, 0))
-    return by_row
-
-
 def _by_row(corpus: Corpus) -> RowArrays:
     """Arrays by row that can grow from this corpus; copies if a write to the same corpus has already grown them."""
     return RowArrays._make(array.after(corpus.rows) for array in corpus.by_row)
 
 
 def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
-    """Array with the values at their indices (rising) and `missing` elsewhere."""
+    """Array with the values at their indices (rising) and `missing` elsewhere: at skipped rows, which are dead."""
     spread = np.full(int(indices[-1]) + 1, missing, np.int64)
     spread[indices] = values
     return spread
@@ -381,18 +365,11 @@ def _with_sources(corpus: Corpus, owner: Ints, sizes: Codes, sign: int) -> Corpu
     owned = owner != NO_SOURCE
     if not owned.any():
         return corpus
-    width = int(owner.max()) + 1
-    counts, totals = _at_least(corpus.source_documents, width), _at_least(corpus.source_lengths, width)
+    more = max(0, int(owner.max()) + 1 - len(corpus.source_documents))
+    counts, totals = (np.pad(values, (0, more)) for values in (corpus.source_documents, corpus.source_lengths))
     np.add.at(counts, owner[owned], sign)
     np.add.at(totals, owner[owned], sign * sizes[owned].astype(np.int64))
     return replace(corpus, source_documents=counts, source_lengths=totals)
-
-
-def _at_least(values: Ints, size: int) -> Ints:
-    """A copy of the values, filled up with 0 to at least `size`."""
-    longer = np.zeros(max(size, len(values)), values.dtype)
-    longer[: len(values)] = values
-    return longer
 
 
 def _appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[LiveSegment, ...]:

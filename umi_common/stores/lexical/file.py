@@ -141,7 +141,8 @@ def read(path: Path, fingerprint: str) -> Saved | None:
         IndexUnavailable: If there is no such file, or it is damaged, cut short or of another version.
     """
     try:
-        header, body = _checked(_mapped(path))
+        with path.open("rb") as file:
+            header, body = _checked(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
         return _saved(header, body) if header["analyzer"] == fingerprint else None
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise IndexUnavailable(f"{path} cannot be read ({error})") from error
@@ -225,11 +226,6 @@ def _prefix(body: list[bytes]) -> bytes:
         length += len(piece)
     prefix = _PREFIX.pack(MAGIC, VERSION, len(body[0]), length, check, 0)
     return prefix[:-4] + struct.pack("<I", zlib.crc32(prefix[:-4]))
-
-
-def _mapped(path: Path) -> memoryview:
-    with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _checked(data: memoryview) -> tuple[dict[str, Any], memoryview]:

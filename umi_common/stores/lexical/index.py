@@ -21,15 +21,15 @@ import numpy as np
 from umi_common.config import LexicalConfig
 from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
-from umi_common.stores.arrays import IdOf
+from umi_common.stores.arrays import IdOf, distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
-from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
+from umi_common.stores.lexical.bm25 import RowScorer, Term
 from umi_common.stores.lexical.corpus import Corpus, with_texts, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
-from umi_common.stores.lexical.segment import Codes
+from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.spellings import Spellings
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
 from umi_common.stores.rows.rows import Mask
@@ -89,13 +89,6 @@ class Snapshot:
         for at in np.flatnonzero(counts).tolist() or [0]:
             rows[self._analyzer.of_language(self._analyzer.languages[at])] += int(counts[at])
         return [analyzer for analyzer, _ in rows.most_common()]
-
-    def indices_of_living(self, rows: Ints) -> Ints:
-        """Indices into `rows` of the living ones, by rising row."""
-        order = rows.argsort()
-        start, stop = rows.take(order).searchsorted((0, self.corpus.rows))
-        known = order[start:stop]
-        return known[self.corpus.alive.take(rows.take(known))]
 
 
 class LexicalIndex:
@@ -236,12 +229,15 @@ class LexicalIndex:
             queries: V texts.
             rows: n rows, in any order; a row that is not alive scores 0.
             config: Variant and parameters, as for `search`.
-            searched: Results of `search` for the same queries and content, whose scores are used again.
+            searched: Results of `search` for the same queries and content, whose terms and scores are used again.
         """
         snapshot = self._snapshot
         scorer = snapshot.row_scorer(config)
         wanted = np.asarray(rows, np.int64)
-        order = snapshot.indices_of_living(wanted)
+        order = wanted.argsort()
+        start, stop = wanted.take(order).searchsorted((0, snapshot.corpus.rows))
+        order = order[start:stop]
+        order = order[snapshot.corpus.alive.take(wanted.take(order))]
         living = wanted[order]
         owners, languages = snapshot.corpus.sources.take(living), snapshot.corpus.languages.take(living)
         shape = (len(queries), len(wanted))
@@ -276,74 +272,58 @@ class LexicalIndex:
         return [list(chain.from_iterable(each.terms_of_pieces(split))) for each in self._snapshot.analyzers]
 
     @property
+    def corpus(self) -> Corpus:
+        """The rows and postings as of the last write."""
+        return self._snapshot.corpus
+
+    @property
     def references(self) -> dict[int, Floats]:
         """A cache for `stores.references`, empty after every write."""
         return self._snapshot.references
 
-    def query_terms(self, weights: Mapping[str, float], config: LexicalConfig) -> QueryTerms:
-        """Analysed terms of a query, each with its weight > 0, looked up in the index."""
-        return self._snapshot.row_scorer(config).query(weights)
+    def scorer(self, config: LexicalConfig) -> RowScorer:
+        """The scorer of the index under a configuration."""
+        return self._snapshot.row_scorer(config)
 
     def held(self, terms: Sequence[Term], rows: Ints, config: LexicalConfig) -> Mask:
         """(T, n) whether each of n living rows (rising) holds each of T terms, which were looked up with `config`."""
-        held: Mask = self._snapshot.row_scorer(config).lookup(terms, rows) > 0
+        held: Mask = self.scorer(config).lookup(terms, rows) > 0
         return held
-
-    def sources(self, rows: Ints) -> Ints:
-        """(n,) source code of each row; -1: it has no source."""
-        return self._snapshot.corpus.sources[rows]
 
     def living(self, rows: Sequence[int]) -> list[int]:
         """The rows among `rows` that are alive; rows that a later write added are not alive."""
         alive = self._snapshot.corpus.alive
         return [row for row in rows if row < len(alive) and alive[row]]
 
-    def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """For each term, the number of living rows that hold it."""
-        return self._snapshot.corpus.frequencies(terms)
-
     def codes(self, terms: Sequence[str]) -> list[int]:
         """For each term, its code plus 1; 0 for a term that no row has ever held."""
         codes = self._snapshot.corpus.codes
         return [codes.get(term, -1) + 1 for term in terms]
 
-    def rows_of_rare(self, term: str, most: int) -> Ints:
-        """(P,) the living rows that hold a term, rising; none if more than `most` hold it."""
-        corpus = self._snapshot.corpus
-        return corpus.rows_of_rare(corpus.codes_of([term]), most)[1]
-
-    def rows_with_rare(self, query: QueryTerms, config: LexicalConfig) -> Ints:
-        """(P,) the rows that hold a rare term of a query, see `Pool.rare`; dead rows may be among them. The query was
-        looked up with `config`."""
-        return self._snapshot.row_scorer(config).rows_of_rare(query)
-
-    def sharing_rare(self, texts: Sequence[Sequence[str]], most: int) -> tuple[Ints, Ints, Ints]:
-        """The living rows that hold a rare term of one of n texts; a term is rare if at most `most` rows hold it.
-
-        Args:
-            texts: The terms of each text.
+    def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
+        """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
 
         Returns:
-            P triples, one for each combination of a text, a rare term of this text, and a row that holds the term: (P,)
-            index of the text, (P,) row, and (P,) number of rows that hold the term.
+            P triples, one for each combination of a given row, a rare term of this row, and a row that holds the term,
+            the given row included: (P,) index of the given row in `rows`, (P,) row that holds the term, and (P,) number
+            of rows that hold the term.
         """
-        texts_with: dict[str, list[int]] = {}
-        for at, terms in enumerate(texts):
-            for term in set(terms):
-                texts_with.setdefault(term, []).append(at)
         corpus = self._snapshot.corpus
-        of_term, row = corpus.rows_of_rare(corpus.codes_of(texts_with), most)
-        held = list(texts_with.values())
-        times = np.array([len(held[term]) for term in of_term.tolist()], np.int64)
-        text = np.fromiter(chain.from_iterable(held[term] for term in of_term.tolist()), np.int64)
-        return text, row.repeat(times), np.bincount(of_term)[of_term].repeat(times)
+        found = [part.segment.rare_terms(rows, most + part.dead) for part in corpus.parts]
+        of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
+        codes = np.concatenate([np.zeros(0, np.int32), *(codes for _, codes in found)])
+        terms = distinct(codes)
+        own = terms.searchsorted(codes)
+        term, row = corpus.rows_of_rare(terms, most)
+        counts = np.bincount(term, minlength=len(terms))
+        sizes = counts[own]
+        posting = np.arange(sizes.sum()) + np.repeat(running(counts)[:-1][own] - running(sizes)[:-1], sizes)
+        return np.repeat(of_row, sizes), row[posting], np.repeat(sizes, sizes)
 
     def lengths(self, count: int) -> Codes:
         """(count,) number of terms in each of the first `count` rows; 0 where nothing was indexed."""
         known = self._snapshot.corpus.lengths[:count]
-        if len(known) == count:
-            return known
-        return np.concatenate([known, np.zeros(count - len(known), known.dtype)])
+        return known if len(known) == count else np.pad(known, (0, count - len(known)))
 
     def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
         """Each i, rising, where the indexed terms, frequencies or length of rows[i] are not those of texts[i]."""
