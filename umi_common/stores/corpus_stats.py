@@ -170,11 +170,14 @@ class Calibration:
 
     def _smallest(self, rows: Rows) -> Ints:
         """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
-        of_all, among = self._checksums_of(rows), np.flatnonzero(rows.alive)
-        if len(among) > SAMPLE_SIZE:
-            cut = np.partition(of_all[among], SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
-            among = among[of_all[among] <= cut]
+        of_all, share = self._checksums_of(rows), 2 * SAMPLE_SIZE / max(len(rows), 1)
+        among = np.flatnonzero(rows.alive & (of_all <= int(min(share, 1.0) * (2**32 - 1))))
+        if len(among) < SAMPLE_SIZE:
+            among = np.flatnonzero(rows.alive)
         checksums = of_all[among]
+        if len(among) > SAMPLE_SIZE:
+            kept = checksums <= np.partition(checksums, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
+            among, checksums = among[kept], checksums[kept]
         order = np.argsort(checksums, kind="stable")
         if (np.diff(checksums[order]) == 0).any():
             ties = sorted(among.tolist(), key=lambda row: (of_all[row], rows.ids[row]))

@@ -240,8 +240,6 @@ def search(
         quantised: The codes of the matrix, which are used from QUANTISED_FROM rows on; None: codes are not used.
         scan: Result of `scan_of` for these arguments; None: `search` computes it.
     """
-    if not len(matrix):
-        return [NO_HITS for _ in queries]
     if allowed is not None and int(allowed.sum()) * FEW <= len(allowed):
         few = np.flatnonzero(allowed)
         found = [(few, scores, None) for scores in cosines_at(matrix, few, queries)]

@@ -112,7 +112,8 @@ class Segment:
             known = held[order].astype(np.int32), self.terms[ordinals[of_term[order]]]
             self._rare.clear()
             self._rare[limit] = known
-        start, stop = known[0].searchsorted(rows), known[0].searchsorted(rows, "right")
+        wanted = rows.astype(np.int32)  # of the type of the array: numpy would convert the whole array
+        start, stop = known[0].searchsorted(wanted), known[0].searchsorted(wanted, "right")
         sizes = stop - start
         at = np.arange(sizes.sum()) + np.repeat(start - running(sizes)[:-1], sizes)
         return np.repeat(np.arange(len(rows)), sizes), known[1][at]

@@ -88,9 +88,8 @@ def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexical
 
 def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by the scores of all rows; the other methods must give the same result."""
-    lists = _impacts(scorer, query, len(query.terms))
     scores = np.zeros(scorer.corpus.rows, np.float64)
-    for rows, worth in lists:
+    for rows, worth in _impacts(scorer, query, len(query.terms)):
         np.add.at(scores, rows, worth)
     scores = _with_floor(scores, query.floor)
     rows = (scores > 0.0).nonzero()[0]
