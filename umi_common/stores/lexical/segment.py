@@ -108,7 +108,7 @@ class Segment:
         if known is None:
             ordinals = np.flatnonzero(self.frequencies <= limit)
             of_term, held = self.all_postings(ordinals)
-            order = np.argsort(held, kind="stable")
+            order = np.argsort(self.offsets_of(held), kind="stable")  # of 16 bits, which are sorted by radix
             known = held[order].astype(np.int32), self.terms[ordinals[of_term[order]]]
             self._rare.clear()
             self._rare[limit] = known
