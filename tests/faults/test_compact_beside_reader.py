@@ -25,7 +25,7 @@ from umi_common.stores.failpoints import armed
 from umi_common.types import Chunk
 
 STORES = Path(umi_common.__file__).parent / "stores"
-ROOMS = tuple(str(STORES / room) for room in ("ledger", "embedded", "lexical/file", "dense/file"))
+ROOMS = tuple(str(STORES / room) for room in ("ledger", "embedded", "lexical/file", "dense/vectors"))
 """Beginnings of the paths of the files that touch the disk; what runs between their calls computes only."""
 CALLS_MIN = 100
 """An opening, and a compaction, make more calls in these files than this."""

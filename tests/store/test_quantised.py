@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from umi_common.pool import Vectors
 from umi_common.stores.dense import cosines as dense
-from umi_common.stores.dense import int8 as quantised
-from umi_common.stores.dense.cosines import search
-from umi_common.stores.dense.int8 import Quantised, QuantisedRows
+from umi_common.stores.dense.cosines import Quantised, QuantisedRows, search
 
 
 def _unit(vectors: Any) -> Vectors:
@@ -56,7 +54,7 @@ def test_cores_that_divide_a_scan_find_what_one_finds(seed: int, count: int, ask
     rows, queries = _rows(seed, count, 16, kind="usual"), _rows(seed + 1, asked, 16, kind="usual")
     alone = Quantised.of(rows).scan(queries).scores
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quantised, "BYTES_A_THREAD", 64)
+        patch.setattr(dense, "BYTES_A_THREAD", 64)
         divided = Quantised.of(rows).scan(queries).scores
     assert divided.tobytes() == alone.tobytes()
 

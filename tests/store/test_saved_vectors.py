@@ -16,14 +16,14 @@ import pytest
 from umi_common.errors import LedgerDamaged
 from umi_common.protocols import Probe
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.stores.dense import file as dense_file
+from umi_common.stores.dense import vectors as dense_file
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.failpoints import armed
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 DIM, SIZE = 64, 1_050
-"""Vectors and codes fill more than one block of checksums each (`_BLOCK` in stores/dense/file.py)."""
+"""Vectors and codes fill more than one block of checksums each (`_BLOCK` in stores/dense/vectors.py)."""
 VECTORS = np.random.default_rng(3).normal(size=(2 * SIZE, DIM)).astype(np.float32)
 WORDS = ["red", "blue", "green", "boat", "train", "coast", "night", "rain", "snow", "sun", "wind", "hill"]
 

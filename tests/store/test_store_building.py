@@ -57,14 +57,14 @@ def test_a_large_batch_is_stored_though_its_analysis_fails(tmp_path, monkeypatch
     """Only the lexical arm fails."""
     asked: list[int] = []
 
-    def failing(analyzer: Analyzer, pieces: Sequence[str]) -> list[str]:
+    def failing(analyzer: Analyzer, pieces: Sequence[str]) -> list[tuple[str, ...]]:
         asked.append(len(pieces))
         raise ValueError("no stems")
 
     batch = [Chunk(f"c{at}", f"common word{at}x") for at in range(300)]
     with HybridStore.open(tmp_path / "s", embedder=EMBEDDER) as store:
         with monkeypatch.context() as patched:
-            patched.setattr(Analyzer, "stems_of", failing)
+            patched.setattr(Analyzer, "terms_of_pieces", failing)
             store.add(batch)
         assert len(asked) == 1
         assert len(store) == 300

@@ -18,7 +18,7 @@ Every limit on the threads of a search:
 
 Further limits: `config.embedder` limits the calls of an embedder at a time. For blocking searches, each store has one
 thread with an event loop, which waits for the embedder's calls. A commit of a ledger takes one thread, and a scan of
-codes takes at most `stores.dense.int8.SCAN_THREADS_MAX` threads.
+codes takes at most `stores.dense.cosines.SCAN_THREADS_MAX` threads.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 IdOf = Callable[[int], str]
 STRIPES = 16
 """Number of scores in a group; `at_most_kth` compares only the largest score of each group."""
-SORTED_AT_ONCE = 8
-"""`best_rows` sorts all rows if there are at most SORTED_AT_ONCE * k; else only the rows that reach the k-th score."""
 ROWS_FIRST = 256
 """Number of rows that a new `Growing` array has room for; a full array at least doubles its room."""
 
@@ -30,11 +28,11 @@ def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return ordered[beginnings(ordered)]
 
 
-def beginnings(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
-    """(n,) whether each value differs from the one before it; the first value counts as different."""
+def beginnings(values: npt.NDArray[np.generic]) -> Ints:
+    """Index of the first value of each run of equal values."""
     new = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
-    return new
+    return new.nonzero()[0]
 
 
 def kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
@@ -61,40 +59,15 @@ def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float =
         scores: (n,), aligned with `rows`.
         id_of: Returns the id of a row.
     """
-    if len(rows) > SORTED_AT_ONCE * k:
-        keep = (scores >= kth(scores, k)).nonzero()[0]
-        rows, scores = rows.take(keep), scores.take(keep)
+    keep = ((scores >= kth(scores, k, -math.inf)) & (scores > above)).nonzero()[0]
+    rows, scores = rows.take(keep), scores.take(keep)
     order = (-scores).argsort()
-    falling = scores.take(order)
-    if len(falling) and falling[-1] <= above:
-        falling = falling[: np.count_nonzero(falling > above)]
-    equal = falling[1:] == falling[:-1]
-    if not np.count_nonzero(equal[:k]):  # `any` takes three times as long
-        return rows.take(order[: min(k, len(falling))]), falling[:k]
-    reach = int(np.count_nonzero(falling >= falling[min(k, len(falling)) - 1]))
-    ranked = rows.take(order[:reach])
-    if reach > 2 * k:
-        first = np.count_nonzero(falling > falling[k - 1])
-        ranked[first:k] = heapq.nsmallest(k - first, ranked[first:].tolist(), key=id_of)
-        reach = k
-    _order_ties(ranked[:reach], falling[:reach], equal[: reach - 1], id_of)
+    ranked, falling = rows.take(order), scores.take(order)
+    if np.count_nonzero(falling[1:] == falling[:-1]):  # `any` takes three times as long
+        numbers = ranked.tolist()
+        by_id = heapq.nsmallest(k, list(zip((-falling).tolist(), map(id_of, numbers), numbers, strict=True)))
+        ranked = np.array([row for _, _, row in by_id], np.int64)
     return ranked[:k], falling[:k]
-
-
-def _order_ties(ranked: Ints, falling: Floats, equal: npt.NDArray[np.bool_], id_of: IdOf) -> None:
-    """Sort the rows of equal scores by id, in place.
-
-    Args:
-        ranked: (m,) rows by falling score.
-        falling: (m,) their scores.
-        equal: (m - 1,) whether each score equals the next.
-    """
-    tied = np.zeros(len(ranked), np.bool_)
-    tied[1:] = equal
-    tied[:-1] |= equal
-    rows = ranked[tied].tolist()
-    by_score_and_id = sorted(zip((-falling[tied]).tolist(), map(id_of, rows), rows, strict=True))
-    ranked[tied] = [row for _, _, row in by_score_and_id]
 
 
 class Growing(Generic[Scalar]):

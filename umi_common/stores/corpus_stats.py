@@ -72,76 +72,6 @@ NO_CHECKSUMS: IdChecksums = np.zeros(0, dtype=np.uint32)
 Lengths = npt.NDArray[np.integer]
 
 
-class Sample:
-    """The sampled rows of the last snapshot that `draw` was called with, and their vectors. Not thread-safe.
-
-    Args:
-        checksums: CRC-32 of the ids of the first rows, as far as they are already computed.
-    """
-
-    def __init__(self, checksums: IdChecksums) -> None:
-        self._checksums: Growing[np.uint32] = Growing.copied(checksums)
-        self._rows: Rows | None = None
-        self._drawn: Ints = np.zeros(0, dtype=np.int64)
-        self._vectors: Vectors | None = None
-
-    def restore(self, drawn: Ints, vectors: Vectors) -> None:
-        """Reuse these vectors if the next sample has the rows `drawn`."""
-        self._drawn, self._vectors = drawn, vectors
-
-    def saved(self) -> tuple[Ints, Vectors]:
-        """The sampled rows and their vectors, for `restore`; both empty if no vectors were needed yet."""
-        if self._vectors is None:
-            return self._drawn[:0], np.zeros((0, 0), np.float32)
-        return self._drawn, self._vectors
-
-    def vectors(self, rows: Rows, vectors: RowVectors) -> Vectors:
-        """(at most SAMPLE_SIZE, dim) vectors of the sampled rows."""
-        drawn = self.draw(rows)
-        if self._vectors is None:
-            self._vectors = vectors[drawn]
-        return self._vectors
-
-    def draw(self, rows: Rows) -> Ints:
-        """The sampled rows of a snapshot, by rising (CRC-32 of the id, id)."""
-        if self._rows is rows:
-            return self._drawn
-        drawn = self._smallest(rows, self._eligible(rows))
-        if not np.array_equal(drawn, self._drawn):
-            self._drawn, self._vectors = drawn, None
-        self._rows = rows
-        return drawn
-
-    def _eligible(self, rows: Rows) -> Ints:
-        """Rows among which the sample is drawn: the rows of the last sample and the new rows; all living rows if a row
-        of the last sample was deleted, or if `rows` is no later snapshot than the last."""
-        known = 0 if self._rows is None else len(self._rows)
-        if self._rows is None or known > len(rows) or not rows.alive[self._drawn].all():
-            return np.flatnonzero(rows.alive)
-        if (rows.alive[:known] > self._rows.alive).any():  # a deleted row lives in `rows`: `rows` is the earlier one
-            return np.flatnonzero(rows.alive)
-        return np.concatenate([self._drawn, known + np.flatnonzero(rows.alive[known:])])
-
-    def checksums(self, rows: Rows) -> IdChecksums:
-        """(n,) CRC-32 of the ids of all rows."""
-        new = rows.ids[len(self._checksums.view) : len(rows)]
-        self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
-        return self._checksums.view[: len(rows)]
-
-    def _smallest(self, rows: Rows, among: Ints) -> Ints:
-        """The SAMPLE_SIZE rows of `among` with the smallest (CRC-32 of the id, id), rising."""
-        checksums = self.checksums(rows)[among]
-        if len(among) > SAMPLE_SIZE:
-            cut = np.partition(checksums, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
-            among = among[checksums <= cut]
-            checksums = self._checksums.view[among]
-        order = np.argsort(checksums, kind="stable")
-        if (np.diff(checksums[order]) == 0).any():
-            ties = sorted(among.tolist(), key=lambda row: (self._checksums.view[row], rows.ids[row]))
-            return np.array(ties[:SAMPLE_SIZE], dtype=np.int64)
-        return among[order][:SAMPLE_SIZE]
-
-
 class Calibration:
     """The statistics of one store: cached for the latest snapshot of its rows, their sums by source. Thread-safe.
 
@@ -151,7 +81,12 @@ class Calibration:
 
     def __init__(self, checksums: IdChecksums = NO_CHECKSUMS) -> None:
         self._lock = threading.Lock()
-        self._sample = Sample(checksums)
+        self._checksums: Growing[np.uint32] = Growing.copied(checksums)
+        self._drawn_from: Rows | None = None
+        self._drawn: Ints = np.zeros(0, dtype=np.int64)
+        """The sampled rows of `_drawn_from`, by rising (CRC-32 of the id, id)."""
+        self._sample: Vectors | None = None
+        """The vectors of the sampled rows; None: not needed yet."""
         self._rows: Rows | None = None
         self._numbers: Mapping[str, float] = {}
         self._order: list[tuple[int, str, int]] = []
@@ -174,7 +109,8 @@ class Calibration:
         """
         made = cls(saved["id checksums"])
         drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
-        made._sample.restore(drawn, saved["sample"].reshape(len(drawn), saved["sample"].size // max(len(drawn), 1)))
+        made._drawn = drawn
+        made._sample = saved["sample"].reshape(len(drawn), saved["sample"].size // max(len(drawn), 1))
         made._chosen, made._sums = chosen.tolist(), saved["sums"].reshape(len(chosen), COLUMNS).copy()
         made._totals = saved["totals"].reshape(len(chosen), saved["totals"].size // max(len(chosen), 1)).copy()
         made._rows = rows.earlier(alive) if len(chosen) else None
@@ -183,11 +119,10 @@ class Calibration:
     def saved(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
         """One-dimensional arrays for `restored`: the checksums of `rows`, and the sample and sums last computed."""
         with self._lock:
-            drawn, sample = self._sample.saved()
             arrays: dict[str, npt.NDArray[Any]] = {
-                "id checksums": self._sample.checksums(rows),
-                "drawn": drawn,
-                "sample": sample,
+                "id checksums": self._checksums_of(rows),
+                "drawn": self._drawn[:0] if self._sample is None else self._drawn,
+                "sample": np.zeros(0, np.float32) if self._sample is None else self._sample,
                 "chosen": np.array(self._chosen, np.int64),
                 "sums": self._sums,
                 "totals": self._totals,
@@ -198,7 +133,12 @@ class Calibration:
     def id_checksums(self, rows: Rows) -> IdChecksums:
         """(n,) CRC-32 of the ids of all rows, by which the sample is drawn."""
         with self._lock:
-            return self._sample.checksums(rows)
+            return self._checksums_of(rows)
+
+    def _checksums_of(self, rows: Rows) -> IdChecksums:
+        new = rows.ids[len(self._checksums.view) : len(rows)]
+        self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
+        return self._checksums.view[: len(rows)]
 
     def background(
         self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
@@ -210,13 +150,39 @@ class Calibration:
             queries: (V, dim) unit rows.
             all_cosines: (V, n) cosines of the queries with all rows; None: they are not known.
         """
-        if all_cosines is None:
-            with self._lock:
-                among = self._sample.vectors(rows, vectors)
-            return cosine_background(cosines(among, queries))
         with self._lock:
-            drawn = self._sample.draw(rows)
-        return cosine_background(all_cosines[:, drawn])
+            drawn = self._draw(rows)
+            if all_cosines is not None:
+                return cosine_background(all_cosines[:, drawn])
+            if self._sample is None:
+                self._sample = vectors[drawn]
+            sample = self._sample
+        return cosine_background(cosines(sample, queries))
+
+    def _draw(self, rows: Rows) -> Ints:
+        """The sampled rows of a snapshot; the vectors of the last sample are kept if it is the same."""
+        if self._drawn_from is not rows:
+            drawn = self._smallest(rows)
+            if not np.array_equal(drawn, self._drawn):
+                self._drawn, self._sample = drawn, None
+            self._drawn_from = rows
+        return self._drawn
+
+    def _smallest(self, rows: Rows) -> Ints:
+        """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
+        of_all, share = self._checksums_of(rows), 2 * SAMPLE_SIZE / max(len(rows), 1)
+        among = np.flatnonzero(rows.alive & (of_all <= int(min(share, 1.0) * (2**32 - 1))))
+        if len(among) < SAMPLE_SIZE:
+            among = np.flatnonzero(rows.alive)
+        checksums = of_all[among]
+        if len(among) > SAMPLE_SIZE:
+            kept = checksums <= np.partition(checksums, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
+            among, checksums = among[kept], checksums[kept]
+        order = np.argsort(checksums, kind="stable")
+        if (np.diff(checksums[order]) == 0).any():
+            ties = sorted(among.tolist(), key=lambda row: (of_all[row], rows.ids[row]))
+            return np.array(ties[:SAMPLE_SIZE], dtype=np.int64)
+        return among[order][:SAMPLE_SIZE]
 
     def numbers(
         self, rows: Rows, vectors: RowVectors, lengths: Callable[[], Lengths], sources: Sequence[str]

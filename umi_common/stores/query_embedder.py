@@ -155,7 +155,7 @@ class QueryEmbedder:
 
     def _embedding(self, texts: Sequence[str], seconds: float, dim: int) -> Body[list[QueryVector]]:
         """The result of `embed_each`."""
-        known = self._cached(texts, dim)
+        known = {text: vector for text, vector in self._cache.get(texts).items() if dim in (0, len(vector))}
         jobs = self._jobs([text for text in dict.fromkeys(texts) if text not in known])
         if not jobs:
             return [known[text] for text in texts]
@@ -187,10 +187,6 @@ class QueryEmbedder:
                 self._loop_thread.run(partial(arun, in_threads=True))
 
         return Call(run, arun)
-
-    def _cached(self, texts: Sequence[str], dim: int) -> dict[str, Vectors]:
-        """The cached vectors of this dimension by text."""
-        return {text: vector for text, vector in self._cache.get(texts).items() if dim in (0, len(vector))}
 
     def _jobs(self, missing: Sequence[str]) -> list[_Job]:
         """The calls that embed these distinct texts."""

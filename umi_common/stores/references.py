@@ -318,7 +318,7 @@ class References:
         among `terms`. The condition that the query lacks t is omitted."""
         found: list[tuple[int, float, int]] = []
         in_names = [term for term in terms if self.names.rows_with(term)]
-        dfs, codes = self.index.frequencies(in_names), self.index.codes(in_names)
+        dfs, codes = self.index.corpus.frequencies(in_names), self.index.codes(in_names)
         for term, df, code in zip(in_names, dfs, codes, strict=True):
             if df > MENTION_DOCUMENTS_MAX:
                 continue
@@ -330,7 +330,7 @@ class References:
     def _by_rare_term(self, sources: Ints) -> Floats:
         """(6, E): index in `sources`, target row, 0, rare(source, target), 0, 0; a column for each shared rare term."""
         source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
-        of_source, of_target = self.index.sources(sources[source]), self.index.sources(target)
+        of_source, of_target = self.index.corpus.sources[sources[source]], self.index.corpus.sources[target]
         other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
         none = np.zeros(int(other.sum()))
         return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none, none])
@@ -353,7 +353,7 @@ class References:
 
     def _rarest(self, name: Name) -> tuple[int, str]:
         """The df of a name's rarest term, and the term; of equally rare ones the first in the order of code points."""
-        return min(zip(self.index.frequencies(name), name, strict=True))
+        return min(zip(self.index.corpus.frequencies(name), name, strict=True))
 
     def _weight(self, name: Name, chunks: int) -> float:
         """min(1, 10 / df of the name's rarest term) / chunks; 0 for a name of no chunk, or of more than
@@ -364,8 +364,9 @@ class References:
 
     def _holding_all(self, name: Name) -> list[int]:
         """The rows that hold all terms of a name; none if more than MENTION_DOCUMENTS_MAX hold the rarest."""
-        rows = self.index.rows_of_rare(self._rarest(name)[1], MENTION_DOCUMENTS_MAX)
-        terms = self.index.query_terms(dict.fromkeys(name, 1.0), self.config).terms
+        corpus = self.index.corpus
+        rows = corpus.rows_of_rare(corpus.codes_of([self._rarest(name)[1]]), MENTION_DOCUMENTS_MAX)[1]
+        terms = self.index.scorer(self.config).query(dict.fromkeys(name, 1.0)).terms
         holding: list[int] = rows[self.index.held(terms, rows, self.config).all(axis=0)].tolist()
         return holding
 

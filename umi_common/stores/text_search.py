@@ -94,7 +94,7 @@ class TextSearch:
         try:
             query = lexical[referring[0]].query
             if len(referring) > 1:
-                query = self.index.query_terms(self.index.weighted_terms(text, config), config)
+                query = self.index.scorer(config).query(self.index.weighted_terms(text, config))
             finder = References(self.index, names_of(), query, allowed, config, rare)
             named = finder.named_by(text)
             rankings = [hits.rows for hits in lexical], dense
@@ -130,7 +130,7 @@ class TextSearch:
         rankings = [hits.rows for hits in lexical or ()]
         allowed = self.rows.alive if self.allowed is None else self.allowed
         if lexical:
-            rows = self.index.rows_with_rare(lexical[0].query, self.request.lexical)
+            rows = self.index.scorer(self.request.lexical).rows_of_rare(lexical[0].query)
             others.append(rows[allowed[rows]])
         return self.rows.with_neighbours([*rankings, *dense], np.concatenate(others), self.request, self.allowed)
 

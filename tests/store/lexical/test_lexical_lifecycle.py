@@ -21,10 +21,10 @@ LUCENE = LexicalConfig()
 class Failing(Analyzer):
     """Fails on one text."""
 
-    def stems_of(self, pieces: Sequence[str]) -> list[str]:
+    def terms_of_pieces(self, pieces: Sequence[str]) -> list[tuple[str, ...]]:
         if "fail" in pieces:
             raise MemoryError("no memory left")
-        return super().stems_of(pieces)
+        return super().terms_of_pieces(pieces)
 
 
 def test_a_failed_addition_changes_nothing():

@@ -17,10 +17,9 @@ from rank_bm25 import BM25L, BM25Okapi, BM25Plus
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical import bm25, corpus, sources
+from umi_common.stores.lexical import bm25, corpus
 from umi_common.stores.lexical import segment as postings
 from umi_common.stores.lexical import top_k as topk
-from umi_common.stores.lexical import update as writing
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex, Snapshot
 
@@ -37,18 +36,15 @@ def thresholds(request: pytest.FixtureRequest):
         if request.param == "every threshold small":
             patch.setattr(corpus, "SMALL_SEGMENT", 3)
             patch.setattr(corpus, "MERGE_RATIO", 1)
-            for module in (postings, writing):
+            for module in (postings, corpus):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
-            patch.setattr(topk, "TERM_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
             patch.setattr(bm25, "DIRECT", 2)
-            patch.setattr(bm25, "DENSE_SHARE", 1_000)
-            patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
+            patch.setattr(bm25, "LEVELS_SHARE", 1_000)
             patch.setattr(bm25, "LEVELS_KEPT", 2)
-            for module in (bm25, sources):
-                patch.setattr(module, "ENTRIES_KEPT", 120)
-            patch.setattr(sources, "BINS", 0)
+            patch.setattr(bm25, "ENTRIES_KEPT", 120)
+            patch.setattr(bm25, "BINS", 0)
         yield
 
 

@@ -64,7 +64,6 @@ ways = st.sampled_from(WAYS)
 def take_way(patch: pytest.MonkeyPatch, way: tuple[int, int]) -> None:
     for name, value in zip(("PRUNING_PAYS", "BOUNDS_PAY"), way, strict=True):
         patch.setattr(topk, name, value)
-    patch.setattr(topk, "TERM_PAYS", 0)
 
 
 def limits_of(rng: np.random.Generator, corpus: Corpus, k: int) -> SearchLimits:

@@ -2,20 +2,33 @@
 
 Ties fall to the smaller id. To the last bit, a cosine depends only on its two vectors. BLAS is not used: its threads
 would compete with the threads of other searches, and its results depend on the position of a row in the matrix.
+
+Codes have one byte per coordinate, beside the float32 vectors, so that a scan reads a quarter of the memory.
+A vector is d = s c + e, with the step s = max |d_i| / 127, the codes c = round(d / s), whole numbers from -127 to 127,
+and the residual e. The approximate score of a query q and a unit row d is s_q s_d c_q.c_d. By the inequality of Cauchy
+and Schwarz, it differs from the cosine by at most
+
+    |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
+
+So a row is not among the best k if its score plus its bound is below score minus bound of at least k other rows. The
+remaining rows, some hundred, are scored exactly. The result equals that of an exact full scan to the last bit.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
+import numpy.typing as npt
 import simsimd
 
 from umi_common.pool import Floats, Ints, Vectors, weighted
-from umi_common.stores.arrays import at_most_kth, best_rows, kth
-from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
+from umi_common.stores.arrays import Growing, at_most_kth, best_rows, kth
 from umi_common.stores.rows.rows import Mask
 
 QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
@@ -28,6 +41,142 @@ FEW = 8
 """If at most 1 / FEW of the rows are allowed, the vectors of these rows are copied, and only they are compared."""
 GATHERED_AT_ONCE = 128
 """Number of vectors copied together. So few stay in a core's cache while all queries are compared with them."""
+Int8Codes = npt.NDArray[np.int8]
+FLOAT32_ROUNDING = 1e-5
+"""Largest rounding error of a float32 sum."""
+CODE_MAX = 127
+"""Largest absolute value of a code."""
+SCAN_THREADS_MAX = os.cpu_count() or 1
+"""Largest number of threads of one scan: one for each core."""
+BYTES_A_THREAD = 12_000_000
+"""Bytes of codes for each thread of a scan, which take about 1 ms. For fewer bytes, starting a thread costs more than
+it saves."""
+BLOCK = 256
+"""Number of rows quantised together; the intermediate arrays of so few rows fit into a core's cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantised:
+    """n rows as codes."""
+
+    codes: Int8Codes
+    """(n, dim)"""
+    steps: Vectors
+    """(n,) s of each row."""
+    errors: Vectors
+    """(n,) |e| of each row."""
+    largest_error: float
+    """Upper bound of the errors."""
+
+    @classmethod
+    def of(cls, vectors: Vectors) -> Quantised:
+        """Codes of (n, dim) vectors; a row of zeros has codes of zeros."""
+        largest = np.abs(vectors).max(axis=1, initial=0.0)
+        steps = (np.where(largest > 0, largest, CODE_MAX) / CODE_MAX).astype(np.float32)
+        codes = np.rint(vectors / steps[:, np.newaxis])
+        residuals = vectors - codes * steps[:, np.newaxis]
+        errors = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
+        return cls(codes.astype(np.int8), steps, errors, float(errors.max(initial=0.0)))
+
+    def scan(self, queries: Vectors) -> Scan:
+        """Approximate cosines of V unit queries (V, dim) with all rows."""
+        query = Quantised.of(queries)
+        scores = self._products(query.codes)
+        scores *= self.steps
+        scores *= query.steps[:, np.newaxis]
+        lengths = query.steps * np.sqrt(np.einsum("ij,ij->i", query.codes, query.codes, dtype=np.float32))
+        rest = query.errors + np.float32(FLOAT32_ROUNDING)
+        return Scan(scores, [ErrorBound(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
+
+    def _products(self, queries: Int8Codes) -> Vectors:
+        """(V, n) inner products of the codes of V queries with the codes of all rows. Each row is read once.
+
+        Memory bandwidth limits a long scan, and more cores together have more of it, so a long scan uses several.
+        """
+
+        def product(codes: Int8Codes) -> Vectors:
+            return np.asarray(simsimd.cdist(codes, queries, metric="dot", out_dtype="float32"))
+
+        threads = min(SCAN_THREADS_MAX, self.codes.nbytes // BYTES_A_THREAD)
+        if threads < 2:
+            return np.ascontiguousarray(product(self.codes).T)
+        with ThreadPoolExecutor(threads - 1, "umi-scan") as pool:
+            first, *others = np.array_split(self.codes, threads)
+            found = [pool.submit(product, codes) for codes in others]
+            return np.ascontiguousarray(np.concatenate([product(first), *[each.result() for each in found]]).T)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBound:
+    """Upper bound of the difference between the approximate scores of one query and its cosines."""
+
+    quantised: Quantised
+    """The rows that were scored."""
+    length: float
+    """|s_q c_q|"""
+    rest: float
+    """|e_q| + FLOAT32_ROUNDING"""
+
+    @property
+    def largest(self) -> float:
+        """Bound for all rows."""
+        return self.length * self.quantised.largest_error + self.rest
+
+    def at(self, rows: Ints) -> Vectors:
+        """(m,) bounds for these rows."""
+        return self.length * self.quantised.errors[rows] + self.rest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """Scores of V queries with all n rows."""
+
+    scores: Vectors
+    """(V, n) cosines, or approximations from codes."""
+    bounds: Sequence[ErrorBound] | None = None
+    """V error bounds of the scores; None: the scores are the cosines."""
+
+    def of(self, which: slice) -> Scan:
+        """The scan of some of the queries."""
+        return Scan(self.scores[which], None if self.bounds is None else self.bounds[which])
+
+
+class QuantisedRows:
+    """The codes of one growing array of vectors, computed when needed and cached. Thread-safe."""
+
+    def __init__(self, dim: int) -> None:
+        self._lock = threading.Lock()
+        self._codes = Growing(np.int8, dim)
+        self._steps = Growing(np.float32)
+        self._errors = Growing(np.float32)
+        self._largest_error = 0.0
+
+    @classmethod
+    def restored(cls, codes: Growing[np.int8], steps: Vectors, errors: Vectors) -> QuantisedRows:
+        """The codes of an array of vectors whose first rows are quantised already; arguments as in `Quantised`."""
+        rows = cls(0)
+        rows._codes, rows._steps, rows._errors = codes, Growing.copied(steps), Growing.copied(errors)
+        rows._largest_error = float(errors.max(initial=0.0))
+        return rows
+
+    def of(self, vectors: Vectors) -> Quantised:
+        """Codes of the first n rows, given as (n, dim) vectors; n may be larger or smaller than in earlier calls."""
+        with self._lock:
+            for start in range(len(self._steps.view), len(vectors), BLOCK):
+                new = Quantised.of(vectors[start : start + BLOCK])
+                self._codes.extend(new.codes)
+                self._steps.extend(new.steps)
+                self._errors.extend(new.errors)
+                self._largest_error = max(self._largest_error, new.largest_error)
+            rows = slice(len(vectors))
+            return Quantised(
+                self._codes.view[rows], self._steps.view[rows], self._errors.view[rows], self._largest_error
+            )
+
+    def continue_in(self, codes: Growing[np.int8]) -> None:
+        """Replace the array of codes by another array with the same content, such as a mapped file."""
+        with self._lock:
+            self._codes = codes
 
 
 def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
@@ -91,21 +240,47 @@ def search(
         quantised: The codes of the matrix, which are used from QUANTISED_FROM rows on; None: codes are not used.
         scan: Result of `scan_of` for these arguments; None: `search` computes it.
     """
-    if not len(matrix):
-        return [NO_HITS for _ in queries]
-    selection = _Selection(matrix, k, allowed, weights, ids)
-    few, known = selection.few(), [None] * len(queries)
-    if few is not None:
-        found = [(few, scores) for scores in cosines_at(matrix, few, queries)]
+    if allowed is not None and int(allowed.sum()) * FEW <= len(allowed):
+        few = np.flatnonzero(allowed)
+        found = [(few, scores, None) for scores in cosines_at(matrix, few, queries)]
     else:
-        scan = scan or scan_of(matrix, queries, quantised)
-        found = selection.near_the_best(queries, scan)
-        if scan.bounds is None:
-            known = list(scan.scores)
-    return [
-        selection.ranked(rows, scores, each) if query.any() else NO_HITS
-        for query, (rows, scores), each in zip(queries, found, known, strict=True)
-    ]
+        scan, found = scan or scan_of(matrix, queries, quantised), []
+        for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
+            rows = _near_the_best(scores, bound, k, allowed, weights)
+            if bound is None:
+                found.append((rows, scores[rows].astype(np.float64), scores))
+            else:
+                found.append((rows, cosines_at(matrix, rows, query[None])[0], None))
+    results = []
+    for query, (rows, exact, all_cosines) in zip(queries, found, strict=True):
+        decayed = weighted(exact, None if weights is None else weights[rows])
+        best = best_rows(rows, decayed, k, ids.__getitem__)
+        results.append(DenseHits(*best, all_cosines) if query.any() else NO_HITS)
+    return results
+
+
+def _near_the_best(
+    scores: Vectors, bound: ErrorBound | None, k: int, allowed: Mask | None, weights: Floats | None
+) -> Ints:
+    """Rows that may be among the best k by decayed score, rising, ties included.
+
+    Args:
+        scores: (n,) scores of all rows.
+        bound: Largest difference between a score and the cosine; None: the scores are the cosines.
+        k, allowed, weights: As for `search`.
+    """
+    ranked = weighted(scores, weights)
+    if allowed is not None:
+        ranked = np.where(allowed, ranked, EXCLUDED)
+    # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection. It counts
+    # twice: the k-th best score may be too high by it, and the score of a row too low.
+    error = 0.0 if bound is None else 2 * bound.largest
+    least = at_most_kth(ranked, k, LOWEST_ALLOWED) - error
+    rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
+    if bound is None:
+        return rows
+    left, errors = ranked[rows], bound.at(rows)
+    return rows[left + errors >= kth(left - errors, k, LOWEST_ALLOWED)]
 
 
 def score(vectors: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits]) -> Floats:
@@ -121,54 +296,3 @@ def score(vectors: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[
     if len(known) == len(queries):
         return np.array([each.take(rows) for each in known], dtype=np.float64)
     return cosines(vectors, queries).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Selection:
-    """The arguments of `search` that select and order rows."""
-
-    matrix: Vectors
-    k: int
-    allowed: Mask | None
-    weights: Floats | None
-    ids: Sequence[str]
-
-    def few(self) -> Ints | None:
-        """The allowed rows, if they are so few that copying their vectors is faster; else None."""
-        if self.allowed is None or int(self.allowed.sum()) * FEW > len(self.allowed):
-            return None
-        return np.flatnonzero(self.allowed)
-
-    def best(self, scores: Floats | Vectors, bound: ErrorBound | None = None) -> Ints:
-        """Rows that may be among the best k by decayed score, rising, ties included.
-
-        Args:
-            scores: (n,) scores of all rows.
-            bound: Largest difference between a score and the cosine; None: the scores are the cosines.
-        """
-        ranked = weighted(scores, self.weights)
-        if self.allowed is not None:
-            ranked = np.where(self.allowed, ranked, EXCLUDED)
-        # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection. It
-        # counts twice: the k-th best score may be too high by it, and the score of a row too low.
-        error = 0.0 if bound is None else 2 * bound.largest
-        least = at_most_kth(ranked, self.k, LOWEST_ALLOWED) - error
-        rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
-        if bound is None:
-            return rows
-        left, errors = ranked[rows], bound.at(rows)
-        return rows[left + errors >= kth(left - errors, self.k, LOWEST_ALLOWED)]
-
-    def near_the_best(self, queries: Vectors, scan: Scan) -> list[tuple[Ints, Floats]]:
-        """For each query the rows that may be among the best k, and their cosines."""
-        found = []
-        for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
-            rows = self.best(scores, bound)
-            exact = scores[rows].astype(np.float64) if bound is None else cosines_at(self.matrix, rows, query[None])[0]
-            found.append((rows, exact))
-        return found
-
-    def ranked(self, rows: Ints, scores: Floats, all_cosines: Vectors | None) -> DenseHits:
-        """The best k of `rows` by their decayed cosines; ties to the smaller id."""
-        decayed = weighted(scores, None if self.weights is None else self.weights[rows])
-        return DenseHits(*best_rows(rows, decayed, self.k, self.ids.__getitem__), all_cosines)

@@ -15,7 +15,7 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.stores.arrays import distinct
-from umi_common.stores.dense.file import remove_others
+from umi_common.stores.dense.vectors import remove_others
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import Entry, checked

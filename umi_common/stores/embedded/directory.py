@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 from umi_common.embedders.cache import REPLIES, VECTORS
 from umi_common.embedders.sparse import FILE as SPARSE
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
-from umi_common.stores.dense.file import FOLDER as DENSE
+from umi_common.stores.dense.vectors import FOLDER as DENSE
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.file import FILE, create_file, sync_directory
 from umi_common.stores.ledger.followed import MARK

@@ -22,8 +22,7 @@ from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.runtime.losses import warn_once
 from umi_common.stores.batch_checks import checked_count
 from umi_common.stores.dense import cosines as dense_search
-from umi_common.stores.dense.cosines import DenseHits
-from umi_common.stores.dense.int8 import Scan
+from umi_common.stores.dense.cosines import DenseHits, Scan
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.query_embedder import query_vectors, with_error

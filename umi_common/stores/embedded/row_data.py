@@ -20,7 +20,7 @@ from umi_common.embedders.cache import LruCache
 from umi_common.filters import Filter
 from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
-from umi_common.stores.dense.int8 import QuantisedRows
+from umi_common.stores.dense.cosines import QuantisedRows
 from umi_common.stores.dense.vectors import VECTORS, VectorRows
 from umi_common.stores.ledger.codec import decode, decode_metadata
 from umi_common.stores.ledger.history import Change, Mark

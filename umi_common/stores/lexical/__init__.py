@@ -6,13 +6,10 @@ In: texts, each with the number of its row, and queries. Out: the best rows, and
     analyzer     text to terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
     spellings    numbers, codes and words with accents that are written in several ways
-    vocabulary   texts to term codes
     segment      postings of some rows
-    corpus       the segments of one state of the index, with their statistics
-    update       the corpus after an addition or a removal
+    corpus       the segments of one state of the index, with their statistics; the next state after a write
     expansion    a query's terms, also in other languages, spellings and forms
-    bm25         the formula with its variants, a query's terms in one corpus, scores of rows
+    bm25         the formula with its variants, a query's terms in one corpus, scores of rows and of sources
     top_k        the best rows, exactly
-    sources      BM25 of each source as one document
     file         the index on disk
 """

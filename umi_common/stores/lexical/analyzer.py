@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import string
 import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
@@ -45,8 +43,6 @@ _CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
 """Characters that join several codes: of 2026-05-01T09:30 and of 10.0.0.15/24 the parts are indexed as codes, too."""
 _PROSE_LINKS = frozenset("-/&")
 """Words that only these characters link are ordinary words and no code: long-term, and/or."""
-_PUNCTUATION_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
-"""Characters that may stand before and after a word and are not part of its token."""
 _SHORT_PART_MAX = 2
 """A hyphenated word with a part of at most this many letters is also indexed as one word: e-mail, wi-fi."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
@@ -182,29 +178,13 @@ class Analyzer:
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one of the text's `pieces`; uncached."""
         if piece.isascii() and piece.isalpha():  # most of a text
-            if not piece.islower():
-                return self.analyse_token(piece)
-            return () if piece in self._stop_words else (self._stems.stem(piece),)
+            return self.analyse_token(piece)
         if "," in piece:
             piece = spellings.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
         if len(tokens) == 1:
             return (*self.analyse_token(tokens[0]), *spellings.signs(piece))
         return (*chain.from_iterable(map(self.analyse_token, tokens)), *spellings.signs(piece))
-
-    def stems_of(self, pieces: Sequence[str]) -> list[str]:
-        """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
-        words = [""] * len(pieces)
-        if self._language == "turkish":
-            return words  # the lower case of I is ı
-        for at, piece in enumerate(pieces):
-            word = piece if piece.isalpha() else piece.strip(_PUNCTUATION_AROUND)
-            # Not in camel case: abc, Abc and ABC, but not aBc or ABCdef.
-            if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
-                words[at] = word.lower()
-        if self._stop_words:
-            words = ["" if word in self._stop_words else word for word in words]
-        return self._stems.stem_latin(words)
 
     @cached_property
     def _unicode_token(self) -> re.Pattern[str]:
@@ -269,8 +249,8 @@ class Analyzer:
         return word.lower().replace("i\u0307", "i")
 
 
-class _Stemmers:
-    """The Snowball stemmer of each script."""
+class _Stemmers(threading.local):
+    """The Snowball stemmer of each script. Every thread has its own, because a Stemmer is not thread-safe."""
 
     def __init__(self, language: str) -> None:
         import Stemmer
@@ -281,27 +261,12 @@ class _Stemmers:
         self.known = frozenset(known)
         """The languages that the installed Snowball stems."""
         self.release = ".".join(Stemmer.version().split(".")[:2])
-        self._own = _OwnStemmers(languages.stemmers_by_script(language))
+        names = languages.stemmers_by_script(language).items()
+        self._by_script = {script: Stemmer.Stemmer(name, 0) for script, name in names if name in known}
 
     def stem(self, word: str) -> str:
-        stemmer = self._own.by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
+        stemmer = self._by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
-
-    def stem_latin(self, words: list[str]) -> list[str]:
-        stemmer = self._own.by_script.get(languages.LATIN)
-        if stemmer is None:
-            return words
-        return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
-
-
-class _OwnStemmers(threading.local):
-    """The stemmers of the current thread, because a Stemmer is not thread-safe; made at the thread's first access."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        from Stemmer import Stemmer, algorithms
-
-        known = algorithms()
-        self.by_script: dict[str, Any] = {script: Stemmer(name, 0) for script, name in names.items() if name in known}
 
 
 def pieces(text: str) -> list[str]:

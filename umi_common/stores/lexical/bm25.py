@@ -1,4 +1,4 @@
-"""BM25: the formula with its variants, the terms of a query in one corpus, and the scores of given rows.
+"""BM25: the formula with its variants, the terms of a query in one corpus, and the scores of given rows and sources.
 
 score(d) = sum over the query's terms t of weight(t) * idf(t) * (floor + gain(tf, dl))
 
@@ -30,12 +30,15 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import Floats, Ints, rare_frequency
+from umi_common.pool import NO_SOURCE, Floats, Ints, rare_frequency
+from umi_common.stores.arrays import beginnings
 from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 
 Numbers = npt.NDArray[np.integer] | Floats
@@ -54,10 +57,8 @@ ENTRIES_KEPT = 2_000_000
 postings, if that is more."""
 TERM_ENTRIES = 50
 """Size of a cached term without its arrays, in entries of 16 bytes."""
-DENSE_SHARE = 16
-"""A term in more than 1/16 of a segment's rows is looked up in an array by row, a rarer one by binary search."""
-DENSE_BYTES_KEPT = 64_000_000
-"""Largest total size of the arrays by row that are cached for one segment, in bytes."""
+LEVELS_SHARE = 16
+"""A term in more than 1/16 of the rows adds its levels to the upper bounds of all rows, a rarer one its impacts."""
 LEVELS_KEPT = 128
 """Largest number of terms whose levels are cached for one segment; the levels of a term have at most 65,536 bytes."""
 LENGTH_DRIFT = 1.01
@@ -65,6 +66,9 @@ LENGTH_DRIFT = 1.01
 after most writes."""
 ROUNDING = np.float32(1.00001)
 """Sums of four-byte floats are multiplied by this factor, so that rounding does not make an upper bound too small."""
+BINS = 4
+"""Largest number of (term, source) pairs per posting for which an array with a sum for each pair is faster than sorting
+the postings."""
 _TINY = 1e-300
 """Added to each denominator, so that a document without the term gains 0, not 0 / 0, where k1 or a length is 0. Any
 other denominator is so much larger that the addition leaves it unchanged."""
@@ -153,9 +157,21 @@ class Term:
     upper: float | None = None
     """idf * the largest gain of the term in any living document; 0 if the idf is negative. None: not computed yet."""
     impacts: Impacts | None = None
-    """The impacts in all documents, dead ones included. None: not computed yet, or too large to cache."""
-    lookups: int = 0
-    """Number of times that the term was looked up in given rows; from the second on, its frequencies may be cached."""
+    """The impacts in all documents, dead ones included. None: not computed yet."""
+    source_impacts: SourceImpacts | None = None
+    """The impacts in all sources. None: not computed yet."""
+
+
+class SourceImpacts(NamedTuple):
+    """The impacts of one term in the sources that hold it."""
+
+    codes: Ints
+    """Codes of these sources, rising."""
+    worth: Floats
+    """idf * gain of the term in each source."""
+    idf: float
+    upper: float
+    """The largest of `worth`; 0 if it is negative or there is none."""
 
 
 @dataclass(slots=True)
@@ -180,13 +196,9 @@ class RowScorer:
 
     corpus: Corpus
     config: LexicalConfig
-    query_weights: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """A cache of `LexicalIndex.weighted_terms`, by query."""
     _terms: dict[str, Term] = field(default_factory=dict)
     _entries: int = 0
     """Array entries in `_terms`."""
-    _rows_normed: int = 0
-    """Number of rows given to `norms` so far, repeats included."""
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -196,16 +208,9 @@ class RowScorer:
         count = corpus.documents
         return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.document_frequencies()))
 
-    @cached_property
-    def _all_norms(self) -> Floats:
-        return self.weighting.norms(self.corpus.lengths)
-
     def norms(self, rows: Ints) -> Floats:
-        """`Weighting.norms` of rows. After calls for as many rows as there are, the norms of all rows are cached."""
-        if self._rows_normed <= self.corpus.rows:
-            self._rows_normed += len(rows)
-            return self.weighting.norms(self.corpus.lengths.take(rows))
-        return self._all_norms.take(rows)
+        """`Weighting.norms` of rows."""
+        return self.weighting.norms(self.corpus.lengths.take(rows))
 
     def query(self, weights: Mapping[str, float]) -> QueryTerms:
         """The analysed terms of a query, each with its weight > 0, looked up in the corpus."""
@@ -232,14 +237,14 @@ class RowScorer:
 
     def _known_terms(self, texts: Collection[str]) -> list[Term]:
         """The terms among `texts` that some living document holds, in the order of `texts`."""
-        found = list(map(self._terms.get, texts))
-        if None in found:
-            new = [text for text, term in zip(texts, found, strict=True) if term is None]
-            fresh = {term.text: term for term in self._new_terms(new)}
+        known = self._terms  # `_reserve` replaces it
+        found = {text: known[text] for text in texts if text in known}
+        if len(found) < len(texts):
+            fresh = {term.text: term for term in self._new_terms([text for text in texts if text not in found])}
             self._reserve(TERM_ENTRIES * len(fresh))
             self._terms.update(fresh)
-            found = [term or fresh.get(text) for text, term in zip(texts, found, strict=True)]
-        return [term for term in found if term is not None]
+            found |= fresh
+        return [found[text] for text in texts if text in found]
 
     def _new_terms(self, texts: Sequence[str]) -> list[Term]:
         """The terms among distinct analysed texts that some living document holds, with their df and idf."""
@@ -257,14 +262,11 @@ class RowScorer:
             term.idf = self.weighting.idf(term.df)
         return found
 
-    def _reserve(self, entries: int) -> bool:
-        """Count array entries as cached; empty the cache if it is full. Returns False if they are too many to cache."""
-        if entries * 8 > self._entries_max:
-            return False
+    def _reserve(self, entries: int) -> None:
+        """Count array entries as cached; empty the cache if it is full."""
         if self._entries + entries > self._entries_max:
             self._terms, self._entries = {}, 0
         self._entries += entries
-        return True
 
     @cached_property
     def _entries_max(self) -> int:
@@ -272,21 +274,14 @@ class RowScorer:
 
     def impacts(self, terms: Sequence[Term]) -> list[Impacts]:
         """`Term.impacts` of each term; missing ones are computed in one pass over all their postings."""
-        found = {id(term): term.impacts for term in terms}
         new = [term for term in terms if term.impacts is None]
         if new:
-            rows, tf, ends = all_postings(new)
-            worth, start = self.weighting.gains(tf, self.norms(rows)), 0
-            keep = self._reserve(len(rows))
-            for term, stop in zip(new, ends, strict=True):
-                own = worth[start:stop]
-                own *= term.idf
-                fresh = rows[start:stop], own
-                found[id(term)] = fresh
-                if keep:
-                    term.impacts = fresh
-                start = stop
-        return [impacts for term in terms if (impacts := found[id(term)]) is not None]
+            rows, tf, ends = _all_postings(new)
+            worth = self.weighting.gains(tf, self.norms(rows))
+            self._reserve(len(rows))
+            for term, (start, stop) in zip(new, pairwise([0, *ends]), strict=True):
+                term.impacts = rows[start:stop], term.idf * worth[start:stop]
+        return [term.impacts for term in terms if term.impacts is not None]
 
     def rows_of_rare(self, query: QueryTerms) -> Ints:
         """(P,) the rows that hold a term of `query.rare`; dead rows may be among them."""
@@ -313,7 +308,7 @@ class RowScorer:
         rare = [term for term in terms if term.df <= DIRECT]
         for term, (rows, worth) in zip(rare, self.impacts(rare), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
-            term.upper = max(0.0, largest(living))
+            term.upper = float(living.max(initial=0.0))
         for term in terms:
             if term.df > DIRECT:
                 term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
@@ -340,38 +335,32 @@ class RowScorer:
     def lookup(self, terms: Sequence[Term], rows: Ints) -> Floats:
         """(T, n) gains of the terms in living rows, rising; 0 in a row that does not hold the term."""
         counts = np.zeros((len(terms), len(rows)), np.float64)
-        edges = rows.searchsorted(self._edges).tolist()
-        spans = dict(zip(self.corpus.parts, zip(edges[::2], edges[1::2], strict=True), strict=True))
-        offsets = {
-            part: part.segment.offsets_of(rows[start:stop]) for part, (start, stop) in spans.items() if start < stop
-        }
+        places = {}
+        for part in self.corpus.parts:
+            start, stop = rows.searchsorted((part.segment.first, part.segment.last + 1)).tolist()
+            if start < stop:
+                places[part] = slice(start, stop), part.segment.offsets_of(rows[start:stop])
         for term, counted in zip(terms, counts, strict=True):
-            term.lookups += 1
             for part, ordinal in term.ordinals:
-                if part in offsets:
-                    if term.lookups > 1 and ordinal not in part.dense:
-                        self._cache_dense(part, ordinal)
-                    start, stop = spans[part]
-                    counted[start:stop] = part.lookup(ordinal, offsets[part])
+                if part in places:
+                    own, offsets = places[part]
+                    counted[own] = part.lookup(ordinal, offsets)
         return self.weighting.gains(counts, self.norms(rows))
 
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
         """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
-        A term in more than 1/DENSE_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
+        A term in more than 1/LEVELS_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
-        common = [term.df * DENSE_SHARE > self.corpus.rows for term in query.terms]
-        rare = self.impacts([term for term, is_common in zip(query.terms, common, strict=True) if not is_common])
-        impacts = iter(rare)
-        for term, weight, is_common in zip(query.terms, query.weights, common, strict=True):
-            if is_common:
+        for term, weight in zip(query.terms, query.weights, strict=True):
+            if term.df * LEVELS_SHARE > self.corpus.rows:
                 step = np.float32(weight * term.idf * self.weighting.ceiling / 255)
                 for part, ordinal in term.ordinals:
                     block, levels = part.segment.block, self._levels(part, ordinal)
                     totals[block : block + len(levels)] += np.multiply(levels, step, dtype=np.float32)
             else:
-                rows, worth = next(impacts)
+                ((rows, worth),) = self.impacts([term])
                 np.add.at(totals, rows, (weight * worth).astype(np.float32))
         if query.floor:
             totals[totals > 0.0] += np.float32(query.floor)
@@ -393,27 +382,59 @@ class RowScorer:
         return known.by_offset
 
     @cached_property
-    def _edges(self) -> Ints:
-        """First row and last row + 1 of each segment, one segment after the other."""
-        spans = [(part.segment.first, part.segment.last + 1) for part in self.corpus.parts]
-        return np.array(spans, np.int64).reshape(-1)
+    def _source_weighting(self) -> Weighting:
+        """The BM25 formula with the statistics of the sources that have a living row."""
+        corpus = self.corpus
+        count = int(np.count_nonzero(corpus.source_documents))
+        total = int(corpus.source_lengths.sum())
+        average = total / count if total else 1.0
+        return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.source_frequencies()))
 
-    @staticmethod
-    def _cache_dense(part: LiveSegment, ordinal: int) -> None:
-        """If a term is common in a segment, see DENSE_SHARE, cache its frequencies as an array by row.
+    @cached_property
+    def _source_norms(self) -> Floats:
+        """`Weighting.norms` by source code."""
+        return self._source_weighting.norms(self.corpus.source_lengths)
 
-        A full cache is emptied."""
-        offsets, tf = part.segment.stored(ordinal)
-        width = part.segment.last + 1 - part.segment.block
-        if len(offsets) * DENSE_SHARE > width:
-            if (len(part.dense) + 1) * width * tf.itemsize > DENSE_BYTES_KEPT:
-                part.dense.clear()
-            dense = np.zeros(width, tf.dtype)
-            dense[offsets] = tf
-            part.dense[ordinal] = dense
+    def score_sources(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
+        """BM25 of whole sources, the living rows of each as one document, with statistics over sources.
+
+        Returns:
+            (score of each source code, 0 for NO_SOURCE; an upper bound of the scores of all sources)
+        """
+        if not len(self.corpus.source_documents):  # no row has a source
+            return np.zeros(len(sources), np.float64), 0.0
+        new = [term for term in query.terms if term.source_impacts is None]
+        if new:
+            self._compute_source_impacts(new)
+        impacts = [term.source_impacts for term in query.terms if term.source_impacts is not None]
+        scores = _looked_up(impacts, query.weights, sources)
+        pairs = list(zip(impacts, query.weights, strict=True))
+        bound = sum([weight * found.upper for found, weight in pairs])
+        floor = self._source_weighting.floor
+        if floor:
+            floor *= sum([weight * found.idf for found, weight in pairs])
+            scores[scores > 0.0] += floor
+        return scores, bound + floor
+
+    def _compute_source_impacts(self, terms: Sequence[Term]) -> None:
+        """Set `source_impacts` of each term, in one pass over all postings of the terms."""
+        corpus, width, weighting = self.corpus, len(self._source_norms), self._source_weighting
+        rows, tf, ends = _all_postings(terms)
+        sources = corpus.sources.take(rows)
+        kept = corpus.alive.take(rows) & (sources != NO_SOURCE)
+        firsts = np.arange(len(terms) + 1) * width
+        pairs = firsts[:-1].repeat(np.diff(ends, prepend=0))[kept] + sources[kept]
+        held, counts = _summed(pairs, tf[kept], width * len(terms))
+        starts, codes = held.searchsorted(firsts), held % width
+        gains = weighting.gains(counts, self._source_norms.take(codes))
+        self._reserve(len(codes))
+        for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
+            idf = weighting.idf(stop - start) if stop > start else 0.0
+            worth = idf * gains[start:stop]
+            term.source_impacts = SourceImpacts(codes[start:stop], worth, idf, float(worth.max(initial=0.0)))
 
 
-def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
+def _all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     """(rows, tf, ends): the postings of terms, one term after the other, dead rows included; term i ends at ends[i]."""
     stored = [part.segment.stored(ordinal) for term in terms for part, ordinal in term.ordinals]
     rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
@@ -429,6 +450,26 @@ def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     return rows, tf, ends
 
 
-def largest(values: Floats) -> float:
-    """Maximum of at least one value; for the few values of most terms `argmax` takes a quarter of the time of `max`."""
-    return values.item(values.argmax())
+def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints) -> Floats:
+    """Score of each of `sources`, by binary search; 0 for NO_SOURCE."""
+    scores = np.zeros(len(sources), np.float64)
+    for found, weight in zip(impacts, weights, strict=True):
+        if len(found.codes):
+            at = found.codes.searchsorted(sources)
+            worth = weight * found.worth.take(at, mode="clip")
+            worth *= found.codes.take(at, mode="clip") == sources
+            scores += worth
+    return scores
+
+
+def _summed(numbers: Ints, values: Floats, stop: int) -> tuple[Ints, Numbers]:
+    """The distinct numbers, rising, all below `stop`, and the sum of the values > 0 of each."""
+    if stop <= BINS * len(numbers):
+        totals = np.bincount(numbers, values, stop)
+        held = totals.nonzero()[0]
+        return held, totals.take(held)
+    if (numbers[1:] < numbers[:-1]).any():
+        order = numbers.argsort()
+        numbers, values = numbers.take(order), values.take(order)
+    begins = beginnings(numbers)
+    return numbers.take(begins), np.add.reduceat(values, begins) if len(begins) else values

@@ -1,13 +1,15 @@
 """One immutable state of the index: segments, living rows and exact collection statistics.
 
-A write makes a new `Corpus`, which shares unchanged arrays with the old one. A reader uses one corpus for a whole call.
+A write makes a new `Corpus` by adding texts to the old one or by removing rows, and shares the unchanged arrays. A
+reader uses one corpus for a whole call.
 """
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +18,8 @@ import numpy.typing as npt
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
-from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge, running
-from umi_common.stores.lexical.vocabulary import Numbered
+from umi_common.stores.lexical.analyzer import Analyzer, pieces
+from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, Offsets, Segment, TermCounts, build, merge, running
 from umi_common.stores.rows.rows import Mask
 
 Frontier = tuple[Ints, Ints]
@@ -34,6 +36,16 @@ postings of a term, and counts all of them only if at most `most` of the first o
 MERGE_RATIO = 4
 """A segment above SMALL_SEGMENT is merged with all later ones, unless it is more than this many times as large as
 these together. So the number of segments grows with the logarithm of the number of documents."""
+DEAD_DOCUMENTS_SHARE_MAX = 0.5
+"""Largest share of deleted documents in a segment; a segment with a larger share is rewritten without them."""
+
+
+class Numbered(defaultdict[str, int]):
+    """String -> number; a new string gets the next number, from 0. A look-up runs no Python code."""
+
+    def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
+        super().__init__(None, known)
+        self.default_factory = count(len(self)).__next__
 
 
 class RowArrays(NamedTuple):
@@ -71,13 +83,8 @@ class LiveSegment:
     """Documents deleted since the segment was made; rising."""
     frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
     """Ordinal -> frontier of the term, and for each point the row of one document at it; filled on demand."""
-    dense: dict[int, TermCounts] = field(default_factory=dict)
-    """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
-    rare: dict[int, tuple[Offsets, Codes]] = field(default_factory=dict)
-    """Limit -> the postings of the terms with at most that many postings, as (P,) offsets, rising, and (P,) ordinals;
-    at most one entry, filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -90,7 +97,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels, self.rare)
+        return LiveSegment(self.segment, gone, dict(self.frontiers), self.levels)
 
     def df(self, ordinal: int) -> int:
         """Number of documents that hold a term and are not deleted."""
@@ -102,48 +109,8 @@ class LiveSegment:
         at[at == len(many)] = 0
         return len(held) - int(np.count_nonzero(many[at] == few))
 
-    def dfs(self, ordinals: Ints) -> Ints:
-        """(n,) `df` of each term; 0 for ordinal -1."""
-        if not self.dead:
-            return self.segment.sizes(ordinals)
-        return np.array([self.df(ordinal) if ordinal >= 0 else 0 for ordinal in ordinals.tolist()], np.int64)
-
-    def rare_ordinals(self, rows: Ints, most: int) -> tuple[Ints, Ints]:
-        """For the rows in this segment, their terms that at most `most` documents hold, and perhaps more common terms.
-
-        Returns:
-            (P,) index into `rows`, rising, and (P,) ordinal.
-        """
-        held, ordinal = self._rare_postings(most + self.dead)
-        inside = np.flatnonzero((rows >= self.segment.first) & (rows <= self.segment.last))
-        offsets = self.segment.offsets_of(rows[inside])
-        start, stop = held.searchsorted(offsets), held.searchsorted(offsets, "right")
-        sizes = stop - start
-        at = np.arange(sizes.sum()) + np.repeat(start - running(sizes)[:-1], sizes)
-        return np.repeat(inside, sizes), ordinal[at]
-
-    def _rare_postings(self, least: int) -> tuple[Offsets, Codes]:
-        """The postings of the terms with at most `least` postings, and perhaps of more common terms; cached in `rare`.
-
-        In a segment with deletions the limit is the next power of 16, so that the cache is valid after more deletions.
-        """
-        known = next((held for limit, held in [*self.rare.items()] if least <= limit), None)
-        if known is None:
-            limit = least if not self.dead else 16 ** math.ceil(math.log(least, 16))
-            ordinals = np.flatnonzero(self.segment.frequencies <= limit)
-            of_term, rows = self.segment.all_postings(ordinals)
-            offsets = self.segment.offsets_of(rows)
-            order = np.argsort(offsets, kind="stable")
-            known = offsets[order], ordinals[of_term[order]].astype(np.int32)
-            self.rare.clear()
-            self.rare[limit] = known
-        return known
-
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
-        known = self.dense.get(ordinal)
-        if known is not None:
-            return known.take(offsets)
         held, tf = self.segment.stored(ordinal)
         at = held.searchsorted(offsets)
         found: TermCounts = tf.take(at, mode="clip")
@@ -224,33 +191,22 @@ class Corpus:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """For each term, the number of living rows that hold it."""
-        codes = self.codes_of(terms)
-        counts = np.zeros(len(codes), np.int64)
+        codes, frequencies = self.codes_of(terms), [0] * len(terms)
         for part in self.parts:
-            counts += part.dfs(part.segment.ordinals(codes))
-        frequencies: list[int] = counts.tolist()
+            for at, ordinal in enumerate(part.segment.ordinals(codes).tolist()):
+                if ordinal >= 0:
+                    frequencies[at] += part.df(ordinal)
         return frequencies
 
     def codes_of(self, terms: Iterable[str]) -> Codes:
         """(n,) code of each term; NO_CODE for a term that the index never held."""
         return np.array([self.codes.get(term, NO_CODE) for term in terms], np.int32)
 
-    def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
-        """For each of these rows, its terms that at most `most` living rows hold, and perhaps more common terms.
-
-        Returns:
-            (P,) index into `rows`, and (P,) term code.
-        """
-        found = [part.rare_ordinals(rows, most) for part in self.parts]
-        codes = [part.segment.terms[ordinals] for part, (_, ordinals) in zip(self.parts, found, strict=True)]
-        of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
-        return of_row, np.concatenate([np.zeros(0, np.int32), *codes])
-
     def rows_of_rare(self, codes: Codes, most: int) -> tuple[Ints, Ints]:
         """The postings of the terms in `codes` that are rare: at most `most` living rows hold each of them.
 
         Args:
-            codes: (n,) distinct term codes; a code that no row holds has no posting.
+            codes: (n,) term codes, distinct but for NO_CODE; a code that no row holds has no posting.
 
         Returns:
             (P,) indices into `codes`, rising, and the (P,) row of each posting.
@@ -302,12 +258,121 @@ class Corpus:
             postings = np.flatnonzero(wanted[of_postings])
             codes = segment.terms[np.searchsorted(segment.starts, postings, side="right") - 1]
             found = zip(of_postings[postings].tolist(), codes.tolist(), segment.tf[postings].tolist(), strict=True)
-            for row, code, count in found:
-                counts[row][code] = count
+            for row, code, tf in found:
+                counts[row][code] = tf
         return counts
 
 
-def appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[LiveSegment, ...]:
+def coded(analyzer: Analyzer, codes: Numbered, texts: Sequence[str]) -> tuple[Codes, Codes, npt.NDArray[np.int8]]:
+    """D texts as term codes; new terms get new codes.
+
+    Returns:
+        (D,) number of terms of each text; (sum of these,) term codes of all texts, one text after the other; and (D,)
+        index of each text's language in `Analyzer.languages`.
+    """
+    languages = list(map(analyzer.language_of, texts))
+    terms = [
+        list(chain.from_iterable(analyzer.of_language(language).terms_of_pieces(pieces(text))))
+        for language, text in zip(languages, texts, strict=True)
+    ]
+    lengths = np.fromiter(map(len, terms), np.int32)
+    tokens = np.fromiter(map(codes.__getitem__, chain.from_iterable(terms)), np.int32, lengths.sum())
+    number_of = {language: number for number, language in enumerate(analyzer.languages)}
+    return lengths, tokens, np.array([number_of[language] for language in languages], np.int8)
+
+
+def with_texts(
+    corpus: Corpus, analyzer: Analyzer, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]
+) -> Corpus:
+    """The corpus with the i-th text added as rows[i], of source code sources[i] (NO_SOURCE: none).
+
+    Args:
+        analyzer: The analyzer of all texts of the corpus.
+        rows: One or more, rising, above all rows so far and below 2**31, because they are stored as int32.
+    """
+    assert len(rows) == len(texts) == len(sources) > 0
+    lengths, tokens, languages = coded(analyzer, corpus.codes, texts)
+    at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
+    assert (np.diff(at, prepend=corpus.rows - 1) > 0).all() and at[-1] < 2**31
+    by_row, indices = _by_row(corpus), at - corpus.rows
+    by_row.alive.extend(_spread(indices, True, False))
+    by_row.lengths.extend(_spread(indices, lengths, 0))
+    by_row.sources.extend(_spread(indices, owner, NO_SOURCE))
+    by_row.languages.extend(_spread(indices, languages, 0))
+    parts, begins, alive = corpus.parts, running(lengths), by_row.alive.view
+    edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()
+    for first, stop in pairwise(edges):
+        mine = slice(first, stop)
+        segment = build(at[mine], lengths[mine], tokens[begins[first] : begins[stop]])
+        parts = _appended(parts, segment, alive)
+    grown = replace(
+        corpus,
+        parts=parts,
+        by_row=by_row,
+        **by_row.views(),
+        documents=corpus.documents + len(at),
+        total_length=corpus.total_length + int(lengths.sum(dtype=np.int64)),
+    )
+    return _with_sources(grown, owner, lengths, 1)
+
+
+def without_rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
+    """The corpus without these rows; unknown rows are ignored."""
+    asked = distinct(np.asarray(rows, np.int64))
+    asked = asked[(asked >= 0) & (asked < corpus.rows)]
+    gone = asked[corpus.alive[asked]].astype(np.int32)
+    if not len(gone):
+        return corpus
+    alive = corpus.alive.copy()
+    alive[gone] = False
+    sizes = corpus.lengths[gone]
+    shrunk = [part.without(gone) for part in corpus.parts]
+    parts = [
+        joined_segments([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
+        for part in shrunk
+    ]
+    left = replace(
+        corpus,
+        parts=tuple(part for part in parts if part.segment.documents),
+        alive=alive,
+        by_row=_by_row(corpus)._replace(alive=Growing.holding(alive)),
+        documents=corpus.documents - len(gone),
+        total_length=corpus.total_length - int(sizes.sum(dtype=np.int64)),
+    )
+    return _with_sources(left, corpus.sources[gone], sizes, -1)
+
+
+def merged_parts(corpus: Corpus) -> list[LiveSegment]:
+    """The segments of each block merged into one without dead rows."""
+    blocks = groupby(corpus.parts, key=lambda part: part.segment.block)
+    return [joined_segments(list(parts), corpus.alive) for _, parts in blocks]
+
+
+def _by_row(corpus: Corpus) -> RowArrays:
+    """Arrays by row that can grow from this corpus; copies if a write to the same corpus has already grown them."""
+    return RowArrays._make(array.after(corpus.rows) for array in corpus.by_row)
+
+
+def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
+    """Array with the values at their indices (rising) and `missing` elsewhere: at skipped rows, which are dead."""
+    spread = np.full(int(indices[-1]) + 1, missing, np.int64)
+    spread[indices] = values
+    return spread
+
+
+def _with_sources(corpus: Corpus, owner: Ints, sizes: Codes, sign: int) -> Corpus:
+    """The corpus with documents of these sources and lengths counted (sign 1) or no longer counted (-1)."""
+    owned = owner != NO_SOURCE
+    if not owned.any():
+        return corpus
+    more = max(0, int(owner.max()) + 1 - len(corpus.source_documents))
+    counts, totals = (np.pad(values, (0, more)) for values in (corpus.source_documents, corpus.source_lengths))
+    np.add.at(counts, owner[owned], sign)
+    np.add.at(totals, owner[owned], sign * sizes[owned].astype(np.int64))
+    return replace(corpus, source_documents=counts, source_lengths=totals)
+
+
+def _appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[LiveSegment, ...]:
     """The segments with a new one at the end, merged with the last ones as SMALL_SEGMENT and MERGE_RATIO say."""
     kept, tail, size = list(parts), [LiveSegment(new)], new.size
     block = [part for part in kept if part.segment.block == kept[-1].segment.block]

@@ -117,9 +117,6 @@ class QueryExpander:
     ) -> dict[str, float]:
         """Term -> weight, for the terms of one word that some living row holds; see `weighted_terms`."""
         df = {term: count for term in terms if (count := counts[term])}
-        if len(df) == 1:  # most words
-            (term,) = df
-            return {term: weight * (TYPO_WEIGHT if term in mistyped else 1.0)}
         whole = self.idf(min(sum(df.values()), self.corpus.documents)) if df else 0.0
         found = {}
         for term, count in df.items():

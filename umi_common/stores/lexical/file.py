@@ -37,10 +37,8 @@ from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.file import sync_directory
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays
+from umi_common.stores.lexical.corpus import Corpus, LiveSegment, Numbered, RowArrays, merged_parts
 from umi_common.stores.lexical.segment import Segment, recoded
-from umi_common.stores.lexical.update import merged_parts
-from umi_common.stores.lexical.vocabulary import Numbered
 
 log = logging.getLogger("umi")
 
@@ -143,7 +141,8 @@ def read(path: Path, fingerprint: str) -> Saved | None:
         IndexUnavailable: If there is no such file, or it is damaged, cut short or of another version.
     """
     try:
-        header, body = _checked(_mapped(path))
+        with path.open("rb") as file:
+            header, body = _checked(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
         return _saved(header, body) if header["analyzer"] == fingerprint else None
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise IndexUnavailable(f"{path} cannot be read ({error})") from error
@@ -227,13 +226,6 @@ def _prefix(body: list[bytes]) -> bytes:
         length += len(piece)
     prefix = _PREFIX.pack(MAGIC, VERSION, len(body[0]), length, check, 0)
     return prefix[:-4] + struct.pack("<I", zlib.crc32(prefix[:-4]))
-
-
-def _mapped(path: Path) -> memoryview:
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size < _PREFIX.size:
-            raise ValueError("it is cut short")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _checked(data: memoryview) -> tuple[dict[str, Any], memoryview]:

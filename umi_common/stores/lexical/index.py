@@ -23,23 +23,19 @@ from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
 from umi_common.stores.arrays import IdOf, distinct
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical import file, update
+from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
-from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
-from umi_common.stores.lexical.corpus import Corpus
+from umi_common.stores.lexical.bm25 import RowScorer, Term
+from umi_common.stores.lexical.corpus import Corpus, with_texts, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
-from umi_common.stores.lexical.languages import differ
+from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Codes, running
-from umi_common.stores.lexical.sources import SourceScorer
+from umi_common.stores.lexical.spellings import Spellings
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
-from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
 """Number of configurations whose scorers a snapshot caches."""
-QUERIES_KEPT = 16
-"""Number of queries whose weighted terms a scorer caches. One search asks for the terms of its query up to three times:
-for the whole store, for a period, and with the LLM's variations."""
 TEXTS_A_SEGMENT = 5_000
 """Largest number of texts that are indexed as one segment; limits the memory that a large addition takes."""
 
@@ -71,21 +67,17 @@ class Snapshot:
     def __init__(self, corpus: Corpus, analyzer: Analyzer) -> None:
         self.corpus = corpus
         self._analyzer = analyzer
-        self._scorers: dict[LexicalConfig, SourceScorer] = {}
+        self._scorers: dict[LexicalConfig, RowScorer] = {}
         self.references: dict[int, Floats] = {}
         """A cache of `stores.references`: row -> its references, as `References._cached` returns them."""
 
     def row_scorer(self, config: LexicalConfig) -> RowScorer:
-        """The scorer of rows under a configuration."""
-        return self.source_scorer(config).row_scorer
-
-    def source_scorer(self, config: LexicalConfig) -> SourceScorer:
-        """The scorer of sources under a configuration."""
+        """The scorer of rows, and of their sources, under a configuration."""
         known = self._scorers.get(config)
         if known is None:
             if len(self._scorers) >= CONFIGS_KEPT:
                 self._scorers.clear()
-            known = self._scorers.setdefault(config, SourceScorer(RowScorer(self.corpus, config)))
+            known = self._scorers.setdefault(config, RowScorer(self.corpus, config))
         return known
 
     @cached_property
@@ -97,15 +89,6 @@ class Snapshot:
         for at in np.flatnonzero(counts).tolist() or [0]:
             rows[self._analyzer.of_language(self._analyzer.languages[at])] += int(counts[at])
         return [analyzer for analyzer, _ in rows.most_common()]
-
-    def indices_of_living(self, rows: Ints) -> Ints:
-        """Indices into `rows` of the living ones, by rising row."""
-        order = rows.argsort()
-        rising = rows.take(order)
-        if len(rising) and (rising[0] < 0 or rising[-1] >= self.corpus.rows):
-            start, stop = rising.searchsorted((0, self.corpus.rows))
-            order, rising = order[start:stop], rising[start:stop]
-        return order if self.corpus.documents == self.corpus.rows else order[self.corpus.alive.take(rising)]
 
 
 class LexicalIndex:
@@ -119,7 +102,8 @@ class LexicalIndex:
     def __init__(self, analyzer: Analyzer, corpus: Corpus | None = None) -> None:
         self.analyzer = analyzer
         self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus, analyzer)
-        self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
+        self._spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
+        self._spellings.update(self._snapshot.corpus.codes)
         self._write_lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -154,10 +138,11 @@ class LexicalIndex:
         with self._write_lock:
             corpus = self._snapshot.corpus
             if len(removed):
-                corpus = update.removed(corpus, removed)
+                corpus = without_rows(corpus, removed)
             for start in range(0, len(rows), TEXTS_A_SEGMENT):
                 some = slice(start, start + TEXTS_A_SEGMENT)
-                corpus = update.added(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
+                corpus = with_texts(corpus, self.analyzer, rows[some], texts[some], sources[some])
+            self._spellings.update(corpus.codes)
             self._snapshot = Snapshot(corpus, self.analyzer)
 
     def save(
@@ -244,12 +229,15 @@ class LexicalIndex:
             queries: V texts.
             rows: n rows, in any order; a row that is not alive scores 0.
             config: Variant and parameters, as for `search`.
-            searched: Results of `search` for the same queries and content, whose scores are used again.
+            searched: Results of `search` for the same queries and content, whose terms and scores are used again.
         """
         snapshot = self._snapshot
-        scorer, source_scorer = snapshot.row_scorer(config), snapshot.source_scorer(config)
+        scorer = snapshot.row_scorer(config)
         wanted = np.asarray(rows, np.int64)
-        order = snapshot.indices_of_living(wanted)
+        order = wanted.argsort()
+        start, stop = wanted.take(order).searchsorted((0, snapshot.corpus.rows))
+        order = order[start:stop]
+        order = order[snapshot.corpus.alive.take(wanted.take(order))]
         living = wanted[order]
         owners, languages = snapshot.corpus.sources.take(living), snapshot.corpus.languages.take(living)
         shape = (len(queries), len(wanted))
@@ -260,7 +248,7 @@ class LexicalIndex:
             query = scorer.query(self.weighted_terms(text, config)) if searched is None else searched[v].query
             known = None if searched is None else searched[v].all_scores
             lexical[v, order] = scorer.score(query, living) if known is None else known.take(living)
-            source[v, order], source_bound[v] = source_scorer.score(query, owners)
+            source[v, order], source_bound[v] = scorer.score_sources(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
             if query.rare:
                 rare[v, order] = np.isin(living, scorer.rows_of_rare(query))
@@ -274,16 +262,9 @@ class LexicalIndex:
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
         snapshot = self._snapshot
-        scorer = snapshot.row_scorer(config)
-        known = scorer.query_weights.get(query)
-        if known is None:
-            idf, spellings = scorer.weighting.idf, self._vocabulary.spellings
-            expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, spellings, idf)
-            known = expander.weighted_terms(query, config.function_word_weight)
-            if len(scorer.query_weights) >= QUERIES_KEPT:
-                scorer.query_weights.clear()
-            scorer.query_weights[query] = known
-        return known
+        idf = snapshot.row_scorer(config).weighting.idf
+        expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, self._spellings, idf)
+        return expander.weighted_terms(query, config.function_word_weight)
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""
@@ -291,46 +272,33 @@ class LexicalIndex:
         return [list(chain.from_iterable(each.terms_of_pieces(split))) for each in self._snapshot.analyzers]
 
     @property
+    def corpus(self) -> Corpus:
+        """The rows and postings as of the last write."""
+        return self._snapshot.corpus
+
+    @property
     def references(self) -> dict[int, Floats]:
         """A cache for `stores.references`, empty after every write."""
         return self._snapshot.references
 
-    def query_terms(self, weights: Mapping[str, float], config: LexicalConfig) -> QueryTerms:
-        """Analysed terms of a query, each with its weight > 0, looked up in the index."""
-        return self._snapshot.row_scorer(config).query(weights)
+    def scorer(self, config: LexicalConfig) -> RowScorer:
+        """The scorer of the index under a configuration."""
+        return self._snapshot.row_scorer(config)
 
     def held(self, terms: Sequence[Term], rows: Ints, config: LexicalConfig) -> Mask:
         """(T, n) whether each of n living rows (rising) holds each of T terms, which were looked up with `config`."""
-        held: Mask = self._snapshot.row_scorer(config).lookup(terms, rows) > 0
+        held: Mask = self.scorer(config).lookup(terms, rows) > 0
         return held
-
-    def sources(self, rows: Ints) -> Ints:
-        """(n,) source code of each row; -1: it has no source."""
-        return self._snapshot.corpus.sources[rows]
 
     def living(self, rows: Sequence[int]) -> list[int]:
         """The rows among `rows` that are alive; rows that a later write added are not alive."""
         alive = self._snapshot.corpus.alive
         return [row for row in rows if row < len(alive) and alive[row]]
 
-    def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """For each term, the number of living rows that hold it."""
-        return self._snapshot.corpus.frequencies(terms)
-
     def codes(self, terms: Sequence[str]) -> list[int]:
         """For each term, its code plus 1; 0 for a term that no row has ever held."""
         codes = self._snapshot.corpus.codes
         return [codes.get(term, -1) + 1 for term in terms]
-
-    def rows_of_rare(self, term: str, most: int) -> Ints:
-        """(P,) the living rows that hold a term, rising; none if more than `most` hold it."""
-        corpus = self._snapshot.corpus
-        return corpus.rows_of_rare(corpus.codes_of([term]), most)[1]
-
-    def rows_with_rare(self, query: QueryTerms, config: LexicalConfig) -> Ints:
-        """(P,) the rows that hold a rare term of a query, see `Pool.rare`; dead rows may be among them. The query was
-        looked up with `config`."""
-        return self._snapshot.row_scorer(config).rows_of_rare(query)
 
     def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
         """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
@@ -341,22 +309,21 @@ class LexicalIndex:
             of rows that hold the term.
         """
         corpus = self._snapshot.corpus
-        of_row, codes = corpus.rare_terms(rows, most)
+        found = [part.segment.rare_terms(rows, most + part.dead) for part in corpus.parts]
+        of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
+        codes = np.concatenate([np.zeros(0, np.int32), *(codes for _, codes in found)])
         terms = distinct(codes)
         own = terms.searchsorted(codes)
         term, row = corpus.rows_of_rare(terms, most)
         counts = np.bincount(term, minlength=len(terms))
         sizes = counts[own]
-        first = running(counts)[:-1][own]
-        posting = np.arange(sizes.sum()) + np.repeat(first - running(sizes)[:-1], sizes)
+        posting = np.arange(sizes.sum()) + np.repeat(running(counts)[:-1][own] - running(sizes)[:-1], sizes)
         return np.repeat(of_row, sizes), row[posting], np.repeat(sizes, sizes)
 
     def lengths(self, count: int) -> Codes:
         """(count,) number of terms in each of the first `count` rows; 0 where nothing was indexed."""
         known = self._snapshot.corpus.lengths[:count]
-        if len(known) == count:
-            return known
-        return np.concatenate([known, np.zeros(count - len(known), known.dtype)])
+        return known if len(known) == count else np.pad(known, (0, count - len(known)))
 
     def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
         """Each i, rising, where the indexed terms, frequencies or length of rows[i] are not those of texts[i]."""

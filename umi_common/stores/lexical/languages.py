@@ -123,19 +123,12 @@ def stemmers_by_script(language: str) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def combining_marks() -> str:
-    """The combining marks, as ranges for a character class of `re`.
+    """The combining marks, for a character class of `re`.
 
     `re` does not count them as word characters, so `\\w+` alone would cut words of Hindi, Thai and vowelled Arabic.
     Above U+1F000 the only combining marks are variation selectors, which are left out.
     """
-    marks = [code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)) in ("Mn", "Mc")]
-    ranges: list[list[int]] = []
-    for code in marks:
-        if ranges and code == ranges[-1][1] + 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+    return "".join(char for char in map(chr, range(0x300, 0x1F000)) if unicodedata.category(char) in ("Mn", "Mc"))
 
 
 def language_of(text: str) -> str:

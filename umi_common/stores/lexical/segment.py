@@ -7,8 +7,9 @@ nearly always one for its frequency.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,9 @@ class Segment:
     """(P,) rows, counted from the start of the block; rising within a term."""
     tf: TermCounts
     """(P,) occurrences of the term in the row; the smallest unsigned type that holds them."""
+    _rare: dict[int, tuple[Codes, Codes]] = field(default_factory=dict)
+    """A cache of at most one entry: limit -> the postings of the terms with at most that many postings, as (P,) rows,
+    rising, and (P,) term codes."""
 
     @property
     def size(self) -> int:
@@ -92,6 +96,28 @@ class Segment:
         own = slice(self.starts.item(ordinal), self.starts.item(ordinal + 1))
         return self.offsets[own], self.tf[own]
 
+    def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
+        """For each row, its terms with at most `most` postings, and perhaps more common terms. The limit is the next
+        power of 16, so that the cache is valid for somewhat larger `most`.
+
+        Returns:
+            (P,) index into `rows`, rising, and (P,) term code.
+        """
+        limit = 16 ** math.ceil(math.log(most, 16))
+        known = self._rare.get(limit)
+        if known is None:
+            ordinals = np.flatnonzero(self.frequencies <= limit)
+            of_term, held = self.all_postings(ordinals)
+            order = np.argsort(self.offsets_of(held), kind="stable")  # of 16 bits, which are sorted by radix
+            known = held[order].astype(np.int32), self.terms[ordinals[of_term[order]]]
+            self._rare.clear()
+            self._rare[limit] = known
+        wanted = rows.astype(np.int32)  # of the type of the array: numpy would convert the whole array
+        start, stop = known[0].searchsorted(wanted), known[0].searchsorted(wanted, "right")
+        sizes = stop - start
+        at = np.arange(sizes.sum()) + np.repeat(start - running(sizes)[:-1], sizes)
+        return np.repeat(np.arange(len(rows)), sizes), known[1][at]
+
     def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:
         """Offsets of rows of the segment's block."""
         return (rows - self.block).astype(np.uint16)
@@ -120,9 +146,9 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
     pairs *= pairs.dtype.type(count)
     pairs += np.repeat(np.arange(count, dtype=pairs.dtype), lengths)
     pairs.sort()
-    begins = _begins(pairs)
+    begins = beginnings(pairs)
     codes, document = np.divmod(pairs[begins], pairs.dtype.type(count))
-    starts = _begins(codes)
+    starts = beginnings(codes)
     return Segment(
         first=int(rows[0]),
         last=int(rows[-1]),
@@ -190,11 +216,6 @@ def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
 def _short(starts: Ints) -> Starts:
     """The starts as uint32 if the last one fits, else unchanged."""
     return starts.astype(np.uint32) if starts[-1] <= np.iinfo(np.uint32).max else starts
-
-
-def _begins(values: npt.NDArray[np.integer]) -> Ints:
-    """Index of the first value of each run of equal values."""
-    return np.flatnonzero(beginnings(values))
 
 
 def _without_dead(segment: Segment, alive: Mask) -> Segment:

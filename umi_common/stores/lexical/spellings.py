@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
@@ -238,18 +239,22 @@ class Spellings:
 
     def __init__(self, stems: Callable[[str], Sequence[str]]) -> None:
         self._stems = stems
+        self._read = 0
+        """Number of terms that `update` has read."""
         self._terms: dict[str, dict[str, None]] = {}
 
     def __bool__(self) -> bool:
         """Whether a term of the index has accents."""
         return bool(self._terms)
 
-    def add(self, terms: Iterable[str]) -> None:
-        """Add the terms that have accents."""
-        for term in terms:
+    def update(self, terms: dict[str, int]) -> None:
+        """Add the terms that have accents. `terms` only grows between calls; only its new terms are read."""
+        new = list(islice(reversed(terms), len(terms) - self._read))[::-1]
+        for term in new:
             if not term.isascii() and _ACCENTED.search(term):
                 for spelling in self._without_accents(term):
                     self._terms.setdefault(spelling, {})[term] = None
+        self._read = len(terms)
 
     def others(self, term: str) -> list[str]:
         """For a term without accents, the terms of the index that it may spell; for others, their spellings without."""

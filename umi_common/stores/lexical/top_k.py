@@ -21,14 +21,11 @@ import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
 from umi_common.stores.arrays import IdOf, at_most_kth, best_rows, kth
-from umi_common.stores.lexical.bm25 import Impacts, QueryTerms, RowScorer, Term
+from umi_common.stores.lexical.bm25 import Impacts, QueryTerms, RowScorer
 from umi_common.stores.rows.rows import Mask
 
 PRUNING_PAYS = 60_000
 """Smallest number of postings plus rows for which pruning is faster than summing all postings."""
-TERM_PAYS = 3_000
-"""Smallest number of postings plus an eighth of the rows, divided by the number of terms, for which pruning is faster:
-pruning takes time for each term."""
 READ_AT_ONCE = 8_192
 """Largest number of postings that are summed before the first threshold is computed; one term is always summed."""
 BOUNDS_PAY = 4
@@ -63,11 +60,6 @@ class SearchLimits:
     """(rows,) factor on the score of each row, >= 0; None: 1."""
     id_of: IdOf
 
-    @property
-    def largest_weight(self) -> float:
-        """An upper bound of the weights, with a margin for rounding."""
-        return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
-
     def factors(self, rows: Ints) -> Floats | Mask | None:
         """Factor on the score of each of `rows`: its weight, or 0 if the mask excludes it; None: all are 1."""
         if self.mask is None:
@@ -89,29 +81,26 @@ def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexical
     if limits.mask is not None and np.count_nonzero(limits.mask) * len(terms) * 2 < postings:
         rows = limits.mask.nonzero()[0]
         return LexicalHits(*best(rows, limits.weighted(rows, scorer.score(query, rows)), limits), query)
-    few = postings + scorer.corpus.rows < PRUNING_PAYS
-    if few or postings + scorer.corpus.rows // 8 < TERM_PAYS * len(terms) or terms[-1].idf < 0.0:
+    if postings + scorer.corpus.rows < PRUNING_PAYS or terms[-1].idf < 0.0:
         return exhaustive(scorer, query, limits)
     return pruned(scorer, query, limits)
 
 
 def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by the scores of all rows; the other methods must give the same result."""
-    lists = _impacts(scorer, query, len(query.terms))
     scores = np.zeros(scorer.corpus.rows, np.float64)
-    for rows, worth in lists:
+    for rows, worth in _impacts(scorer, query, len(query.terms)):
         np.add.at(scores, rows, worth)
     scores = _with_floor(scores, query.floor)
-    sample = next((rows for rows, _ in lists if len(rows) >= limits.k), lists[0][0])
-    least = kth(limits.weighted(sample, scores.take(sample)), limits.k)
-    rows = (scores >= least / limits.largest_weight if least > 0.0 else scores > 0.0).nonzero()[0]
+    rows = (scores > 0.0).nonzero()[0]
     return LexicalHits(*best(rows, limits.weighted(rows, scores.take(rows)), limits), query, scores)
 
 
 def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by MaxScore, as the module describes. Every idf must be >= 0."""
-    terms, rest, largest_weight = query.terms, _rest_bounds(scorer, query), limits.largest_weight
-    taken = _first_count(terms)
+    terms, rest = query.terms, _rest_bounds(scorer, query)
+    largest_weight = _SLACK if limits.weights is None else _SLACK * float(limits.weights.max(initial=0.0))
+    taken = max(1, int(np.cumsum([term.df for term in terms]).searchsorted(READ_AT_ONCE, "right")))
     while True:
         read = sum([term.df for term in terms[:taken]])
         if read * BOUNDS_PAY > scorer.corpus.rows and scorer.weighting.ceiling < math.inf:
@@ -165,16 +154,6 @@ def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
         sums.append(totals.take(rows))
         totals[rows] = 0.0
     return np.concatenate([rows for rows, _ in lists]), np.concatenate(sums)
-
-
-def _first_count(terms: Sequence[Term]) -> int:
-    """Number of terms whose postings are summed before the first threshold is computed; see READ_AT_ONCE."""
-    read = 0
-    for taken, term in enumerate(terms):
-        read += term.df
-        if read > READ_AT_ONCE:
-            return max(taken, 1)
-    return len(terms)
 
 
 def _multiplied(scores: Floats, factors: Floats | Mask | None) -> Floats:
