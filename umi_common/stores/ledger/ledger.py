@@ -55,6 +55,7 @@ from umi_common.stores.ledger.sqlite import (
     ChangedWhileRead,
     ConnectionPool,
     Location,
+    insert,
     sqlite_errors,
 )
 
@@ -76,9 +77,8 @@ SESSIONS_KEPT = 16
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
 before the oldest of them loads everything again."""
+SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
-INSERT_CHUNK = f"INSERT INTO chunks (seq, {ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-INSERT_VECTOR = "INSERT INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)"
 LOOK_UP_EVERY_ID = """
 SELECT count(*), count(found) FROM (
     SELECT (
@@ -107,6 +107,8 @@ class Ledger:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = False
+        self._columns = ""
+        """Result of `_entry_columns` once the column `search_text` was seen; "": it was not."""
         self._location = None if path is None or read_only else Location(path)
         self._readers: ConnectionPool | FollowedFile | None = None
         """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
@@ -307,10 +309,10 @@ class Ledger:
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
-            connection.executemany(INSERT_CHUNK, ((seq, *entry) for seq, entry in zip(seqs, entries, strict=True)))
+            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
             failpoint("ledger.insert")
             blobs = list(encode_vectors(vectors))
-            connection.executemany(INSERT_VECTOR, ((seq, *blob) for seq, blob in zip(seqs, blobs, strict=True)))
+            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
@@ -343,7 +345,7 @@ class Ledger:
         session = secrets.token_hex(8)
         with self.transaction() as connection:
             connection.execute(HISTORY)
-            if not has_search_text(connection):
+            if self._entry_columns(connection) != ENTRY_COLUMNS:
                 connection.execute(ADD_SEARCH_TEXT)
             last, mark = commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
@@ -448,7 +450,7 @@ class Ledger:
         Raises:
             LedgerDamaged: If a row is not what was written, or, after all chunks were read, if their number is wrong.
         """
-        columns = entry_columns(connection)
+        columns = self._entry_columns(connection)
         rows = connection.execute(f"SELECT seq, {columns} FROM chunks WHERE seq > ? ORDER BY seq", (after,))
         count, last = 0, after
         for seq, *fields in rows:
@@ -463,7 +465,8 @@ class Ledger:
     def beginnings(self, characters: int) -> dict[int, str]:
         """seq -> the first `characters` characters of the indexed text, for all chunks."""
         with self.reading() as connection:
-            indexed = "coalesce(search_text, text)" if has_search_text(connection) else "text"
+            known = self._entry_columns(connection) == ENTRY_COLUMNS
+            indexed = "coalesce(search_text, text)" if known else "text"
             return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int) -> Vectors:
@@ -523,7 +526,7 @@ class Ledger:
         def read() -> list[Any]:
             found: list[Any] = []
             with self.reading() as connection:
-                wanted = entry_columns(connection) if columns is None else columns
+                wanted = self._entry_columns(connection) if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
                     batch = seqs[start : start + SQL_VARIABLES]
                     placeholders = ", ".join("?" * len(batch))
@@ -532,6 +535,12 @@ class Ledger:
             return found
 
         return self.retry_read(read)
+
+    def _entry_columns(self, connection: sqlite3.Connection) -> str:
+        """SQL for the columns of an `Entry`. Files of early versions lack the column `search_text`: NULL in its place."""
+        if not self._columns and connection.execute(SEARCH_TEXT_EXISTS).fetchone():
+            self._columns = ENTRY_COLUMNS
+        return self._columns or ENTRY_COLUMNS.replace("search_text", "NULL")
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
         """Look up every row in the index of ids, which takes some 0.1 s for 100,000 rows.
@@ -548,14 +557,3 @@ class Ledger:
                 f"{self.path}: SQLite's index of ids is damaged and finds {found} of {rows} chunks. No chunk is lost: "
                 "run repair() (umi repair), then repeat the call"
             )
-
-
-def has_search_text(connection: sqlite3.Connection) -> bool:
-    """Whether the file has the column `search_text`, which files of early versions lack."""
-    columns = connection.execute("SELECT name FROM pragma_table_info('chunks')").fetchall()
-    return ("search_text",) in columns
-
-
-def entry_columns(connection: sqlite3.Connection) -> str:
-    """SQL for the columns of an `Entry`; in a file that lacks the column `search_text`, NULL in its place."""
-    return ENTRY_COLUMNS if has_search_text(connection) else ENTRY_COLUMNS.replace("search_text", "NULL")
