@@ -423,7 +423,8 @@ class Ledger:
             heads.append(head)
             texts.append(text)
             metadata.append(values)
-        vectors = self.vectors(connection, after=after, expected=len(heads))
+        none = np.zeros((0, 0), np.float32)
+        vectors = self.vectors(connection, after=after, expected=len(heads)) if heads else none
         return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
 
     def deleted(self, connection: sqlite3.Connection, since: Mark) -> list[int] | None:
@@ -537,7 +538,7 @@ class Ledger:
         return self.retry_read(read)
 
     def _entry_columns(self, connection: sqlite3.Connection) -> str:
-        """SQL for the columns of an `Entry`. Files of early versions lack the column `search_text`: NULL in its place."""
+        """SQL for the columns of an `Entry`; NULL in place of `search_text`, which files of early versions lack."""
         if not self._columns and connection.execute(SEARCH_TEXT_EXISTS).fetchone():
             self._columns = ENTRY_COLUMNS
         return self._columns or ENTRY_COLUMNS.replace("search_text", "NULL")
