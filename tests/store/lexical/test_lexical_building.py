@@ -1,4 +1,4 @@
-"""Building an index: codes of terms, blocks of rows, bytes a posting."""
+"""Building an index: what is remembered between texts, blocks of rows, bytes a posting."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.arrays import Growing
+from umi_common.stores.lexical import vocabulary as vocabulary_module
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
-from umi_common.stores.lexical.corpus import Numbered, coded
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.lexical.segment import BLOCK_ROWS
+from umi_common.stores.lexical.vocabulary import Vocabulary
 
 ENGLISH = Analyzer(AnalyzerConfig())
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
@@ -23,12 +24,12 @@ LUCENE = LexicalConfig()
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=8))
 def test_the_codes_of_texts_are_their_terms(texts: list[str]):
-    codes = Numbered()
-    lengths, tokens, _ = coded(ENGLISH, codes, texts)
-    names = list(codes)
+    vocabulary = Vocabulary(ENGLISH)
+    coded = vocabulary.coded(texts)
+    names = list(vocabulary.codes)
     expected = [ENGLISH.terms(text) for text in texts]
-    assert lengths.tolist() == [len(terms) for terms in expected]
-    assert [names[code] for code in tokens.tolist()] == [term for terms in expected for term in terms]
+    assert coded.lengths.tolist() == [len(terms) for terms in expected]
+    assert [names[code] for code in coded.tokens.tolist()] == [term for terms in expected for term in terms]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
@@ -36,14 +37,42 @@ def test_a_piece_has_the_same_terms_by_itself_as_in_its_text(text: str):
     assert ENGLISH.terms(text) == [term for piece in pieces(text) for term in ENGLISH.terms_of_piece(piece)]
 
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+WORDISH = st.text("abtIYŞ.,'-_+#(7 ", max_size=12)
+
+
+@given(st.lists(TEXT | WORDISH), st.sampled_from(["english", "german", "turkish", "none"]), st.sets(WORDISH))
+def test_plain_words_have_the_terms_together_that_they_have_alone(texts: list[str], language: str, stop: set[str]):
+    analyzer = Analyzer(AnalyzerConfig(language=language, stop_words=frozenset(stop)))
+    cut = [piece for text in texts for piece in pieces(text)]
+    for piece, stem in zip(cut, analyzer.stems_of(cut), strict=True):
+        assert not stem or analyzer.terms_of_piece(piece) == (stem,)
+
+
+def test_nearly_all_words_of_a_text_are_plain():
+    assert ENGLISH.stems_of(["Boats", "(boats),", "BOATS!", "iBoat", "boat's", "2"]) == ["boat"] * 3 + [""] * 3
+
+
+def test_codes_stay_right_when_remembering_starts_over(monkeypatch):
+    monkeypatch.setattr(vocabulary_module, "LETTERS_KEPT", 20)
+    monkeypatch.setattr(vocabulary_module, "TEXTS_A_STEP", 2)
+    vocabulary = Vocabulary(ENGLISH)
+    texts = [f"ant bee{i % 7} AC-{i % 5} ..." for i in range(40)]
+    for _ in range(2):
+        tokens = vocabulary.coded(texts).tokens.tolist()
+        names = list(vocabulary.codes)
+        assert [names[code] for code in tokens] == [term for text in texts for term in ENGLISH.terms(text)]
+        assert all(len(each._pieces) < 12 for each in vocabulary._by_analyzer.values())
+
+
 def test_codes_stay_right_after_an_analysis_that_failed(monkeypatch):
-    codes = Numbered()
+    vocabulary = Vocabulary(ENGLISH)
     with monkeypatch.context() as patched:
-        patched.setattr(Analyzer, "terms_of_pieces", lambda analyzer, pieces: 1 / 0)
+        patched.setattr(Analyzer, "stems_of", lambda analyzer, pieces: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            coded(ENGLISH, codes, ["ant bee"])
-    assert coded(ENGLISH, codes, ["bee ant"])[1].tolist() == [0, 1]
-    assert list(codes) == ["bee", "ant"]
+            vocabulary.coded(["ant bee"])
+    assert vocabulary.coded(["bee ant"]).tokens.tolist() == [0, 1]
+    assert list(vocabulary.codes) == ["bee", "ant"]
 
 
 def test_rows_on_both_sides_of_a_block_edge_are_found_and_removed():

@@ -21,10 +21,10 @@ LUCENE = LexicalConfig()
 class Failing(Analyzer):
     """Fails on one text."""
 
-    def terms_of_pieces(self, pieces: Sequence[str]) -> list[tuple[str, ...]]:
+    def stems_of(self, pieces: Sequence[str]) -> list[str]:
         if "fail" in pieces:
             raise MemoryError("no memory left")
-        return super().terms_of_pieces(pieces)
+        return super().stems_of(pieces)
 
 
 def test_a_failed_addition_changes_nothing():

@@ -6,6 +6,7 @@ In: texts, each with the number of its row, and queries. Out: the best rows, and
     analyzer     text to terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
     spellings    numbers, codes and words with accents that are written in several ways
+    vocabulary   texts to term codes, for indexing
     segment      postings of some rows
     corpus       the segments of one state of the index, with their statistics; the next state after a write
     expansion    a query's terms, also in other languages, spellings and forms

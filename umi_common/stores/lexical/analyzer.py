@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 import threading
 import unicodedata
 from collections import Counter
@@ -43,6 +44,8 @@ _CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
 """Characters that join several codes: of 2026-05-01T09:30 and of 10.0.0.15/24 the parts are indexed as codes, too."""
 _PROSE_LINKS = frozenset("-/&")
 """Words that only these characters link are ordinary words and no code: long-term, and/or."""
+_PUNCTUATION_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
+"""Characters that may stand before and after a word and are not part of its token."""
 _SHORT_PART_MAX = 2
 """A hyphenated word with a part of at most this many letters is also indexed as one word: e-mail, wi-fi."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
@@ -178,13 +181,29 @@ class Analyzer:
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one of the text's `pieces`; uncached."""
         if piece.isascii() and piece.isalpha():  # most of a text
-            return self.analyse_token(piece)
+            if not piece.islower():
+                return self.analyse_token(piece)
+            return () if piece in self._stop_words else (self._stems.stem(piece),)
         if "," in piece:
             piece = spellings.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
         if len(tokens) == 1:
             return (*self.analyse_token(tokens[0]), *spellings.signs(piece))
         return (*chain.from_iterable(map(self.analyse_token, tokens)), *spellings.signs(piece))
+
+    def stems_of(self, pieces: Sequence[str]) -> list[str]:
+        """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
+        words = [""] * len(pieces)
+        if self._language == "turkish":
+            return words  # the lower case of I is ı
+        for at, piece in enumerate(pieces):
+            word = piece if piece.isalpha() else piece.strip(_PUNCTUATION_AROUND)
+            # Not in camel case: abc, Abc and ABC, but not aBc or ABCdef.
+            if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+                words[at] = word.lower()
+        if self._stop_words:
+            words = ["" if word in self._stop_words else word for word in words]
+        return self._stems.stem_latin(words)
 
     @cached_property
     def _unicode_token(self) -> re.Pattern[str]:
@@ -267,6 +286,12 @@ class _Stemmers(threading.local):
     def stem(self, word: str) -> str:
         stemmer = self._by_script.get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
+
+    def stem_latin(self, words: list[str]) -> list[str]:
+        stemmer = self._by_script.get(languages.LATIN)
+        if stemmer is None:
+            return words
+        return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
 
 
 def pieces(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, groupby, pairwise
+from itertools import count, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy.typing as npt
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
-from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, Offsets, Segment, TermCounts, build, merge, running
 from umi_common.stores.rows.rows import Mask
 
@@ -263,35 +262,21 @@ class Corpus:
         return counts
 
 
-def coded(analyzer: Analyzer, codes: Numbered, texts: Sequence[str]) -> tuple[Codes, Codes, npt.NDArray[np.int8]]:
-    """D texts as term codes; new terms get new codes.
-
-    Returns:
-        (D,) number of terms of each text; (sum of these,) term codes of all texts, one text after the other; and (D,)
-        index of each text's language in `Analyzer.languages`.
-    """
-    languages = list(map(analyzer.language_of, texts))
-    terms = [
-        list(chain.from_iterable(analyzer.of_language(language).terms_of_pieces(pieces(text))))
-        for language, text in zip(languages, texts, strict=True)
-    ]
-    lengths = np.fromiter(map(len, terms), np.int32)
-    tokens = np.fromiter(map(codes.__getitem__, chain.from_iterable(terms)), np.int32, lengths.sum())
-    number_of = {language: number for number, language in enumerate(analyzer.languages)}
-    return lengths, tokens, np.array([number_of[language] for language in languages], np.int8)
-
-
 def with_texts(
-    corpus: Corpus, analyzer: Analyzer, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]
+    corpus: Corpus,
+    rows: Sequence[int],
+    lengths: Codes,
+    tokens: Codes,
+    languages: npt.NDArray[np.int8],
+    sources: Sequence[int],
 ) -> Corpus:
-    """The corpus with the i-th text added as rows[i], of source code sources[i] (NO_SOURCE: none).
+    """The corpus with texts added: the i-th as rows[i], of source code sources[i] (NO_SOURCE: none).
 
     Args:
-        analyzer: The analyzer of all texts of the corpus.
+        lengths, tokens, languages: The texts as term codes, see `vocabulary.Coded`.
         rows: One or more, rising, above all rows so far and below 2**31, because they are stored as int32.
     """
-    assert len(rows) == len(texts) == len(sources) > 0
-    lengths, tokens, languages = coded(analyzer, corpus.codes, texts)
+    assert len(rows) == len(lengths) == len(sources) > 0
     at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
     assert (np.diff(at, prepend=corpus.rows - 1) > 0).all() and at[-1] < 2**31
     by_row, indices = _by_row(corpus), at - corpus.rows

@@ -32,6 +32,7 @@ from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.spellings import Spellings
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
+from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
@@ -102,6 +103,7 @@ class LexicalIndex:
     def __init__(self, analyzer: Analyzer, corpus: Corpus | None = None) -> None:
         self.analyzer = analyzer
         self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus, analyzer)
+        self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
         self._spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
         self._spellings.update(self._snapshot.corpus.codes)
         self._write_lock = threading.Lock()
@@ -141,7 +143,7 @@ class LexicalIndex:
                 corpus = without_rows(corpus, removed)
             for start in range(0, len(rows), TEXTS_A_SEGMENT):
                 some = slice(start, start + TEXTS_A_SEGMENT)
-                corpus = with_texts(corpus, self.analyzer, rows[some], texts[some], sources[some])
+                corpus = with_texts(corpus, rows[some], *self._vocabulary.coded(texts[some]), sources[some])
             self._spellings.update(corpus.codes)
             self._snapshot = Snapshot(corpus, self.analyzer)
 
