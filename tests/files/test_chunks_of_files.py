@@ -555,3 +555,9 @@ def test_a_table_in_plain_text_or_org_has_its_head_in_every_chunk(file, name, un
     chunks = chunks_of(file(name, f"| Name | Burst pressure |\n{under_head}\n{rows}\n"))
     assert len(chunks) > 2
     assert all(chunk.text.startswith(f"| Name | Burst pressure |\n{under_head}\n| Valve ") for chunk in chunks)
+
+
+def test_a_chat_of_the_last_century_is_not_read_as_one_of_this(file):
+    log = "[31.12.99, 23:58:00] Mira: Nearly there.\n[01.01.00, 00:01:00] Jonas: Happy new year!\n"
+    times = [chunk.event_time for chunk in chunks_of(file("chat.txt", log))]
+    assert [time and time.year for time in times] == [1999, 2000]

@@ -271,8 +271,10 @@ def test_a_page_that_a_browser_saved_as_one_file_is_read_like_html(file):
 
 def test_a_mail_whose_parts_are_nested_without_end_is_refused(file):
     levels = (f'Content-Type: multipart/mixed; boundary="b{at}"\n\n--b{at}\n' for at in range(2_000))
-    with pytest.raises(FileUnreadable, match="nested too deeply"):
-        chunks_of(file("a.eml", "".join(levels)))
+    nested = "".join(levels)
+    for name in ("a.eml", "a.mhtml"):
+        with pytest.raises(FileUnreadable, match="nested too deeply"):
+            chunks_of(file(name, nested))
 
 
 def test_notebooks_and_mails_of_a_folder_are_indexed_and_json_only_where_it_is_named(file, tmp_path):

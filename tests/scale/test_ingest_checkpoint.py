@@ -44,6 +44,16 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path, docs):
         ingest(store, [docs], checkpoint=tmp_path / "s" / "umi.db")
 
 
+def test_a_database_of_another_program_is_refused_unchanged(tmp_path):
+    with sqlite3.connect(tmp_path / "books.db") as db:
+        db.execute("CREATE TABLE books (title TEXT)")
+    db.close()
+    before = (tmp_path / "books.db").read_bytes()
+    with pytest.raises(StoreError, match="no checkpoint"):
+        IngestCheckpoint(tmp_path / "books.db")
+    assert (tmp_path / "books.db").read_bytes() == before
+
+
 def test_a_file_with_another_version_behind_it_says_so_until_it_is_settled():
     kept = IngestCheckpoint(None)
     kept.begin([("a", "v1")], others=False)

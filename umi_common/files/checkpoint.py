@@ -87,12 +87,15 @@ class IngestCheckpoint:
             raise
 
     def _lock_and_prepare(self) -> None:
-        """Lock the file, and create its tables where they do not exist."""
+        """Lock the file, check that it is a sound checkpoint, and create or migrate its tables."""
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != APPLICATION_ID:  # before the file of another program is changed
+            raise StoreError(f"{self._path} is no checkpoint of umi; choose another file")
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("BEGIN EXCLUSIVE")  # the lock is kept from here to close()
-        (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (problem,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         self._db.execute("COMMIT")
@@ -100,8 +103,6 @@ class IngestCheckpoint:
             raise sqlite3.DatabaseError(f"malformed: {problem}")
         if tables == 0:
             self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
-        elif application != APPLICATION_ID:
-            raise StoreError(f"{self._path} is no checkpoint of umi; choose another file")
         elif "path" in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
             self._db.executescript(f"BEGIN; {MIGRATION} COMMIT;")
 
@@ -217,8 +218,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
     """Check that a checkpoint belongs to a store; returns whether the store may hold chunks of unrecorded versions.
 
     This is the case if the store held chunks before the checkpoint's first run, or if an older copy of the store was
-    restored since the last run. After a restore, and if `own` for a new checkpoint, the checkpoint records no more than
-    the files that the store's chunks name, so that vanished files are noticed.
+    ever restored. After a restore, the records are replaced by the files that the store's chunks name, so that a later
+    run can remove those that have vanished; so are those of a new checkpoint if `own`.
 
     Args:
         own: Whether the checkpoint lies in the store's directory. Such a checkpoint is emptied, and not refused, if the

@@ -93,7 +93,8 @@ def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
 
 
 def version_of(parts: Sequence[FilePart]) -> str:
-    """A hash of a whole file's content, made from the keys of all its parts."""
+    """A hash that changes if the content of a file, its source, its parts or RULES_VERSION changes: made from the keys
+    of all its parts."""
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
 
 

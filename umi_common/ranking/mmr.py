@@ -1,4 +1,4 @@
-"""Maximal marginal relevance: choose rows that are relevant and unlike the rows chosen before. Pure."""
+"""Maximal marginal relevance: choose rows that are relevant and unlike the rows chosen before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def mmr(
 ) -> Ints:
     """Choose rows one by one, each with the largest trade_off * score(d) - (1 - trade_off) * max_{c chosen} cos(d, c).
 
-    The first choice is the row with the best score. The maximum is over all rows c chosen so far.
+    The maximum is over all rows c chosen so far. The first choice is the row with the best score, or the first row if
+    trade_off is 0.
 
     Args:
         scores: (n,) relevance, finite; should be 0..1, because they are compared with cosines.
@@ -53,7 +54,7 @@ def mmr(
         pick = int((gains - penalty).argmax())
         chosen.append(pick)
         gains[pick] = -np.inf
-        cosines = np.einsum("nd,d->n", among, among[pick])  # a matrix product may differ between equal rows
+        cosines = np.einsum("nd,d->n", among, among[pick])  # `@` rounds equal rows differently, which breaks ties
         np.maximum(alike, cosines, out=alike)
         np.multiply(alike, 1.0 - trade_off, out=penalty)
     return np.asarray(rows[chosen], dtype=np.int64)

@@ -99,7 +99,7 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         spec: None: `DEFAULT_ENCODING`. A str: a model ("gpt-4o") or encoding ("o200k_base") that tiktoken knows.
             A `TokenCounter` (an object with `.count(text)`), a tiktoken `Encoding`, a Hugging Face tokenizer, a
             LangChain model (`.get_num_tokens`), or a function from a text to its tokens or their number, such as
-            LlamaIndex's `Settings.tokenizer`. Special tokens inside a text count as plain text.
+            LlamaIndex's `Settings.tokenizer`. With tiktoken, special tokens inside a text count as plain text.
         allow_download: Whether tiktoken may download a file that its cache lacks.
         timeout_seconds: How long the download may take in all.
 

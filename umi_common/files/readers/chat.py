@@ -35,6 +35,8 @@ of these characters."""
 DATED_SHARE, UNDATED_SHARE = 0.5, 0.9
 """Share of these lines that begin a message in a chat log: more than the first if messages have times, at least the
 second if they have none. Dated messages may have several lines, so the first is lower."""
+LAST_CENTURY_FROM = 70
+"""The first two-digit year of the 1900s: "70" is 1970, "69" is 2069."""
 UNDATED_LINES_MIN = 4
 """Fewest lines that begin a message in a chat log without times; prose, too, may hold a line such as "Note: ..."."""
 SENTENCES_SHARE = 0.4
@@ -126,7 +128,9 @@ def _time_of(match: re.Match[str], order: str | None) -> datetime | None:
     if order is None:
         return None
     number = dict(zip(order, map(int, re.findall(r"\d+", date)), strict=True))
-    year = number["y"] + 2000 if number["y"] < 100 else number["y"]
+    year = number["y"]
+    if year < 100:
+        year += 2000 if year < LAST_CENTURY_FROM else 1900
     time = match["time"] or match["dotted"].replace(".", ":")
     half = f"{match['half']}m" if match["half"] else ""
     return read_time(f"{year:04}-{number['m']:02}-{number['d']:02} {time}{half}{match['zone'] or ''}")

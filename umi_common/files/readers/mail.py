@@ -40,11 +40,14 @@ def saved_page(path: Path, content: bytes) -> str:
     """The markup of a page that a browser saved as one file (.mhtml): the first HTML part of the file.
 
     Raises:
-        FileUnreadable: If the file has no HTML part.
+        FileUnreadable: If the file has no HTML part, or its parts are nested too deeply.
     """
-    for part in message_from_bytes(content, policy=_RAW).walk():
-        if part.get_content_type() == "text/html" and not part.is_multipart():
-            return _text(path, part)
+    try:
+        for part in message_from_bytes(content, policy=_RAW).walk():
+            if part.get_content_type() == "text/html" and not part.is_multipart():
+                return _text(path, part)
+    except RecursionError as error:
+        raise _too_deep(path) from error
     raise FileUnreadable(f"{path} holds no page of HTML; leave it out")
 
 
@@ -62,7 +65,11 @@ def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str]:
         mail = message_from_bytes(content, policy=_RAW)
         return _headers(mail), _mail_text(path, mail)
     except RecursionError as error:
-        raise FileUnreadable(f"{path} has parts that are nested too deeply; leave it out") from error
+        raise _too_deep(path) from error
+
+
+def _too_deep(path: Path) -> FileUnreadable:
+    return FileUnreadable(f"{path} has parts that are nested too deeply; leave it out")
 
 
 def _headers(mail: Message[Any, Any]) -> dict[str, str]:

@@ -27,7 +27,7 @@ class PdfPages(NamedTuple):
     pages: list[str]
     """Text of each page in order; "" for a page that cannot be read."""
     bad: list[tuple[int, str]]
-    """(page number from 1, reason) of each page that cannot be read."""
+    """(page number from 1, what failed) of each page that cannot be read completely; its text may have been read."""
     attached: list[str]
     """Names of the files in the PDF, which are not read."""
 
