@@ -349,6 +349,12 @@ def test_a_list_by_filter_has_no_bound(store):
         store.similarity_search("", k=0)
 
 
+async def test_ids_are_taken_after_the_documents_as_by_the_in_memory_vector_store(retriever, store):
+    for made in (InMemoryVectorStore(DeterministicFakeEmbedding(size=8)), store, retriever):
+        assert made.add_documents([Document(page_content="Dora met Emil")], ["first"]) == ["first"]
+        assert await made.aadd_documents([Document(page_content="Emil met Fay")], ["second"]) == ["second"]
+
+
 async def test_a_retriever_takes_and_removes_documents(retriever):
     given = [Document(id="new", page_content="Dora met Emil in Bern", metadata={"user": "c"})]
     assert retriever.add_documents(given) == ["new"]
