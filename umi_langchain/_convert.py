@@ -11,6 +11,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
+from pydantic import BaseModel
 
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
@@ -347,8 +348,10 @@ def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
     Raises:
         InputError: If `history` is not a list, or an item cannot be read as a message.
     """
-    if isinstance(history, (str, Mapping, BaseMessage)) or not isinstance(history, Iterable):
-        raise InputError(f"history is {type(history).__name__}; expected a list of messages or strings, oldest first")
+    if isinstance(history, (str, Mapping, BaseModel)) or not isinstance(history, Iterable):
+        expected = "expected a list of messages or strings, oldest first"
+        advice = "; give history.messages" if hasattr(history, "messages") else ""
+        raise InputError(f"history is {type(history).__name__}; {expected}{advice}")
     return [turn if isinstance(turn, str) else _turn_text(index, turn) for index, turn in enumerate(history)]
 
 

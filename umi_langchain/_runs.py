@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from langchain_core.runnables.config import get_config_list, var_child_runnable_
 from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import OnStage
 from umi_common.search.request import checked_query, end_of, refuse_unlisted
-from umi_common.types import Degradation, Stage
+from umi_common.types import Degradation, SearchResult, Stage
 
 if TYPE_CHECKING:
     from umi_langchain.retriever import UmiRetriever
@@ -29,26 +29,39 @@ if TYPE_CHECKING:
 Configs = RunnableConfig | list[RunnableConfig] | None
 
 
-def stages(manager: CallbackManager | None) -> OnStage | None:
-    """The argument `on_stage` of a search: a function that opens a child run for each stage.
+@contextmanager
+def stages(manager: CallbackManager | None) -> Iterator[OnStage | None]:
+    """Yield the argument `on_stage` of a search: a function that opens a child run for each stage.
 
-    The outputs of a run are the stage's duration in milliseconds and its facts, without the text of the query.
+    The outputs of a run are the stage's duration in milliseconds and its facts, without the text of the query. The
+    first error of a handler is raised at the end of the `with` block, so that it cannot fail a search of many queries.
 
     Args:
-        manager: Opens child runs of the call's run. If it is None or has no handlers, the result is None.
+        manager: Opens child runs of the call's run. If it is None or has no handlers, None is yielded.
     """
     if manager is None or not manager.handlers:
-        return None
+        yield None
+        return
+    errors: list[Exception] = []
+
+    def told(call: Callable[..., Any], *facts: Any, **named: Any) -> Any:
+        try:
+            return call(*facts, **named)
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
 
     def began(name: str) -> Callable[[Stage], None]:
-        run = manager.on_chain_start({"name": f"umi.{name}"}, {}, name=f"umi.{name}")
+        run = told(manager.on_chain_start, {"name": f"umi.{name}"}, {}, name=f"umi.{name}")
 
         def ended(stage: Stage) -> None:
-            run.on_chain_end(_outputs(stage))
+            if run is not None:
+                told(run.on_chain_end, _outputs(stage))
 
         return ended
 
-    return began
+    yield began
+    if errors:
+        raise errors[0]
 
 
 @asynccontextmanager
@@ -95,10 +108,10 @@ def searched(search: Callable[..., Any], manager: CallbackManager | None, query:
 
     `search` is `search` or `get_context` of a `DualRetriever`; `manager` as in `stages`.
     """
-    on_stage = stages(manager)
-    with _calls_below(manager):
-        found = search(query, on_stage=on_stage, **options)
-    report_losses(on_stage, found.degraded)
+    with stages(manager) as on_stage:
+        with _calls_below(manager):
+            found = search(query, on_stage=on_stage, **options)
+        report_losses(on_stage, found.degraded)
     return found
 
 
@@ -185,31 +198,51 @@ class _Batch:
 
     async def _group_answers(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
         """`answers` for inputs that are searched together, by one call of `search_many`."""
-        retriever = self.retriever
-        search_many = retriever.umi.asearch_many if self.is_async else retriever.umi.search_many
-        answer_of = retriever.aanswer if self.is_async else retriever.answer
-        runs = [await self._run(query, config) for query, config in zip(inputs, configs, strict=True)]
-        answers: list[Any] = [_query_error(query) if self.return_exceptions else None for query in inputs]
+        runs = [await _outcome(self._run(query, config)) for query, config in zip(inputs, configs, strict=True)]
+        answers: list[Any] = [run if isinstance(run, Exception) else None for run in runs]
+        for row, query in enumerate(inputs):
+            if answers[row] is None and self.return_exceptions:
+                answers[row] = _query_error(query)
         valid = [row for row, answer in enumerate(answers) if answer is None]
-        try:
-            async with AsyncExitStack() as opened:
-                on_stages = [await opened.enter_async_context(_entered(runs[row].get_child())) for row in valid]
-                options = retriever.core_options(self.options)
-                queries = [end_of(inputs[row]) for row in valid]
-                results = await _value(search_many(queries, on_stages=on_stages, **options))
-                for row, on_stage, result in zip(valid, on_stages, results, strict=True):
-                    report_losses(on_stage, result.degraded)
-                    answers[row] = await _value(answer_of(result, options))
-        except Exception as error:  # noqa: BLE001 - every run must be ended; the error is raised or returned below
-            for row in valid:
-                answers[row] = error
-        for run, answer in zip(runs, answers, strict=True):
-            failed = isinstance(answer, Exception)
-            await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
+        async with AsyncExitStack() as opened:
+            stacks = [await opened.enter_async_context(AsyncExitStack()) for _ in valid]
+            on_stages = [await self._opened(runs[row], stack) for row, stack in zip(valid, stacks, strict=True)]
+            found = await _outcome(self._found([inputs[row] for row in valid], on_stages))
+            for index, row in enumerate(valid):
+                part = found if isinstance(found, Exception) else found[index]
+                answers[row] = await _outcome(self._answer(part, on_stages[index], stacks[index]))
+        answers = [await _outcome(_ended(run, answer)) for run, answer in zip(runs, answers, strict=True)]
         first = next((answer for answer in answers if isinstance(answer, Exception)), None)
         if first is not None and not self.return_exceptions:
             raise first
         return answers
+
+    async def _opened(self, run: Any, told: AsyncExitStack) -> OnStage | None:
+        """The `on_stage` of an input; `told` ends it."""
+        child = run.get_child()
+        return await told.enter_async_context(astages(child)) if self.is_async else told.enter_context(stages(child))
+
+    async def _found(self, queries: list[str], on_stages: list[OnStage | None]) -> list[tuple[SearchResult, Any]]:
+        """For each query, its result and the options of the search."""
+        umi, options = self.retriever.umi, self.retriever.core_options(self.options)
+        search_many = umi.asearch_many if self.is_async else umi.search_many
+        results = await _value(search_many([end_of(query) for query in queries], on_stages=on_stages, **options))
+        return [(result, options) for result in results]
+
+    async def _answer(self, found: Any, on_stage: OnStage | None, told: AsyncExitStack) -> Any:
+        """The documents of one input; raises the error of the search or of a handler.
+
+        Args:
+            found: From `_found`, or its error.
+            on_stage: Is told of the failed parts.
+            told: Closed, so that the handlers have been told of all stages.
+        """
+        async with told:
+            if isinstance(found, Exception):
+                raise found
+            result, options = found
+            report_losses(on_stage, result.degraded)
+            return await _value((self.retriever.aanswer if self.is_async else self.retriever.answer)(result, options))
 
     async def _run(self, query: str, config: RunnableConfig) -> Any:
         """Start the callback run of one input, in the same way as `BaseRetriever.invoke`."""
@@ -226,9 +259,20 @@ class _Batch:
         return await _value(manager.on_retriever_start(None, query, name=name, run_id=config.get("run_id")))
 
 
-def _entered(manager: Any) -> AbstractAsyncContextManager[OnStage | None]:
-    """`astages` or, for a synchronous manager, `stages` in a context manager of the same kind."""
-    return astages(manager) if isinstance(manager, AsyncCallbackManager) else nullcontext(stages(manager))
+async def _outcome(value: Awaitable[Any]) -> Any:
+    """The value, or the exception that it raises."""
+    try:
+        return await value
+    except Exception as error:  # noqa: BLE001 - the answer of its input: raised or returned when all runs have ended
+        return error
+
+
+async def _ended(run: Any, answer: Any) -> Any:
+    """End the run of an input, if it could start, with the input's documents or exception, and return these."""
+    if not isinstance(run, Exception):
+        failed = isinstance(answer, Exception)
+        await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
+    return answer
 
 
 async def _value(value: Any) -> Any:

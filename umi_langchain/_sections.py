@@ -9,7 +9,7 @@ from typing import Any
 from umi_common.context.budget import AssemblyPolicy
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of
 from umi_common.context.stitch import stitched
-from umi_common.filters import Filter
+from umi_common.filters import Comparison, Filter, Not
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.protocols import Store, chunk_passes
 from umi_common.runtime.losses import log_bug, log_once, warn_once
@@ -24,6 +24,10 @@ ALL = 1_000_000
 NO_POSITION = (
     "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
     "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
+)
+NO_KEY = (
+    "whole=%r joins adjacent chunks with one value under this metadata key, and no chunk of the store has a value "
+    "there, so every chunk is returned alone; check its spelling. Logged once for this key."
 )
 POLICY = AssemblyPolicy()
 """Default policy, by which adjacent chunks are joined: text that two chunks share at their ends appears once."""
@@ -45,6 +49,10 @@ def with_sections(
     shown: set[str] = set()
     hits: list[Hit] = []
     try:
+        if result.hits and all(_value(hit.chunk, key) is None for hit in result):
+            if not store.scan(where=Not(Comparison(key, "$eq", None)), limit=1):
+                warn_once("whole", f"no {key}", NO_KEY, key)
+            return result
         around = store.neighbours(result.ids, reach=REACH, where=where)
         for hit in result:
             if hit.chunk.id not in shown:

@@ -37,6 +37,7 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """The documents that the stage keeps, in its order. A document that gets a new score is returned as a copy."""
+        documents = list(documents)
         if not documents:
             return []
         given = np.array(scores_of_documents(documents, self.score_key), dtype=np.float64)

@@ -302,7 +302,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return PlaceKeys(self.source_key, self.position_key, self.time_key)
 
     def add_documents(
-        self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
+        self, documents: Sequence[Document], ids: Sequence[str | None] | None = None, *, search_text: SearchText = None
     ) -> list[str]:
         """Insert documents, or replace stored documents with the same id. Returns the ids, aligned.
 

@@ -146,7 +146,8 @@ class UmiStore(Closing, BaseStore):
         Raises:
             InvalidChunk: If a value cannot be stored; the message names the item. Nothing is written.
             FilterError, InvalidLimit: If the filter or the limit of a search is not valid. Nothing is written.
-            InputError: If another argument has the wrong type, or a `ttl` is not above 0. Nothing is written.
+            InputError: If an operation or another argument has the wrong type, or a `ttl` is not above 0. Nothing is
+                written.
         """
         ops = list(ops)
         for op in ops:
@@ -188,6 +189,8 @@ class UmiStore(Closing, BaseStore):
         """The items that a search with a query finds, best first."""
         indexed = Not(Comparison(UNINDEXED_KEY, "$eq", True))
         where = And((*_within(op.namespace_prefix), indexed, self._living(), *_conditions(op.filter)))
+        if op.limit == 0:
+            return []
         limit = checked_limit(op.offset + op.limit, "limit + offset of a search with a query")
         hits = self.umi.search(end_of(op.query or ""), limit=limit, where=where).hits[op.offset :]
         self._refresh([hit.chunk for hit in hits], op.refresh_ttl)
@@ -316,6 +319,8 @@ def _check_minutes(name: str, minutes: object, error: type[InputError]) -> None:
 
 def _check(op: Op) -> None:
     """Raise InputError if an argument has a wrong type or value that LangGraph itself does not refuse."""
+    if not isinstance(op, (GetOp, SearchOp, PutOp, ListNamespacesOp)):
+        raise InputError(f"operation is {type(op).__name__}; expected GetOp, SearchOp, PutOp or ListNamespacesOp")
     namespace = getattr(op, "namespace", getattr(op, "namespace_prefix", ()))
     if isinstance(namespace, str):
         raise InputError(f"namespace {namespace!r:.80} is one string; expected a tuple of labels: ({namespace!r:.80},)")

@@ -182,8 +182,8 @@ class UmiVectorStore(SharesStore, VectorStore):
     def add_documents(
         self,
         documents: Iterable[Document],
-        *,
         ids: Sequence[str | None] | None = None,
+        *,
         search_text: SearchText = None,
         show_progress: bool = False,
         **options: Any,
@@ -219,6 +219,9 @@ class UmiVectorStore(SharesStore, VectorStore):
             skipped=self._skipped,
             show_progress=show_progress,
         )
+
+    aadd_documents = in_thread("add_documents")
+    """`add_documents` in a thread."""
 
     def add_texts(
         self,

@@ -76,6 +76,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        nodes = list(nodes)
         images = [item for item in nodes if not node_text(item).strip() and not is_blank(item.node)]
         query = "" if query_bundle is None else end_of(query_bundle.query_str)
         return [*self._fitting(nodes, query), *map(_with_hidden_metadata, images)]

@@ -41,6 +41,7 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        nodes = list(nodes)
         if not nodes:
             return []
         rows, scores = self._ranked(nodes, scores_of(nodes), query_bundle)

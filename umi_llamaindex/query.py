@@ -11,6 +11,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.schema import QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
+from pydantic import BaseModel
 from typing_extensions import Self
 
 from umi_common.errors import InputError
@@ -83,8 +84,9 @@ def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...
     """
     if history is None:
         return ()
-    if isinstance(history, (str, ChatMessage)) or not isinstance(history, Iterable):
-        raise InputError(f"history is {type(history).__name__}; expected a list of strings or ChatMessages")
+    if isinstance(history, (str, BaseModel)) or not isinstance(history, Iterable):
+        advice = "; give memory.get_all()" if hasattr(history, "get_all") else ""
+        raise InputError(f"history is {type(history).__name__}; expected a list of strings or ChatMessages{advice}")
     history = list(history)
     for index, turn in enumerate(history):
         if not isinstance(turn, (str, ChatMessage)):

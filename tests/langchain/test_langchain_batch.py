@@ -352,3 +352,68 @@ async def test_the_llm_that_is_asked_is_a_child_run_of_the_call(documents):
             assert [run.name for run in call.child_runs if run.run_type == "llm"] == ["FakeListChatModel"]
             assert "FakeListChatModel" not in [run.name for run in root.child_runs] or root is call
     asking.close()
+
+
+class Guard(BaseCallbackHandler):
+    """Raises for queries that hold a word, at one of the calls that LangChain makes to a handler."""
+
+    raise_error = True
+
+    def __init__(self, moment, word="directory"):
+        self.moment, self.word, self.refused = moment, word, set()
+
+    def _check(self, moment, *runs):
+        if moment == self.moment and not self.refused.isdisjoint(runs):
+            raise ValueError(f"refused at {moment}")
+
+    def on_retriever_start(self, serialized, query, *, run_id, **kwargs):
+        if self.word in str(query):
+            self.refused.add(run_id)
+        self._check("start", run_id)
+
+    def on_chain_start(self, serialized, inputs, *, run_id, parent_run_id=None, **kwargs):
+        if parent_run_id in self.refused:
+            self.refused.add(run_id)
+        self._check("stage start", run_id)
+
+    def on_chain_end(self, outputs, *, run_id, **kwargs):
+        self._check("stage end", run_id)
+
+    def on_retriever_end(self, documents, *, run_id, **kwargs):
+        self._check("end", run_id)
+
+    def on_retriever_error(self, error, *, run_id, **kwargs):
+        self._check("error", run_id)
+
+
+@pytest.mark.parametrize("moment", ["start", "stage start", "stage end", "end"])
+async def test_a_handler_that_raises_for_one_input_takes_the_answer_of_this_input_alone(retriever, moment):
+    expected = [retriever.invoke(query) for query in QUERIES[:2]]
+    guard = {"callbacks": [Guard(moment)]}
+    for config in (guard, [{}, {}, guard]):
+        options = {"config": config, "return_exceptions": True}
+        for answers in (retriever.batch(QUERIES, **options), await retriever.abatch(QUERIES, **options)):
+            assert answers[:2] == expected
+            assert isinstance(answers[2], ValueError) and str(answers[2]) == f"refused at {moment}"
+    chain = retriever | RunnableLambda(len)
+    counts = chain.batch(QUERIES, guard, return_exceptions=True)
+    assert counts[:2] == [4, 4] and isinstance(counts[2], ValueError)
+    other = retriever.with_fallbacks([RunnableLambda(lambda query: [])])
+    assert other.batch(QUERIES, guard) == await other.abatch(QUERIES, guard) == [*expected, []]
+    for use_async in (False, True):
+        tracer = Tracer()
+        config = {"callbacks": [Guard(moment), tracer]}
+        with pytest.raises(ValueError, match=f"refused at {moment}"):
+            await retriever.abatch(QUERIES, config) if use_async else retriever.batch(QUERIES, config)
+        ended = {root.inputs["query"]: root.error for root in tracer.roots if root.end_time is not None}
+        assert ended[QUERIES[0]] is ended[QUERIES[1]] is None
+
+
+async def test_a_handler_that_raises_while_it_is_told_of_an_error_takes_the_answer_of_this_input_alone(retriever):
+    expected = retriever.invoke(QUERIES[0])
+    options = {"config": {"callbacks": [Guard("error", " \t")]}, "return_exceptions": True}
+    for answers in (
+        retriever.batch([" \t", QUERIES[0]], **options),
+        await retriever.abatch([" \t", QUERIES[0]], **options),
+    ):
+        assert str(answers[0]) == "refused at error" and answers[1] == expected

@@ -13,11 +13,13 @@ from uuid import uuid4
 
 import pytest
 from langchain_chroma import Chroma
+from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompt_values import ChatPromptValue
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -345,6 +347,12 @@ def test_a_list_by_filter_has_no_bound(store):
     assert len(store.similarity_search("", k=200, filter={"user": "many"})) == 150
     with pytest.raises(InvalidLimit, match="k 0"):
         store.similarity_search("", k=0)
+
+
+async def test_ids_are_taken_after_the_documents_as_by_the_in_memory_vector_store(retriever, store):
+    for made in (InMemoryVectorStore(DeterministicFakeEmbedding(size=8)), store, retriever):
+        assert made.add_documents([Document(page_content="Dora met Emil")], ["first"]) == ["first"]
+        assert await made.aadd_documents([Document(page_content="Emil met Fay")], ["second"]) == ["second"]
 
 
 async def test_a_retriever_takes_and_removes_documents(retriever):
@@ -719,6 +727,15 @@ async def test_one_question_in_place_of_a_batch_is_not_read_letter_by_letter(ret
         retriever.batch("who met Bob?")
     with pytest.raises(InputError, match="inputs is str; expected a list of queries"):
         await retriever.abatch("who met Bob?")
+
+
+@pytest.mark.filterwarnings("ignore:The class `InMemoryChatMessageHistory` was deprecated")
+@pytest.mark.parametrize("kept", [InMemoryChatMessageHistory, ChatPromptValue])
+def test_a_history_object_in_place_of_its_messages_is_refused_with_what_to_give(retriever, kept):
+    history = kept(messages=[HumanMessage("Who is Dora?")])
+    with pytest.raises(InputError, match=rf"history is {kept.__name__}; .*give history\.messages"):
+        retriever.invoke("who met Bob?", history=history)
+    assert retriever.invoke("who met Bob?", history=history.messages)
 
 
 @pytest.mark.parametrize("turn", [1, ("friend", "hello"), {"text": "hello"}, None])

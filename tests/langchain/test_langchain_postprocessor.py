@@ -139,3 +139,10 @@ def test_a_setting_out_of_range_is_refused():
 def test_a_setting_without_its_name_is_refused_and_the_names_are_told(stage):
     with pytest.raises(ConfigError, match=rf"{stage.__name__}\(30\): expected fields by name: .*=\.\.\."):
         stage(30)
+
+
+@pytest.mark.parametrize("stage", [UmiDecay(half_life_hours=24), UmiMMR(top_n=1), UmiNearDuplicates(), UmiNeighbours()])
+def test_a_stage_takes_documents_one_after_the_other_as_any_other_list(stage):
+    given = [document("a", 0.9, text="Ann met Bob."), document("b", 0.5, text="Carl lives in Oslo.")]
+    assert stage.compress_documents(iter(given), "Ann") == stage.compress_documents(given, "Ann") != []
+    assert stage.compress_documents(iter([]), "Ann") == []

@@ -180,3 +180,14 @@ def test_the_pages_of_a_whole_pdf_are_in_order():
     splitter = RecursiveCharacterTextSplitter(chunk_size=25, chunk_overlap=0, add_start_index=True)
     with UmiRetriever.from_documents(splitter.split_documents(documents), whole="source", k=1) as by_source:
         assert by_source.invoke("boiler")[0].page_content == "\n\n".join(pages)
+
+
+def test_a_misspelt_key_of_sections_is_told_once_and_a_search_without_sections_is_not(retriever, caplog):
+    misspelt = UmiRetriever.from_store(retriever.umi.store, whole="sektion", k=4)
+    assert all("umi_ids" not in document.metadata for document in misspelt.invoke("which valve leaks?"))
+    misspelt.invoke("which valve leaks?")
+    (told,) = [record.getMessage() for record in caplog.records if "whole=" in record.getMessage()]
+    assert "'sektion'" in told and "check its spelling" in told
+    caplog.clear()
+    assert retriever.invoke("valve of the bicycle", filter={"source": "loose.md"})
+    assert not caplog.records

@@ -437,6 +437,9 @@ def test_what_cannot_be_stored_or_asked_is_named_and_nothing_is_written(umi):
     assert umi.search(ANN) == []
     with pytest.raises(InvalidLimit, match=r"limit \+ offset .*from 1 to 100"):
         umi.search(ANN, query="x", limit=90, offset=20)
+    with pytest.raises(InputError, match="operation is str; expected GetOp"):
+        umi.batch([PutOp(ANN, "m1", {"n": 1}), "m2"])
+    assert umi.search(ANN) == []
     with pytest.raises(ConfigError, match="list of paths"):
         UmiStore(umi.umi, fields="text")
     with pytest.raises(ConfigError, match="default_ttl"):
@@ -480,6 +483,7 @@ def test_a_search_with_arguments_of_a_wrong_type_names_them(umi):
     for wrong in ({"limit": "5"}, {"limit": -1}, {"offset": -1}, {"offset": 1.0}):
         with pytest.raises(InvalidLimit, match=r"(limit|offset) .*whole number from 0"):
             umi.search(ANN, **wrong)
+    assert umi.search(ANN, limit=0) == umi.search(ANN, query="pizza", limit=0) == []
     with pytest.raises(InputError, match="query is int"):
         umi.search(ANN, query=5)
     with pytest.raises(FilterError, match="filter 'food' is str; expected a dict"):

@@ -558,6 +558,8 @@ async def test_the_history_of_a_query_may_be_chat_messages():
         retriever.retrieve(UmiQuery("who met her?", history=[3]))
     with pytest.raises(InputError, match="history is ChatMessage; expected a list"):
         retriever.retrieve(UmiQuery("who met her?", history=history[0]))
+    with pytest.raises(InputError, match=r"history is ChatMemoryBuffer; .*give memory\.get_all\(\)"):
+        retriever.retrieve(UmiQuery("who met her?", history=ChatMemoryBuffer.from_defaults(history[:1])))
     retriever.close()
 
 

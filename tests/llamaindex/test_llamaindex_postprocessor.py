@@ -20,7 +20,15 @@ from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_llamaindex import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours, UmiPostprocessor, UmiQuery
+from umi_llamaindex import (
+    UmiContextBudget,
+    UmiDecay,
+    UmiMMR,
+    UmiNearDuplicates,
+    UmiNeighbours,
+    UmiPostprocessor,
+    UmiQuery,
+)
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 STAGES = [
@@ -310,3 +318,13 @@ def test_steps_that_are_no_postprocessors_are_refused_by_name():
             UmiPostprocessor(steps=wrong)
     with pytest.raises(ConfigError, match="instance of BaseNodePostprocessor"):
         UmiPostprocessor.from_json(made.to_json())
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [UmiDecay(half_life_hours=24), UmiMMR(top_n=1), UmiNearDuplicates(), UmiNeighbours(), UmiContextBudget(budget=99)],
+)
+def test_a_stage_takes_nodes_one_after_the_other_as_any_other_list(stage):
+    given = [item("a", 0.9, text="Ann met Bob."), item("b", 0.5, text="Carl lives in Oslo.")]
+    found = stage.postprocess_nodes((each for each in given), query_str="Ann")
+    assert ids(found) == ids(stage.postprocess_nodes(given, query_str="Ann")) != []
