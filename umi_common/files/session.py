@@ -1,4 +1,15 @@
-"""One indexing run: selects the parts that are not in the store, records their outcomes, removes stale chunks."""
+"""One indexing run: selects the parts that are not in the store, records their outcomes, removes stale chunks.
+
+A part is a range of bytes of a file; a chunk is stale if it was made from another version of its file. A file passes
+through these states:
+
+    unchanged    its recorded version is the present one: nothing is done
+    open         parts of it are not in the store; their chunks are written (`_open`)
+    waiting      a record was skipped, because a chunk of another file had its id: its part is repeated in the second
+                 round (`_waiting`)
+    complete     all its parts are in the store; its stale chunks are removed next (`_to_sweep`)
+    settled      recorded as indexed in this version (`_to_settle`, until the checkpoint has the record)
+"""
 
 from __future__ import annotations
 
@@ -20,7 +31,7 @@ from umi_common.progress import progress_bar
 from umi_common.protocols import Store
 
 FILES_AT_ONCE = 200
-"""Number of files whose stale chunks are removed in one pass over the store, with one filter that names them."""
+"""Largest number of files that one filter on the store names."""
 FAILURES_MAX = 3
 """Number of consecutive batches after which the run ends if the embedder failed on every part of them."""
 
@@ -33,8 +44,8 @@ class _File:
     """All parts of the file."""
     stamp: str
     """The value for `KnownFile.stamp` when the file is complete."""
-    others: bool
-    """Whether the store may hold chunks of another version of the file, which must be removed."""
+    may_be_stale: bool
+    """Whether the store may hold stale chunks of the file, which must be removed."""
     left: set[str]
     """Keys of the parts that are not in the store."""
     skipped: bool = False
@@ -53,6 +64,7 @@ class IngestSession:
         store: The session removes stale chunks from it; the caller writes new ones.
         embedder: Name of the embedder.
         roots: Absolute paths of the files and folders to index.
+        checkpoint: Records what is in the store; the session closes it, also if it cannot be made.
         base: Folder to which sources are relative; None: sources are absolute paths.
         part_bytes: Size of a range of records, and of a batch, in bytes.
         own_checkpoint: Whether the checkpoint lies in the store's directory; False: the caller named its file.
@@ -91,8 +103,8 @@ class IngestSession:
         self._waiting: list[tuple[PartOutcome, _File]] = []
         """The first-round outcomes of the parts that the second round repeats."""
         self._unread: list[tuple[Problem, bool]] = []
-        """Problems of the files and parts that were not read, and whether the store may hold chunks of another version
-        of the file."""
+        """Problems of the files and parts that were not read, and whether the store may hold stale chunks of the
+        file."""
         self._last_round = False
         self._part_bytes, self._on_file = part_bytes, on_file
         self._failures: list[Problem] = []
@@ -102,13 +114,13 @@ class IngestSession:
         self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
             check_bytes("part_bytes", part_bytes)
-            self._may_hold_others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
-            """Whether the store may hold chunks of versions of files that the checkpoint does not record."""
+            self._may_hold_stale = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
+            """Whether the store may hold stale chunks of files that the checkpoint does not record."""
             own_folder = getattr(store, "path", None)
-            self._read_by = files_below(roots, own_folder, self.report, follow_symlinks=follow_symlinks)
-            """By path without symbolic links: the path by which a file is read."""
-            self.report.files = len(self._read_by)
-            self._files = [(path, _size(path)) for path in sorted(self._read_by.values())]
+            self._path_of_real = files_below(roots, own_folder, self.report, follow_symlinks=follow_symlinks)
+            """The path by which each file is read, by its path without symbolic links."""
+            self.report.files = len(self._path_of_real)
+            self._files = [(path, _size(path)) for path in sorted(self._path_of_real.values())]
             """(path by which the file is read, size in bytes)."""
         except BaseException:
             checkpoint.close()
@@ -140,7 +152,7 @@ class IngestSession:
             file.left.add(outcome.part.key)
             self._open[outcome.part.source] = file
         if self.report.stopped or not (self.report.stale or self.report.removed):
-            self.take([outcome for outcome, _ in self._waiting])
+            self.take([outcome for outcome, _ in self._waiting])  # no id was freed: the first outcomes are final
         else:
             yield ([outcome.part] for outcome, _ in self._waiting)
         self._sweep()
@@ -159,7 +171,7 @@ class IngestSession:
             if stop():
                 self.report.stopped = True
                 break
-            for part in self._todo(path, size):
+            for part in self._examine(path, size):
                 batch.append(part)
                 if sum(part.size for part in batch) >= self._part_bytes:
                     yield self._record_begin(batch)
@@ -201,12 +213,12 @@ class IngestSession:
             self._checkpoint.put(LAST_WRITE, last_write)
 
     def _count(self, outcome: PartOutcome, file: _File) -> None:
-        """Add the outcome of a part to the report."""
+        """Add the outcome of a part to the report, or, if the part was not read, to `_unread`."""
         self._bar.update(outcome.part.size)
         if outcome.problem is None:
             self.report.problems += outcome.skipped + outcome.notes
         else:
-            self._unread.append((outcome.problem, file.others))
+            self._unread.append((outcome.problem, file.may_be_stale))
         self.report.chunks += outcome.chunks
         file.skipped = file.skipped or bool(outcome.skipped)
 
@@ -221,8 +233,8 @@ class IngestSession:
             done = f"{self.report.finished + self.report.unchanged} of {self.report.files} files are in the store"
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
 
-    def _todo(self, path: Path, size: int) -> list[FilePart]:
-        """The parts of a file that are not in the store."""
+    def _examine(self, path: Path, size: int) -> list[FilePart]:
+        """Open a file: record its state, and return its parts that are not in the store."""
         source = source_of(path, self._base)
         known = None
         try:
@@ -233,7 +245,8 @@ class IngestSession:
             with file_errors(path):
                 stamp = f"{RULES_VERSION}/{stamp_of(path.stat())}"
             if known is not None and known.settled and known.stamp == stamp:
-                return self._unchanged(size)
+                self._count_unchanged(size)
+                return []
             parts = parts_of(path, source, size=self._part_bytes, limits=self._limits)
         except FileUnreadable as error:
             self._unread.append((Problem.of(source, error), known is not None))
@@ -242,11 +255,12 @@ class IngestSession:
         version, keys = version_of(parts), [part.key for part in parts]
         if known is not None and known.settled and known.version == version:
             self._to_settle.append((source, keys, stamp))
-            return self._unchanged(size)
-        others = self._may_hold_others if known is None else known.others or known.version != version
+            self._count_unchanged(size)
+            return []
+        may_be_stale = self._may_hold_stale if known is None else known.others or known.version != version
         done = self._checkpoint.done(keys)
-        todo = [replace(part, fresh=not others) for part in parts if part.key not in done]
-        self._open[source] = _File(parts, stamp, others, {part.key for part in todo})
+        todo = [replace(part, fresh=not may_be_stale) for part in parts if part.key not in done]
+        self._open[source] = _File(parts, stamp, may_be_stale, {part.key for part in todo})
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
         if not todo:  # an interrupted run stored all parts of the file, but did not record it as settled
@@ -254,16 +268,15 @@ class IngestSession:
             self._complete(source)
         return todo
 
-    def _unchanged(self, size: int) -> list[FilePart]:
+    def _count_unchanged(self, size: int) -> None:
         self.report.unchanged += 1
         self._bar.update(size)
-        return []
 
     def _record_begin(self, batch: list[FilePart]) -> list[FilePart]:
         """Record in the checkpoint that the writing of these parts' files begins; returns the parts."""
         sources = dict.fromkeys(part.source for part in batch)
         files = [(source, version_of(self._open[source].parts)) for source in sources]
-        self._checkpoint.begin(files, others=self._may_hold_others)
+        self._checkpoint.begin(files, others=self._may_hold_stale)
         return batch
 
     def _complete(self, source: str) -> None:
@@ -271,14 +284,14 @@ class IngestSession:
         if self._open[source].left:
             return
         file = self._open.pop(source)
-        if not file.others:
-            self._settle(file)
+        if not file.may_be_stale:
+            self._count_complete(file)
             return
         self._to_sweep.append(file)
         if len(self._to_sweep) >= FILES_AT_ONCE:
             self._sweep()
 
-    def _settle(self, file: _File) -> None:
+    def _count_complete(self, file: _File) -> None:
         """Count a file as indexed and, unless a record or page of it was skipped, add it to `_to_settle`.
 
         A file that waits for the second round is left for that round.
@@ -307,19 +320,18 @@ class IngestSession:
             self.report.problems.append(Problem.of("", error))
             return
         for file in files:
-            self._settle(file)
+            self._count_complete(file)
         self._save_settled()
 
     def _remove_vanished(self) -> None:
         """Remove the chunks of files below the roots that no longer exist or are now left out."""
-        found = set(self._read_by.values())
-        gone = [
-            source
-            for source in self._checkpoint.sources()
-            for path in [path_of(source, self._base)]
-            if any(path.is_relative_to(root) for root in self._roots)
-            and (is_no_file(path) or (path not in found and self._is_left_out(path)))
-        ]
+        found = set(self._path_of_real.values())
+        gone: list[str] = []
+        for source in self._checkpoint.sources():
+            path = path_of(source, self._base)
+            below = any(path.is_relative_to(root) for root in self._roots)
+            if below and (is_no_file(path) or (path not in found and self._is_left_out(path))):
+                gone.append(source)
         for start in range(0, len(gone), FILES_AT_ONCE):
             batch = gone[start : start + FILES_AT_ONCE]
             remove_chunks(self._store, batch)
@@ -328,20 +340,20 @@ class IngestSession:
 
     def _report_unread(self) -> None:
         """Add the files and parts that were not read to the report; say which of them still have stored chunks."""
-        sources = sorted({problem.source for problem, others in self._unread if others})
+        sources = sorted({problem.source for problem, may_be_stale in self._unread if may_be_stale})
         held: set[str] = set()
         for start in range(0, len(sources), FILES_AT_ONCE):
             held |= files_in(self._store, parse_filter({FILE_KEY: {"$in": sources[start : start + FILES_AT_ONCE]}}))
         self.report.outdated = len(held)
         for problem, _ in self._unread:
             still = "; what an earlier run stored of it can still be found" if problem.source in held else ""
-            self.report.problems.append(Problem(problem.source, problem.error, problem + still))
+            self.report.problems.append(Problem(problem.source, problem.error, f"{problem}{still}"))
 
     def _is_left_out(self, path: Path) -> bool:
         """Whether a path to an existing file is no longer read: it leads through a link to a file that is read by
         another path, or out of the roots while links are not followed."""
-        read_by = self._read_by.get(real_path(path), path)
-        return read_by != path or (not self._follow_symlinks and is_outside(path, self._roots))
+        path_read = self._path_of_real.get(real_path(path), path)
+        return path_read != path or (not self._follow_symlinks and is_outside(path, self._roots))
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
         """Count consecutive batches on which the embedder failed completely; raise EmbedderError at FAILURES_MAX."""
@@ -361,7 +373,7 @@ class IngestSession:
 
 
 def _size(path: Path) -> int:
-    """Size of a file in bytes; 0 if it cannot be accessed, which `_todo` reports."""
+    """Size of a file in bytes; 0 if it cannot be accessed, which `_examine` reports."""
     try:
         return path.stat().st_size
     except OSError:
