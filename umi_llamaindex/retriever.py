@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from inspect import signature
@@ -395,17 +395,18 @@ class UmiRetriever(OpensStore, BaseRetriever):
         Args:
             query: A string, a `QueryBundle` or a `UmiQuery`. The best 50 hits are candidates for the context, or the
                 best `limit` hits if a `UmiQuery` has a `limit`.
-            **packing: `budget`, `policy` and `counter`, as in `DualRetriever.get_context`.
+            **packing: `budget`, `policy`, `counter` and options of a search, as in `DualRetriever.get_context`. `where`
+                and `time_range` narrow those of the query and of the retriever; None: as the query says.
         """
         bundle = _as_bundle(query)
-        options = {**self._context_options(bundle), **packing}
+        options = self._context_options(bundle, packing)
         return self.umi.get_context(_searched(bundle), query_vector=self._query_vector(bundle), **options)
 
     async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """`get_context` for an event loop."""
         bundle = _as_bundle(query)
         vector = await self._aquery_vector(bundle)
-        options = {**self._context_options(bundle), **packing}
+        options = self._context_options(bundle, packing)
         return await self.umi.aget_context(_searched(bundle), query_vector=vector, **options)
 
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
@@ -437,12 +438,16 @@ class UmiRetriever(OpensStore, BaseRetriever):
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
             remaining = [row for row in remaining if row not in group]
 
-    def _context_options(self, bundle: QueryBundle) -> dict[str, Any]:
-        """Options of `DualRetriever.get_context` for the query."""
+    def _context_options(self, bundle: QueryBundle, packing: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of `DualRetriever.get_context` for the query, and those in `packing` that are not None."""
         options = self._options(bundle)
         if not isinstance(bundle, UmiQuery) or bundle.limit is None:
             del options["limit"]  # so that the default of `get_context` counts, and not `similarity_top_k`
-        return options
+        narrower = {
+            "where": Scope(options["where"]).narrow(asked_filter(packing.get("where"))),
+            "time_range": narrowed(options["time_range"], packing.get("time_range")),
+        }
+        return {**options, **{name: value for name, value in packing.items() if value is not None}, **narrower}
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
         """Options of `DualRetriever.search`: the query's values and, where these are None, the retriever's own."""
