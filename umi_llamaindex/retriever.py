@@ -93,7 +93,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         score: The score of a node: "score", whose scale differs from query to query, or "relevance", 0..1, which
             compares between queries, for example for a `SimilarityPostprocessor`.
         callback_manager: None: at each query, the current `Settings.callback_manager`.
-        object_map, objects, verbose: As in `BaseRetriever`.
+        object_map, objects, verbose: As in `BaseRetriever`, but both `object_map` and `objects` may be given.
 
     Raises:
         ConfigError: If an argument is unknown or not as described.
@@ -126,7 +126,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
             raise ConfigError(f"score {score!r:.80}: expected 'score' or 'relevance'")
         if not isinstance(umi, DualRetriever):
             raise ConfigError(f"umi is {type(umi).__name__}; expected a DualRetriever; from_store takes a store")
-        super().__init__(callback_manager, object_map, objects, verbose)
+        named = {node.index_id: node.obj for node in objects or ()}
+        super().__init__(callback_manager, {**(object_map or {}), **named}, None, verbose)
         self._default_callbacks = self.callback_manager if callback_manager is None else None
         self.umi = umi
         self.similarity_top_k = checked_limit(similarity_top_k, "similarity_top_k")
@@ -210,7 +211,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
-        options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
+        own = {node.index_id: node.obj for node in nodes if isinstance(node, IndexNode) and node.obj is not None}
+        options["object_map"] = own | (options.get("object_map") or {})
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         model = embed_model_of(embed_model)
         retriever = cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
@@ -284,7 +286,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 f"index is {type(index).__name__}; expected a VectorStoreIndex, over Chroma for example; "
                 "for any other, give its nodes to from_nodes"
             )
-        options.setdefault("object_map", index._object_map)
+        options["object_map"] = index._object_map | (options.get("object_map") or {})
         model = embed_model_of(index._embed_model if embed_model is None else embed_model)
         keys = PlaceKeys(source_key, position_key, time_key)
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))

@@ -225,7 +225,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         model made the store's vectors, the logger `umi` warns.
         """
         self._warn_of_another_model()
-        options.setdefault("object_map", dict(self._objects))
+        options["object_map"] = self._objects | (options.get("object_map") or {})
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def persist(self, persist_path: str, fs: Any = None) -> None:

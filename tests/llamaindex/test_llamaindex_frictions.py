@@ -769,3 +769,24 @@ async def test_the_options_of_a_context_narrow_the_retrievers_own_filter_and_per
     query = UmiQuery("safe code", filters={"user": "ann"})
     assert store.retriever().get_context(query, budget=99, where={"user": "bob"}).text == ""
     store.close()
+
+
+def test_an_object_map_adds_to_the_objects_of_the_index_nodes_wherever_it_is_given():
+    plan, table = (IndexNode(text=f"the {name} of the valve", index_id=name, id_=name) for name in ("plan", "table"))
+    drawn, counted = TextNode(text="a drawing", id_="drawn"), TextNode(text="a count", id_="counted")
+    held = table.model_copy(update={"obj": counted})
+    index = VectorStoreIndex([], embed_model=UmiEmbedding(), objects=[held.model_copy()])  # sets obj to None
+    index.insert_nodes([plan])
+    store = UmiVectorStore()
+    store.add([plan, held])
+    given = {"object_map": {"plan": drawn}}
+    for retriever in (
+        UmiRetriever.from_nodes([plan, held], **given),
+        UmiRetriever.from_nodes([plan, table], **given, objects=[held]),
+        UmiRetriever.from_documents([plan, held], [], **given),
+        UmiRetriever.from_index(index, **given),
+        store.retriever(**given),
+        UmiRetriever(store.umi, **given, objects=[held]),
+    ):
+        assert {item.node_id for item in retriever.retrieve("valve")} == {"drawn", "counted"}
+        retriever.close()
