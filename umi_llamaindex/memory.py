@@ -102,7 +102,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         metadata = self._shared_metadata(session_id, user)
         within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
         texts = [text for text in map(chat_text, messages or []) if text]
-        if not texts:
+        unknown_keys = getattr(self.umi.store, "unknown_keys", lambda where: [])
+        if not texts or await asyncio.to_thread(unknown_keys, within.where):  # then the store holds no messages
             return ""
         context = await self.umi.aget_context(
             end_of(texts[-1]),

@@ -44,8 +44,8 @@ from umi_common.types import Chunk, Hit
 from umi_llamaindex._convert import (
     NODE_ID,
     NODE_TYPE,
-    REF_DOC_ID,
     SourceEnds,
+    document_of,
     listed,
     of_documents,
     to_node,
@@ -318,6 +318,8 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove all nodes of a document, or the document itself if it was stored without a splitter.
 
+        The document of a text that was not stored as a node, such as one of `umi index`, is its source.
+
         Raises:
             InputError: If the id is no string: None would remove all nodes without a document.
             ConfigError: If another argument is given. The caller may mean it as a condition, without which more nodes
@@ -327,6 +329,10 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
         self._store.delete(where=of_documents([ref_doc_id]))
+        others = chain.from_iterable(pages(self._store, where=parse_filter({NODE_ID: None})))
+        ids = [chunk.id for chunk in others if document_of(chunk) == ref_doc_id]
+        if ids:
+            self._store.delete(ids)
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -356,8 +362,8 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """
         found: dict[str, RefDocInfo] = {}
         for chunk in chain.from_iterable(pages(self._store)):
-            document = chunk.metadata.get(REF_DOC_ID)
-            if isinstance(document, str):
+            document = document_of(chunk)
+            if document is not None:
                 if document not in found:
                     found[document] = RefDocInfo(metadata=to_node(chunk).metadata)
                 found[document].node_ids.append(chunk.id)
@@ -378,7 +384,8 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
 
         A blank query, which `VectorIndexAutoRetriever` may send, returns the first nodes by id that pass the filter,
         with similarity 0; without a filter, it returns no node. `node_ids` of image and index nodes alone do not
-        filter, because a `VectorStoreIndex` sends those of its own with every query.
+        filter, because a `VectorStoreIndex` sends those of its own with every query. `doc_ids` find only texts that
+        were stored as nodes.
 
         Raises:
             ConfigError: If umi does not have the mode.

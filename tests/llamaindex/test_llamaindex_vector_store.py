@@ -21,6 +21,7 @@ from llama_index.core.vector_stores import FilterOperator, MetadataFilter, Metad
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
 from llamaindex_toys import page_nodes
 
+from umi_common import Chunk, HybridStore
 from umi_common.errors import (
     ConfigError,
     EmbedderError,
@@ -663,3 +664,21 @@ def test_node_ids_that_name_a_text_filter_however_many_images_are_among_them():
         assert found(store, "valve", node_ids=["lion", "a"]) == found(store, "valve", node_ids=["a", "lion", "gone"])
         assert set(found(store, "valve", node_ids=["lion", "a"])) == {"a", "lion"}
         assert found(store, "valve", node_ids=["gone"]) == []
+
+
+def test_a_document_that_a_text_of_another_writer_states_is_known_and_can_be_deleted():
+    with HybridStore.open() as core, UmiVectorStore(store=core) as store:
+        core.add(
+            [Chunk("c1", "valve", source="doc1", position=0), Chunk("c2", "pump", source="doc2"), Chunk("c3", "?x")]
+        )
+        store.add([node("n1", "valve of a node", "doc1"), node("n2", "pump of a node", "doc3", source="doc2")])
+        assert [one.ref_doc_id for one in store.get_nodes(["c1", "c2", "c3"])] == ["doc1", "doc2", None]
+        assert {id: info.node_ids for id, info in store.ref_doc_info.items()} == {
+            "doc1": ["c1", "n1"],
+            "doc2": ["c2"],
+            "doc3": ["n2"],
+        }
+        store.delete("doc1")
+        assert sorted(core.ids()) == ["c2", "c3", "n2"]
+        store.delete("doc2")
+        assert sorted(core.ids()) == ["c3", "n2"]
