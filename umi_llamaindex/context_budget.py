@@ -69,7 +69,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
         if budget is not None:
-            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
+            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, (int, np.integer)) else budget
         super().__init__(**fields)
         self.where = copy.deepcopy(self.where)  # the caller may change the dict for the next user
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +13,10 @@ from llama_index.core.schema import ImageNode, MetadataMode, NodeRelationship, N
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import BudgetError
+from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_llamaindex import UmiContextBudget, UmiMMR, UmiRetriever, create_umi_tool
+from umi_llamaindex import UmiContextBudget, UmiMemoryBlock, UmiMMR, UmiRetriever, create_umi_tool
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma.", "delta\n", "x" * 30])
 
@@ -199,3 +201,9 @@ def test_a_pasted_log_as_the_query_takes_no_seconds():
     begun = time.perf_counter()
     assert UmiContextBudget(budget=200).postprocess_nodes(nodes, query_str=question)
     assert time.perf_counter() - begun < 2
+
+
+def test_a_budget_may_be_a_whole_number_of_numpy():
+    assert UmiContextBudget(np.int64(60)).budget == UmiContextBudget(60).budget
+    with HybridStore.open() as store:
+        assert UmiMemoryBlock(umi=DualRetriever(store), user="ann", budget=np.int64(60)).budget.max_total == 60
