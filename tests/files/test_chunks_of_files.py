@@ -555,3 +555,8 @@ def test_a_table_in_plain_text_or_org_has_its_head_in_every_chunk(file, name, un
     chunks = chunks_of(file(name, f"| Name | Burst pressure |\n{under_head}\n{rows}\n"))
     assert len(chunks) > 2
     assert all(chunk.text.startswith(f"| Name | Burst pressure |\n{under_head}\n| Valve ") for chunk in chunks)
+
+
+def test_a_path_may_be_a_string(file):
+    path = file("notes.txt", "The valve was ordered from Kessler.")
+    assert chunks_of(str(path)) == chunks_of(path)
