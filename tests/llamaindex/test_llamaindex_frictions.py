@@ -790,3 +790,11 @@ def test_an_object_map_adds_to_the_objects_of_the_index_nodes_wherever_it_is_giv
     ):
         assert {item.node_id for item in retriever.retrieve("valve")} == {"drawn", "counted"}
         retriever.close()
+
+
+def test_a_directory_with_the_name_that_sqlite_has_for_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for make in (UmiVectorStore, UmiRetriever.from_nodes):
+        with pytest.raises(ConfigError, match="path is ':memory:'; leave it out for a store in memory"):
+            make(persist_dir=":memory:")
+    assert not list(tmp_path.iterdir())
