@@ -89,7 +89,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         time_range: (start, end) aware datetimes: only chunks with an event time in [start, end).
         deep_search: Whether the LLM, if there is one, may be asked for variations of the query.
         now: The present, for phrases such as "last week"; None: the time of the clock.
-        min_relevance: 0..1; nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
+        min_relevance: 0..1; nodes of a lower relevance are left out. None: the setting `relevance.minimum`.
         score: The score of a node: "score", whose scale differs from query to query, or "relevance", 0..1, which
             compares between queries, for example for a `SimilarityPostprocessor`.
         callback_manager: None: at each query, the current `Settings.callback_manager`.
