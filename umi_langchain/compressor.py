@@ -56,7 +56,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
         if budget is not None:
-            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
+            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, (int, np.integer)) else budget
         super().__init__(**fields)
 
     def compress_documents(

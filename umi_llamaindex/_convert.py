@@ -358,6 +358,11 @@ def of_documents(ids: Sequence[str]) -> dict[str, Any]:
     return {"$or": [{REF_DOC_ID: among}, {NODE_ID: among, REF_DOC_ID: None}]}
 
 
+def document_of(chunk: Chunk) -> str | None:
+    """The `ref_doc_id` of a chunk's node; None: the node has no document."""
+    return chunk.metadata.get(REF_DOC_ID) if NODE_CONTENT in chunk.metadata else chunk.source  # type: ignore[return-value]
+
+
 def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
     """Yield the chunks of an index and their vectors (n, dim), page by page.
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
         if budget is not None:
-            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
+            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, (int, np.integer)) else budget
         super().__init__(**fields)
         self.where = copy.deepcopy(self.where)  # the caller may change the dict for the next user
 
@@ -122,7 +123,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         if (np.diff(scores) > 0).any():  # not sorted by score, but for example by MMR: ranks replace the scores
             scores = 1.0 / np.arange(1, len(items) + 1)
         # Positions that come from relationships cannot be mixed with the positions of the store's chunks.
-        positions = positions_of(items).tolist() if self.store is None else [None] * len(items)
+        positions = _positions(items) if self.store is None else [None] * len(items)
         chunks = [self._chunk(item, position) for item, position in zip(items, positions, strict=True)]
         around: Mapping[str, list[Chunk]] = {}
         if self.store is not None:
@@ -151,6 +152,23 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
             position=position,
             event_time=time_in(node.metadata, self.time_key),
         )
+
+
+def _positions(items: Sequence[NodeWithScore]) -> list[int | None]:
+    """The positions of `positions_of`; in a document where a node lies within another, as after two splitters, the
+    starts of the nodes, by which text that they share is shown once."""
+    spans: dict[str | None, list[tuple[int, int]]] = {}
+    starts = [document_start(item.node) for item in items]
+    for item, start in zip(items, starts, strict=True):
+        begin = -1 if start is None else start
+        spans.setdefault(item.node.ref_doc_id, []).append((begin, -begin - len(node_text(item))))
+    nested = {
+        document
+        for document, found in spans.items()
+        if min(found)[0] >= 0 and any(one[1] <= other[1] for one, other in pairwise(sorted(found)))
+    }
+    places = zip(items, starts, positions_of(items).tolist(), strict=True)
+    return [start if item.node.ref_doc_id in nested else place for item, start, place in places]
 
 
 def _in_order(parts: Iterable[ContextPart], index_of: Mapping[str, int] | None) -> list[ContextPart]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import date, datetime, timezone
 from typing import Any
 
+import numpy as np
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory.memory import BaseMemoryBlock
@@ -79,7 +80,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """Messages that could not be stored. After each later call that stores its own messages, they are tried again."""
 
     def __init__(self, **fields: Any) -> None:
-        if isinstance(fields.get("budget"), int):
+        if isinstance(fields.get("budget"), (int, np.integer)):
             fields["budget"] = TokenBudget(max_total=fields["budget"])
         super().__init__(**fields)
         scope(user=self.user)  # raises FilterError for an empty name, which would match every user
@@ -102,7 +103,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         metadata = self._shared_metadata(session_id, user)
         within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
         texts = [text for text in map(chat_text, messages or []) if text]
-        if not texts:
+        unknown_keys: Callable[..., list[str]] = getattr(self.umi.store, "unknown_keys", lambda where: [])
+        unknown = await asyncio.to_thread(unknown_keys, within.where) if texts else []
+        if not texts or unknown:  # a key is unknown if the store holds no messages
             return ""
         context = await self.umi.aget_context(
             end_of(texts[-1]),

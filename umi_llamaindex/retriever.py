@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from inspect import signature
@@ -89,11 +89,11 @@ class UmiRetriever(OpensStore, BaseRetriever):
         time_range: (start, end) aware datetimes: only chunks with an event time in [start, end).
         deep_search: Whether the LLM, if there is one, may be asked for variations of the query.
         now: The present, for phrases such as "last week"; None: the time of the clock.
-        min_relevance: 0..1; nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
+        min_relevance: 0..1; nodes of a lower relevance are left out. None: the setting `relevance.minimum`.
         score: The score of a node: "score", whose scale differs from query to query, or "relevance", 0..1, which
             compares between queries, for example for a `SimilarityPostprocessor`.
         callback_manager: None: at each query, the current `Settings.callback_manager`.
-        object_map, objects, verbose: As in `BaseRetriever`.
+        object_map, objects, verbose: As in `BaseRetriever`, but both `object_map` and `objects` may be given.
 
     Raises:
         ConfigError: If an argument is unknown or not as described.
@@ -126,7 +126,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
             raise ConfigError(f"score {score!r:.80}: expected 'score' or 'relevance'")
         if not isinstance(umi, DualRetriever):
             raise ConfigError(f"umi is {type(umi).__name__}; expected a DualRetriever; from_store takes a store")
-        super().__init__(callback_manager, object_map, objects, verbose)
+        named = {node.index_id: node.obj for node in objects or ()}
+        super().__init__(callback_manager, {**(object_map or {}), **named}, None, verbose)
         self._default_callbacks = self.callback_manager if callback_manager is None else None
         self.umi = umi
         self.similarity_top_k = checked_limit(similarity_top_k, "similarity_top_k")
@@ -210,7 +211,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
-        options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
+        own = {node.index_id: node.obj for node in nodes if isinstance(node, IndexNode) and node.obj is not None}
+        options["object_map"] = own | (options.get("object_map") or {})
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         model = embed_model_of(embed_model)
         retriever = cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
@@ -284,7 +286,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 f"index is {type(index).__name__}; expected a VectorStoreIndex, over Chroma for example; "
                 "for any other, give its nodes to from_nodes"
             )
-        options.setdefault("object_map", index._object_map)
+        options["object_map"] = index._object_map | (options.get("object_map") or {})
         model = embed_model_of(index._embed_model if embed_model is None else embed_model)
         keys = PlaceKeys(source_key, position_key, time_key)
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
@@ -395,17 +397,18 @@ class UmiRetriever(OpensStore, BaseRetriever):
         Args:
             query: A string, a `QueryBundle` or a `UmiQuery`. The best 50 hits are candidates for the context, or the
                 best `limit` hits if a `UmiQuery` has a `limit`.
-            **packing: `budget`, `policy` and `counter`, as in `DualRetriever.get_context`.
+            **packing: `budget`, `policy`, `counter` and options of a search, as in `DualRetriever.get_context`. `where`
+                and `time_range` narrow those of the query and of the retriever; None: as the query says.
         """
         bundle = _as_bundle(query)
-        options = {**self._context_options(bundle), **packing}
+        options = self._context_options(bundle, packing)
         return self.umi.get_context(_searched(bundle), query_vector=self._query_vector(bundle), **options)
 
     async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """`get_context` for an event loop."""
         bundle = _as_bundle(query)
         vector = await self._aquery_vector(bundle)
-        options = {**self._context_options(bundle), **packing}
+        options = self._context_options(bundle, packing)
         return await self.umi.aget_context(_searched(bundle), query_vector=vector, **options)
 
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
@@ -437,12 +440,16 @@ class UmiRetriever(OpensStore, BaseRetriever):
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
             remaining = [row for row in remaining if row not in group]
 
-    def _context_options(self, bundle: QueryBundle) -> dict[str, Any]:
-        """Options of `DualRetriever.get_context` for the query."""
+    def _context_options(self, bundle: QueryBundle, packing: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of `DualRetriever.get_context` for the query, and those in `packing` that are not None."""
         options = self._options(bundle)
         if not isinstance(bundle, UmiQuery) or bundle.limit is None:
             del options["limit"]  # so that the default of `get_context` counts, and not `similarity_top_k`
-        return options
+        narrower = {
+            "where": Scope(options["where"]).narrow(asked_filter(packing.get("where"))),
+            "time_range": narrowed(options["time_range"], packing.get("time_range")),
+        }
+        return {**options, **{name: value for name, value in packing.items() if value is not None}, **narrower}
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
         """Options of `DualRetriever.search`: the query's values and, where these are None, the retriever's own."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import chain
 from typing import Any
@@ -14,7 +15,7 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
-from llama_index.core.schema import BaseNode, IndexNode
+from llama_index.core.schema import BaseNode, ImageNode, IndexNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
@@ -42,8 +43,9 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._convert import (
     NODE_ID,
-    REF_DOC_ID,
+    NODE_TYPE,
     SourceEnds,
+    document_of,
     listed,
     of_documents,
     to_node,
@@ -79,6 +81,10 @@ ENGINES_LOST = (
     "the directory holds no engines; in another process, index nodes refer to none of the engines and retrievers that "
     "they refer to here; give them there to retriever(object_map={index_id: engine}). Logged once."
 )
+LISTED_TYPES = (ImageNode.class_name(), IndexNode.class_name())
+"""Node types of which a `VectorStoreIndex` keeps a list of ids although the store holds their texts."""
+IDS_READ = 1_000
+"""Number of a query's node ids that are looked up at once, to detect the list of an index."""
 PREFETCH_FACTOR = 4.0
 """Default of `mmr_prefetch_factor`: MMR chooses from this many candidates for each node of the result. LlamaIndex's
 simple store has the same default."""
@@ -139,6 +145,8 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     _ends: SourceEnds = PrivateAttr()
     _objects: dict[str, Any] = PrivateAttr(default_factory=dict)
     """`index_id` of an index node that was added -> the engine or retriever that it refers to."""
+    _listed: set[str] = PrivateAttr(default_factory=set)
+    """Ids of image and index nodes that this object has added or read."""
 
     def __init__(
         self,
@@ -217,7 +225,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         model made the store's vectors, the logger `umi` warns.
         """
         self._warn_of_another_model()
-        options.setdefault("object_map", dict(self._objects))
+        options["object_map"] = self._objects | (options.get("object_map") or {})
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
@@ -252,6 +260,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
             texts = [chunk.indexed_text for chunk in chunks]
             vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
             self._store.add(chunks, vectors=vectors)
+        self._listed.update(node.node_id for node in nodes if isinstance(node, (ImageNode, IndexNode)))
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
         engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
         if engines and self._store.path is not None:
@@ -309,6 +318,8 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove all nodes of a document, or the document itself if it was stored without a splitter.
 
+        The document of a text that was not stored as a node, such as one of `umi index`, is its source.
+
         Raises:
             InputError: If the id is no string: None would remove all nodes without a document.
             ConfigError: If another argument is given. The caller may mean it as a condition, without which more nodes
@@ -318,6 +329,10 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
         self._store.delete(where=of_documents([ref_doc_id]))
+        others = chain.from_iterable(pages(self._store, where=parse_filter({NODE_ID: None})))
+        ids = [chunk.id for chunk in others if document_of(chunk) == ref_doc_id]
+        if ids:
+            self._store.delete(ids)
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -347,8 +362,8 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """
         found: dict[str, RefDocInfo] = {}
         for chunk in chain.from_iterable(pages(self._store)):
-            document = chunk.metadata.get(REF_DOC_ID)
-            if isinstance(document, str):
+            document = document_of(chunk)
+            if document is not None:
                 if document not in found:
                     found[document] = RefDocInfo(metadata=to_node(chunk).metadata)
                 found[document].node_ids.append(chunk.id)
@@ -368,14 +383,16 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """The best nodes, best first. Of a query over 10,000 bytes only the last 10,000 are searched.
 
         A blank query, which `VectorIndexAutoRetriever` may send, returns the first nodes by id that pass the filter,
-        with similarity 0; without a filter, it returns no node.
+        with similarity 0; without a filter, it returns no node. `node_ids` of image and index nodes alone do not
+        filter, because a `VectorStoreIndex` sends those of its own with every query. `doc_ids` find only texts that
+        were stored as nodes.
 
         Raises:
             ConfigError: If umi does not have the mode.
             EmptyQuery: If the query has neither `query_str` nor `query_embedding` nor a filter.
             UmiError: As `DualRetriever.search`.
         """
-        text, options, changes = _search_of(query, kwargs)
+        text, options, changes = self._search_of(query, kwargs)
         with _with_advice():
             hits = self._umi.with_config(**changes).search(text, **options).hits if text else ()
         return self._answer(query, options, hits)
@@ -384,10 +401,31 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """`query` for an event loop, which is never blocked."""
         if overrides(self, UmiVectorStore, "query") and not overrides(self, UmiVectorStore, "aquery"):
             return await asyncio.to_thread(self.query, query, **kwargs)
-        text, options, changes = _search_of(query, kwargs)
+        text, options, changes = await asyncio.to_thread(self._search_of, query, kwargs)
         with _with_advice():
             hits = (await self._umi.with_config(**changes).asearch(text, **options)).hits if text else ()
         return await asyncio.to_thread(self._answer, query, options, hits)
+
+    def _search_of(
+        self, query: VectorStoreQuery, extras: Mapping[str, Any]
+    ) -> tuple[str, dict[str, Any], dict[str, Any]]:
+        """`_search_of` for the query, without the list of image and index nodes that an index sends with each query."""
+        return _search_of(replace(query, node_ids=None) if self._is_index_list(query.node_ids) else query, extras)
+
+    def _is_index_list(self, ids: list[str] | None) -> bool:
+        """Whether a query's node ids are those of image and index nodes alone.
+
+        A `VectorStoreIndex` over a store with text lists these nodes, and sends the list for "any node" of the store.
+        Ids of nodes that are removed stay in its list.
+        """
+        ids, known = ids or [], self._listed
+        unknown = [id for id in ids if id not in known]
+        for start in range(0, len(unknown), IDS_READ):
+            stored = [chunk for chunk in self._store.get(unknown[start : start + IDS_READ]) if chunk is not None]
+            if any(chunk.metadata.get(NODE_TYPE) not in LISTED_TYPES for chunk in stored):
+                return False
+            known.update(chunk.id for chunk in stored)
+        return not known.isdisjoint(ids)
 
     def _answer(self, query: VectorStoreQuery, options: dict[str, Any], hits: Sequence[Hit]) -> VectorStoreQueryResult:
         """The nodes of the hits; for a blank query with a filter, the first nodes by id that pass the filter."""

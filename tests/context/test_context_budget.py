@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 
 from umi_common.config import AssemblyConfig, UmiConfig
@@ -73,3 +74,13 @@ def test_a_number_as_budget_keeps_the_caps_of_the_settings():
     assert asked_assembly(settings, None, None)[0] == TokenBudget(500, per_source_max=100, per_chunk_max=50)
     own = TokenBudget(1000, per_source_max=7)
     assert asked_assembly(settings, own, None)[0] == own
+
+
+def test_a_whole_number_of_numpy_is_a_number_of_tokens():
+    n = np.int64(60)
+    budget = TokenBudget(max_total=n, per_source_max=n, per_chunk_max=n, reserves={"system": n - 1}, kinds={"code": n})
+    assert budget == TokenBudget(60, 60, 60, {"system": 59}, {"code": 60})
+    assert type(budget.max_total) is int and type(budget.reserves["system"]) is int
+    assert asked_assembly(AssemblyConfig(), n, None)[0].max_total == 60
+    with pytest.raises(ConfigError, match=r"max_total is .*True_?; expected a whole number"):
+        TokenBudget(max_total=np.True_)

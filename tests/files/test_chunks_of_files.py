@@ -561,3 +561,8 @@ def test_a_chat_of_the_last_century_is_not_read_as_one_of_this(file):
     log = "[31.12.99, 23:58:00] Mira: Nearly there.\n[01.01.00, 00:01:00] Jonas: Happy new year!\n"
     times = [chunk.event_time for chunk in chunks_of(file("chat.txt", log))]
     assert [time and time.year for time in times] == [1999, 2000]
+
+
+def test_a_path_may_be_a_string(file):
+    path = file("notes.txt", "The valve was ordered from Kessler.")
+    assert chunks_of(str(path)) == chunks_of(path)

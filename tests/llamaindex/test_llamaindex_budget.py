@@ -5,16 +5,27 @@ from __future__ import annotations
 import copy
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llama_index.core.schema import ImageNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.node_parser import TokenTextSplitter
+from llama_index.core.schema import (
+    Document,
+    ImageNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import BudgetError
+from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_llamaindex import UmiContextBudget, UmiMMR, UmiRetriever, create_umi_tool
+from umi_llamaindex import UmiContextBudget, UmiMemoryBlock, UmiMMR, UmiRetriever, create_umi_tool
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma.", "delta\n", "x" * 30])
 
@@ -199,3 +210,25 @@ def test_a_pasted_log_as_the_query_takes_no_seconds():
     begun = time.perf_counter()
     assert UmiContextBudget(budget=200).postprocess_nodes(nodes, query_str=question)
     assert time.perf_counter() - begun < 2
+
+
+def test_a_budget_may_be_a_whole_number_of_numpy():
+    assert UmiContextBudget(np.int64(60)).budget == UmiContextBudget(60).budget
+    with HybridStore.open() as store:
+        assert UmiMemoryBlock(umi=DualRetriever(store), user="ann", budget=np.int64(60)).budget.max_total == 60
+
+
+def test_nodes_of_two_splitters_of_one_document_show_each_sentence_once():
+    sentences = [f"Sentence {number} tells of valve {number * 7}. " for number in range(60)]
+    document = Document(text="".join(sentences), id_="manual")
+    large, small = (
+        TokenTextSplitter(chunk_size=size, chunk_overlap=0).get_nodes_from_documents([document]) for size in (300, 60)
+    )
+    found = [NodeWithScore(node=node, score=1 / rank) for rank, node in enumerate([*large[:2], *small], 1)]
+    assert len(small) > 2 * len(large) > 2
+    for documents in ([document], [document, Document(text="a note without a start", id_="note")]):
+        others = [NodeWithScore(node=TextNode(text=one.text), score=0.01) for one in documents[1:]]
+        first, *_ = UmiContextBudget(2_000).postprocess_nodes([*found, *others], query_str="valve 70")
+        assert first.node.get_content() == document.text.strip()
+    read = read_by_the_llm(UmiContextBudget(800).postprocess_nodes(found, query_str="valve 70"))
+    assert "valve 70." in read and all(read.count(sentence.strip()) <= 1 for sentence in sentences)

@@ -751,3 +751,52 @@ def test_a_subclass_may_have_arguments_of_its_own_and_pass_on_the_others():
         assert OfTenant(retriever.umi, similarity_top_k=2, tenant="bob").similarity_top_k == 2
         with pytest.raises(ConfigError, match="no option 'tenent'; did you mean tenant"):
             OfTenant.from_store(retriever.umi.store, tenent="ann")
+
+
+async def test_the_options_of_a_context_narrow_the_retrievers_own_filter_and_period_and_never_widen_them():
+    ann = TextNode(text="ann's safe code is 1", metadata={"user": "ann", "timestamp": "2024-05-01"})
+    bob = TextNode(text="bob's safe code is 2", metadata={"user": "bob", "timestamp": "2023-05-01"})
+    both = datetime(2023, 1, 1, tzinfo=timezone.utc), datetime(2025, 1, 1, tzinfo=timezone.utc)
+    store = UmiVectorStore()
+    store.add([ann, bob])
+    for own in ({"filters": {"user": "ann"}}, {"time_range": (datetime(2024, 1, 1, tzinfo=timezone.utc), None)}):
+        retriever = store.retriever(**own)
+        for asked in ({"where": None}, {"where": {}}, {"time_range": None}, {"time_range": both}, {"limit": None}):
+            for context in (
+                retriever.get_context("safe code", budget=99, **asked),
+                await retriever.aget_context("safe code", budget=99, **asked),
+            ):
+                assert ann.text in context.text and bob.text not in context.text
+        assert retriever.get_context("safe code", budget=99, where={"user": "bob"}).text == ""
+    query = UmiQuery("safe code", filters={"user": "ann"})
+    assert store.retriever().get_context(query, budget=99, where={"user": "bob"}).text == ""
+    store.close()
+
+
+def test_an_object_map_adds_to_the_objects_of_the_index_nodes_wherever_it_is_given():
+    plan, table = (IndexNode(text=f"the {name} of the valve", index_id=name, id_=name) for name in ("plan", "table"))
+    drawn, counted = TextNode(text="a drawing", id_="drawn"), TextNode(text="a count", id_="counted")
+    held = table.model_copy(update={"obj": counted})
+    index = VectorStoreIndex([], embed_model=UmiEmbedding(), objects=[held.model_copy()])  # sets obj to None
+    index.insert_nodes([plan])
+    store = UmiVectorStore()
+    store.add([plan, held])
+    given = {"object_map": {"plan": drawn}}
+    for retriever in (
+        UmiRetriever.from_nodes([plan, held], **given),
+        UmiRetriever.from_nodes([plan, table], **given, objects=[held]),
+        UmiRetriever.from_documents([plan, held], [], **given),
+        UmiRetriever.from_index(index, **given),
+        store.retriever(**given),
+        UmiRetriever(store.umi, **given, objects=[held]),
+    ):
+        assert {item.node_id for item in retriever.retrieve("valve")} == {"drawn", "counted"}
+        retriever.close()
+
+
+def test_a_directory_with_the_name_that_sqlite_has_for_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for make in (UmiVectorStore, UmiRetriever.from_nodes):
+        with pytest.raises(ConfigError, match="path is ':memory:'; leave it out for a store in memory"):
+            make(persist_dir=":memory:")
+    assert not list(tmp_path.iterdir())

@@ -21,6 +21,7 @@ from umi_common.errors import FilterError
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
 from umi_llamaindex import UmiMemoryBlock
 
 MAY = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -350,3 +351,13 @@ async def test_a_follow_up_question_is_remembered_by_what_was_said_before_it():
         talk = [said("Is my car insured?"), ChatMessage(role="assistant", content="Yes."), said("when does it expire?")]
         assert "3 March" in await block.aget(talk, session_id="s")
         assert "3 March" not in await block.aget(talk[-1:], session_id="s")
+
+
+async def test_the_first_question_over_a_store_of_documents_warns_of_no_key(caplog):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk("c", "the password of the safe is in the handbook", metadata={"team": "ops"})])
+        block = UmiMemoryBlock(umi=umi, user="first")
+        assert await block.aget([QUESTION], session_id="s") == ""
+        assert caplog.records == []
+        await block.aput([said("the password of my safe is walrus")], session_id="s")
+        assert "walrus" in await block.aget([QUESTION], session_id="s")

@@ -9,18 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
 import pytest
-from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
+from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import VectorMemoryBlock
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.query_engine import CustomQueryEngine
-from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.schema import ImageNode, IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
 from llamaindex_toys import page_nodes
 
+from umi_common import Chunk, HybridStore
 from umi_common.errors import (
     ConfigError,
     EmbedderError,
@@ -627,3 +628,57 @@ def test_an_engine_that_the_directory_cannot_hold_is_told(tmp_path, caplog):
     with UmiVectorStore(persist_dir=str(tmp_path), read_only=True) as again:
         (best, *_) = again.retriever(object_map={"table": engine}).retrieve("animals")
         assert best.node.get_content() == "Zebras: 30, lions: 2."
+
+
+async def test_an_index_with_images_and_objects_still_finds_its_texts(tmp_path):
+    text = TextNode(text="The valve was ordered from Kessler.", id_="text")
+    lion = ImageNode(text="photo of a lion", image="aGk=", id_="lion")
+    plan = IndexNode(text="plan of the valve", index_id="plan", id_="plan", obj=TextNode(text="the plan", id_="drawn"))
+    store = UmiVectorStore(persist_dir=str(tmp_path / "store"))
+    kept = StorageContext.from_defaults(vector_store=store)
+    index = VectorStoreIndex([text], objects=[plan], storage_context=kept, embed_model=store.embed_model)
+    index.insert_nodes([lion])
+
+    async def found(index, **options):
+        retriever = index.as_retriever(similarity_top_k=5, **options)
+        ids = {item.node_id for item in retriever.retrieve("who sold the valve?")}
+        assert ids == {item.node_id for item in await retriever.aretrieve("who sold the valve?")}
+        return ids
+
+    assert await found(index) == {"text", "lion", "drawn"}
+    assert await found(index, vector_store_query_mode="mmr") == {"text", "lion", "drawn"}
+    index.delete_nodes(["lion", "plan"])  # a VectorStoreIndex keeps the ids of its list
+    assert await found(index) == {"text"}
+    index.insert_nodes([lion])
+    kept.persist(str(tmp_path / "index"))
+    store.close()
+    with UmiVectorStore(persist_dir=str(tmp_path / "store")) as again:
+        kept = StorageContext.from_defaults(vector_store=again, persist_dir=str(tmp_path / "index"))
+        assert await found(load_index_from_storage(kept, embed_model=again.embed_model)) == {"text", "lion"}
+
+
+def test_node_ids_that_name_a_text_filter_however_many_images_are_among_them():
+    with UmiVectorStore() as store:
+        store.add([TextNode(text=f"valve {name}", id_=name) for name in ("a", "b")])
+        store.add([ImageNode(text="photo of a valve", image="aGk=", id_="lion")])
+        assert found(store, "valve", node_ids=["lion", "a"]) == found(store, "valve", node_ids=["a", "lion", "gone"])
+        assert set(found(store, "valve", node_ids=["lion", "a"])) == {"a", "lion"}
+        assert found(store, "valve", node_ids=["gone"]) == []
+
+
+def test_a_document_that_a_text_of_another_writer_states_is_known_and_can_be_deleted():
+    with HybridStore.open() as core, UmiVectorStore(store=core) as store:
+        core.add(
+            [Chunk("c1", "valve", source="doc1", position=0), Chunk("c2", "pump", source="doc2"), Chunk("c3", "?x")]
+        )
+        store.add([node("n1", "valve of a node", "doc1"), node("n2", "pump of a node", "doc3", source="doc2")])
+        assert [one.ref_doc_id for one in store.get_nodes(["c1", "c2", "c3"])] == ["doc1", "doc2", None]
+        assert {id: info.node_ids for id, info in store.ref_doc_info.items()} == {
+            "doc1": ["c1", "n1"],
+            "doc2": ["c2"],
+            "doc3": ["n2"],
+        }
+        store.delete("doc1")
+        assert sorted(core.ids()) == ["c2", "c3", "n2"]
+        store.delete("doc2")
+        assert sorted(core.ids()) == ["c3", "n2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 import chromadb
 import numpy as np
@@ -305,3 +306,11 @@ def test_a_chroma_store_refuses_settings_that_are_a_dict(tmp_path):
     collection = chromadb.PersistentClient(str(tmp_path)).create_collection("settings")
     with pytest.raises(ConfigError, match="config is dict; expected UmiConfig"):
         ChromaStore(collection, HashEmbedder(64), config={"fusion": {}})
+
+
+def test_the_name_that_sqlite_has_for_memory_is_refused_with_the_way_to_a_store_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in (":memory:", Path(":memory:")):
+        with pytest.raises(ConfigError, match=r"path is ':memory:'; leave it out for a store in memory: HybridStore"):
+            HybridStore.open(path)
+    assert not list(tmp_path.iterdir())

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from umi_common.config import AssemblyConfig, check_format
 from umi_common.errors import BudgetError, ConfigError
 from umi_common.types import Degradation, ReadOnlyDict
@@ -42,19 +44,18 @@ class TokenBudget:
     kinds: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_tokens("max_total", self.max_total, least=1)
-        for name in ("per_source_max", "per_chunk_max"):
-            if getattr(self, name) is not None:
-                _check_tokens(name, getattr(self, name), least=1)
+        for name in ("max_total", "per_source_max", "per_chunk_max"):
+            if name == "max_total" or getattr(self, name) is not None:
+                object.__setattr__(self, name, _tokens(name, getattr(self, name), least=1))
         for name in ("reserves", "kinds"):
             shares = getattr(self, name)
             if not isinstance(shares, Mapping):
                 raise ConfigError(f"TokenBudget.{name} is {type(shares).__name__}; expected a dict of names to tokens")
-            for key, tokens in shares.items():
+            for key in shares:
                 if not isinstance(key, str):
                     raise ConfigError(f"TokenBudget.{name} has the key {key!r:.80}; expected a name, a string")
-                _check_tokens(f"{name}[{key!r}]", tokens, least=0)
-            object.__setattr__(self, name, ReadOnlyDict(shares))
+            checked = {key: _tokens(f"{name}[{key!r}]", tokens, least=0) for key, tokens in shares.items()}
+            object.__setattr__(self, name, ReadOnlyDict(checked))
         if self.available < 1:
             raise BudgetError(
                 f"the reserves take {sum(self.reserves.values())} of max_total={self.max_total} tokens and leave "
@@ -277,7 +278,7 @@ def asked_assembly(
     Raises:
         ConfigError: If the budget or the policy is of another type.
     """
-    if not isinstance(budget, TokenBudget | int | None):
+    if not isinstance(budget, TokenBudget | int | np.integer | None):
         raise ConfigError(f"budget is {type(budget).__name__}; expected a number of tokens or a TokenBudget")
     if not isinstance(policy, AssemblyPolicy | None):
         raise ConfigError(
@@ -285,14 +286,15 @@ def asked_assembly(
         )
     stated = settings.model_dump()
     caps = {name: stated.pop(name) for name in ("max_total", "per_source_max", "per_chunk_max")}
-    if isinstance(budget, int):
+    if isinstance(budget, (int, np.integer)):
         caps["max_total"] = budget
     return budget if isinstance(budget, TokenBudget) else TokenBudget(**caps), policy or AssemblyPolicy(**stated)
 
 
-def _check_tokens(name: str, value: object, *, least: int) -> None:
-    if type(value) is not int or value < least:
+def _tokens(name: str, value: object, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ConfigError(f"TokenBudget.{name} is {value!r:.80}; expected a whole number of tokens, at least {least}")
+    return int(value)
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -246,8 +246,10 @@ def checked_directory(path: object) -> Path:
     """The absolute path of a directory, with "~" replaced. Absolute, because the working directory may change later.
 
     Raises:
-        ConfigError: If `path` is "" or not a path, or begins with "~name" of an unknown user.
+        ConfigError: If `path` is "" or not a path, or begins with "~name" of an unknown user, or is ":memory:".
     """
+    if str(path) == ":memory:":
+        raise ConfigError("path is ':memory:'; leave it out for a store in memory: HybridStore.open()")
     if isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path):
         with suppress(RuntimeError):
             return Path(path).expanduser().absolute()

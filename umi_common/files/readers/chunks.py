@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -121,7 +122,7 @@ def is_of_file(chunk: Chunk) -> bool:
     return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
 
 
-def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
+def chunks_of(path: str | os.PathLike[str], source: str | None = None) -> list[Chunk]:
     """The chunks of a file, in order, with source, position and metadata `start_index` (an index of a character in the
     file's text).
 
@@ -132,7 +133,8 @@ def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
         FileUnreadable: If the file cannot be read, or a single record or page of it, which `index` would skip.
         MissingExtra: For a PDF without pypdf.
     """
-    name, limits = path.as_posix() if source is None else source, ReadLimits()
+    path, limits = Path(path), ReadLimits()
+    name = path.as_posix() if source is None else source
     check_name(name, path)
     with PdfProcess() as pdf:
         found = chunks_in(path, content_of(path, limits), name, pdf, limits)
