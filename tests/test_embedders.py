@@ -1,4 +1,4 @@
-"""The embedded model, and everything that can be given in its place."""
+"""The built-in model, and everything that can be given in its place."""
 
 from __future__ import annotations
 

@@ -86,11 +86,11 @@ class RecallConfig(Frozen):
 
 
 class EmbedderConfig(Frozen):
-    """Which model embeds, and how it is called. umi's embedded model calls no service: it uses `batch_texts` only."""
+    """Which model embeds, and how it is called. umi's built-in model calls no service: it uses `batch_texts` only."""
 
     model: str | None = None
     """"minilm", "fastembed:MODEL" or "sentence-transformers:MODEL", read when a store is opened without an embedder.
-    None: the model that made the store if that is "minilm", else the embedded model."""
+    None: the model that made the store if that is "minilm", else the built-in model."""
     concurrency: int = Field(default=64, ge=1, le=1_000)
     """Largest number of calls for queries at the same time, for a model that embeds one query per call. For a model
     that embeds several queries per call, the limit is half of this."""
@@ -257,7 +257,7 @@ class DecayConfig(Frozen):
 
 class LateInteractionConfig(Frozen):
     """The best candidates gain by how well their tokens match the query's tokens, compared by the token vectors of the
-    embedded model.
+    built-in model.
 
     A built-in reranker, which needs no other model and no service.
     """

@@ -100,7 +100,7 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
     """
 
     embedding: Any = None
-    """Embeds the texts; None: umi's embedded model."""
+    """Embeds the texts; None: umi's built-in model."""
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
         own = (self.score_key, REASONS_KEY)
@@ -120,7 +120,7 @@ class UmiMMR(MmrFields, _Stage):
     """
 
     embedding: Any = None
-    """Embeds the texts; None: umi's embedded model."""
+    """Embeds the texts; None: umi's built-in model."""
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
         return self.chosen(scores, _vectors([document.page_content for document in documents], self.embedding))

@@ -163,7 +163,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         Args:
             documents: In reading order. Ids are kept; a document without an id gets a hash of its text and metadata.
             embedding: The model that makes the vectors: an `Embeddings` or a name such as "minilm"; see
-                `HybridStore.open`. None: umi's embedded model.
+                `HybridStore.open`. None: umi's built-in model.
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
             persist_directory: Directory of the store; texts that it holds already are not embedded again. None: the
                 store is in memory.

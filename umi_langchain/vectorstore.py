@@ -56,7 +56,7 @@ class UmiVectorStore(SharesStore, VectorStore):
 
     Args:
         embedding: The model that makes the vectors: an `Embeddings` or a name such as "minilm"; see `HybridStore.open`.
-            None: umi's embedded model.
+            None: umi's built-in model.
         persist_directory: Directory of the store; None: the store is in memory.
         llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
         store: An existing store, in place of embedding and persist_directory; `close` does not close it.

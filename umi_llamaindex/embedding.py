@@ -15,7 +15,7 @@ from umi_common.protocols import Embedder
 
 
 class UmiEmbedding(CheckedFields, BaseEmbedding):
-    """umi's embedded model, which needs no download and no key, or any other embedder that umi takes.
+    """umi's built-in model, which needs no download and no key, or any other embedder that umi takes.
 
     Args:
         embedder: As in `HybridStore.open`; None: the model that the field `model_name` names, by default umi's embedded

@@ -97,7 +97,7 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
     """
 
     embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts if a node has no embedding. None: umi's embedded model; `Settings`: its current embed model."""
+    """Embeds the texts if a node has no embedding. None: umi's built-in model; `Settings`: its current embed model."""
     store: Any = Field(default=None, exclude=True)
     """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
 
@@ -119,7 +119,7 @@ class UmiMMR(MmrFields, _Stage):
     """
 
     embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts if a node has no embedding. None: umi's embedded model; `Settings`: its current embed model."""
+    """Embeds the texts if a node has no embedding. None: umi's built-in model; `Settings`: its current embed model."""
     store: Any = Field(default=None, exclude=True)
     """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
 
@@ -167,7 +167,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
     Args:
         items: n nodes.
-        embed_model: Any model that umi accepts; None: umi's embedded model. If the model or the store fails, the result
+        embed_model: Any model that umi accepts; None: umi's built-in model. If the model or the store fails, the result
             is (n, 1) zeros, which are similar to nothing, and a warning is logged.
         store: The store that the nodes come from; None: not known.
     """

@@ -167,7 +167,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         Args:
             nodes: Text nodes in reading order. Ids are kept. Embeddings are used if `embed_model` is given. Index nodes
                 are resolved to their objects.
-            embed_model: The model that makes the vectors. None: umi's embedded model, not `Settings.embed_model`. The
+            embed_model: The model that makes the vectors. None: umi's built-in model, not `Settings.embed_model`. The
                 object `Settings` itself: the current `Settings.embed_model`.
             llm: An LLM or a function from prompt to reply, for deep search; None: no LLM is asked. The object
                 `Settings` itself: the current `Settings.llm` at each call.

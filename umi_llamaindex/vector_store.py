@@ -113,7 +113,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
 
     Args:
         embed_model: The model that made the nodes' embeddings; the store embeds nodes without an embedding with it.
-            None: umi's embedded model, which the property `embed_model` returns for pipelines and indexes. The object
+            None: umi's built-in model, which the property `embed_model` returns for pipelines and indexes. The object
             `Settings` of LlamaIndex: the current `Settings.embed_model`.
         persist_dir: Directory of the store; None: the store is in memory.
         store: An existing store, in place of embed_model and persist_dir; the caller closes it.

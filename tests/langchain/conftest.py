@@ -34,7 +34,7 @@ def documents(chunks: list[Chunk]) -> list[Document]:
 
 
 class CountingEmbeddings(Embeddings):
-    """umi's embedded model as a LangChain `Embeddings` that counts what it embeds."""
+    """umi's built-in model as a LangChain `Embeddings` that counts what it embeds."""
 
     model = "counting"
 

@@ -22,7 +22,7 @@ QUERIES = ["run a coroutine with a timeout", "merge sorted inputs", "copy a dire
 
 
 class Counting(Embeddings):
-    """umi's embedded model, slow and counting its calls where it can embed many queries at once."""
+    """umi's built-in model, slow and counting its calls where it can embed many queries at once."""
 
     model = "slow"
 

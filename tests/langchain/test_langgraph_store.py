@@ -41,7 +41,7 @@ ANN, BOB = ("users", "ann"), ("users", "bob")
 
 
 class Model(Embeddings):
-    """umi's embedded model as LangGraph takes it."""
+    """umi's built-in model as LangGraph takes it."""
 
     def embed_documents(self, texts):
         return default_embedder().embed_documents(texts).tolist()

@@ -42,7 +42,7 @@ def nodes(chunks: list[Chunk]) -> list[TextNode]:
 
 
 class CountingEmbedding(BaseEmbedding):
-    """umi's embedded model as a LlamaIndex embed model that counts what it embeds."""
+    """umi's built-in model as a LlamaIndex embed model that counts what it embeds."""
 
     model_name: str = "counting"
     documents: int = 0

@@ -42,5 +42,5 @@ def test_a_model_named_as_in_llamaindexs_own_classes_or_in_its_json_is_that_mode
     named = UmiEmbedding(model_name="minilm")
     assert named.get_query_embedding("a cat") == UmiEmbedding("minilm").get_query_embedding("a cat")
     assert UmiEmbedding.from_json(named.to_json()).get_query_embedding("a cat") == named.get_query_embedding("a cat")
-    with pytest.raises(ConfigError, match="'ones'"):  # in silence it was the embedded model under this name
+    with pytest.raises(ConfigError, match="'ones'"):  # in silence it was the built-in model under this name
         UmiEmbedding.from_dict(UmiEmbedding(Ones()).to_dict())

@@ -2,7 +2,7 @@
 
 In: texts. Out: vectors, one row per text.
 
-default        the embedded model; base class of models whose files are in an installed package
+default        the built-in model; base class of models whose files are in an installed package
 minilm         the sentence encoder of the extra `minilm`
 adapters       an embedder from a name, a model of LangChain or LlamaIndex, or a function
 attempts       one call of a model with its retries, within a time limit

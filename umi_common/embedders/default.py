@@ -1,4 +1,4 @@
-"""The default embedder: wordllama's static model of 256 dimensions, which umi calls the embedded model.
+"""The default embedder: wordllama's static model of 256 dimensions, which umi calls the built-in model.
 
 The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded when the first text is
 embedded.
@@ -29,7 +29,7 @@ DEFAULT_NAME = "wordllama/l2_supercat_256"
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 TEXT_CHARACTERS_MAX = 100_000
-"""Largest number of characters of one text that are tokenized. Later ones hardly change the embedded model's vector, a
+"""Largest number of characters of one text that are tokenized. Later ones hardly change the built-in model's vector, a
 mean over all tokens, and MiniLM reads fewer characters anyway."""
 BATCH = 1_024
 """Largest number of texts that are tokenized in one call. Larger batches need more memory and are no faster."""
@@ -127,7 +127,7 @@ class WordLlamaEmbedder(PackagedModel):
 
 @lru_cache(maxsize=1)
 def embedded_tokenizer() -> Any:
-    """The embedded model's tokenizer, a `tokenizers.Tokenizer` that neither pads nor truncates; one per process.
+    """The built-in model's tokenizer, a `tokenizers.Tokenizer` that neither pads nor truncates; one per process.
 
     Raises:
         EmbedderError: If the package with the tokenizer is not installed, or its file cannot be read.
@@ -147,12 +147,12 @@ def _reading(name: str) -> Iterator[Path]:
     # wordllama is not imported: its import resets the root logger, and its load() downloads files that the wheel holds.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
-        raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")
+        raise EmbedderError("the built-in model is not installed; run: pip install wordllama, or pass embedder=")
     try:
         yield Path(spec.submodule_search_locations[0]) / name
     except Exception as error:  # safetensors and tokenizers raise direct subclasses of Exception
         raise EmbedderError(
-            f"the embedded model cannot be read ({error}); reinstall wordllama or pass embedder="
+            f"the built-in model cannot be read ({error}); reinstall wordllama or pass embedder="
         ) from error
 
 
@@ -168,5 +168,5 @@ def unit_rows(vectors: Any) -> Vectors:
 
 @lru_cache(maxsize=1)
 def default_embedder() -> WordLlamaEmbedder:
-    """The embedded model, shared by the process; loaded at its first text."""
+    """The built-in model, shared by the process; loaded at its first text."""
     return WordLlamaEmbedder()

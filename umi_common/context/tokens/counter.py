@@ -1,4 +1,4 @@
-"""Token counters: the caller's tokenizer, tiktoken where its cache has the file, else the embedded model's tokenizer.
+"""Token counters: the caller's tokenizer, tiktoken where its cache has the file, else the built-in model's tokenizer.
 
 Counting uses the network only if `allow_download` is True, and changes no environment variable.
 """
@@ -105,7 +105,7 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
 
     Returns:
         A counter. Keep it, or pass a name, to keep its cache from call to call. If tiktoken's cache lacks the file, the
-        embedded model's tokenizer counts instead, and the counter is `approximate`. Its counts are 1.00 to 1.5 times
+        built-in model's tokenizer counts instead, and the counter is `approximate`. Its counts are 1.00 to 1.5 times
         those of o200k_base for English and code, and 0.6 to 1.5 times those of cl100k_base in every language measured;
         `docs/context.md` has the table. A warning says so once per process, encoding and reason, if an encoding was
         named or a download was allowed.
@@ -140,7 +140,7 @@ def _exact(encoding: Any) -> Counter:
 
 @lru_cache(maxsize=16)
 def _embedded(name: str) -> Counter:
-    """A counter with the embedded model's tokenizer, loaded at the first text."""
+    """A counter with the built-in model's tokenizer, loaded at the first text."""
 
     def tokens(text: str) -> int:
         valid = utf8_text(text)  # the tokenizer refuses lone surrogates

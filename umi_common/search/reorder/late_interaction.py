@@ -12,7 +12,7 @@ The stage `neighbours` raises all messages around an answer; this stage compares
 helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus; it falls
 to 0 if the best candidates are copies of each other. Measured in docs/decisions.md.
 
-The token vectors are the embedded model's, whatever model embeds the chunks. Words are tokenized one by one and their
+The token vectors are the built-in model's, whatever model embeds the chunks. Words are tokenized one by one and their
 tokens are cached: tokenizing fifty messages of a chat as whole texts would take 12 ms.
 
 Source: MaxSim is that of ColBERT (Khattab, Zaharia, SIGIR 2020), here with static token vectors.
@@ -67,7 +67,7 @@ def reorder_by_late_interaction(
 ) -> RankedPool:
     """The ranking with its first `config.pool` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
-    If the embedded model fails, the ranking is returned unchanged and the trace gets a degradation.
+    If the built-in model fails, the ranking is returned unchanged and the trace gets a degradation.
 
     Args:
         share: Factor on `config.weight`, above 0, at most 1.
@@ -99,7 +99,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
         then those of the second, and so on; (n,) number of tokens of each text, 0 for a text without words.
 
     Raises:
-        EmbedderError: If the embedded model is not installed or cannot be read.
+        EmbedderError: If the built-in model is not installed or cannot be read.
     """
     weights = default_embedder().token_vectors()
     tokens = [_tokens(text[:COMPARED_CHARACTERS_MAX]) for text in texts]
