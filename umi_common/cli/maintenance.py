@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Show a store's contents, the state of its parts and the times of its searches; exit with 1 if a part fails."""
-    with opened_without_model(store) as source:
-        found = source.status()
+    with opened_without_model(store) as opened:
+        found = opened.status()
     if json:
         print_json({"store": str(store), **asdict(found)})
     else:
@@ -47,7 +47,7 @@ def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
 def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
     if counted is None:
         yield "searches", "unknown: searches.json cannot be read; the next process that writes counts from 0"
-    elif not counted.searches + counted.failures:
+    elif counted.searches + counted.failures == 0:
         yield "searches", "none counted; umi search opens a store for reading, which counts none"
     else:
         times = counted.milliseconds
@@ -61,21 +61,21 @@ def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
 
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
     """Read a whole store and compare it with its checksums; exit with 1 if something is damaged."""
-    with opened_without_model(store) as source:
-        _print_verification(source.verify(full=full), json, fix=f"umi repair --store {quoted(store)}")
+    with opened_without_model(store) as opened:
+        _print_verification(opened.verify(full=full), json, fix=f"umi repair --store {quoted(store)}")
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Rebuild damaged indexes, without embedding."""
-    with opened_without_model(store, writing=True) as source:
-        _print_verification(source.repair(), json, fix="restore umi.db from a copy")
+    with opened_without_model(store, writing=True) as opened:
+        _print_verification(opened.repair(), json, fix="restore umi.db from a copy")
 
 
 def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Rebuild all indexes from the ledger and free the space of removed chunks, without embedding."""
-    with opened_without_model(store, writing=True) as source:
-        source.compact()
-        _print_verification(source.verify(), json, fix="restore umi.db from a copy")
+    with opened_without_model(store, writing=True) as opened:
+        opened.compact()  # rebuilds all indexes, too
+        _print_verification(opened.verify(), json, fix="restore umi.db from a copy")
 
 
 def _print_verification(found: Verification, json: bool, *, fix: str) -> None:

@@ -33,29 +33,33 @@ HITS_MAX = 50
 """Largest number of hits that one call may ask for: the model reads them all."""
 TOKENS_MAX = 20_000
 """Largest number of tokens of a context that one call may ask for."""
-HITS, TOKENS = 5, 2_000
+HITS_DEFAULT, TOKENS_DEFAULT = 5, 2_000
 """Number of hits, and number of tokens, if a call states none."""
 
-_GIVEN = BeforeValidator(lambda value: None if value == "" else value)
+_EMPTY_IS_MISSING = BeforeValidator(lambda value: None if value == "" else value)
 """Makes "" count as missing, like null: models send either for arguments that they do not use."""
 Tokens = Annotated[
     Annotated[int, Field(ge=50, le=TOKENS_MAX)] | None,
-    _GIVEN,
-    Field(description=f"Largest number of tokens of the answer; {TOKENS} if left out."),
+    _EMPTY_IS_MISSING,
+    Field(description=f"Largest number of tokens of the answer; {TOKENS_DEFAULT} if left out."),
 ]
 Query = Annotated[str, Field(description="What to look for, in plain words.")]
 Limit = Annotated[
     Annotated[int, Field(ge=1, le=HITS_MAX)] | None,
-    _GIVEN,
-    Field(description=f"Largest number of texts to return; {HITS} if left out."),
+    _EMPTY_IS_MISSING,
+    Field(description=f"Largest number of texts to return; {HITS_DEFAULT} if left out."),
 ]
 Conditions = Annotated[
     dict[str, Any] | None,
-    _GIVEN,
+    _EMPTY_IS_MISSING,
     Field(description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
 ]
-Start = Annotated[str | None, _GIVEN, Field(description="Only texts about this time or later; an ISO date or time.")]
-End = Annotated[str | None, _GIVEN, Field(description="Only texts about a time before this; an ISO date or time.")]
+Start = Annotated[
+    str | None, _EMPTY_IS_MISSING, Field(description="Only texts whose time is this or later; an ISO date or time.")
+]
+End = Annotated[
+    str | None, _EMPTY_IS_MISSING, Field(description="Only texts whose time is before this; an ISO date or time.")
+]
 
 FilterOption = Annotated[
     list[str] | None,
@@ -92,7 +96,11 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
     def search_arguments(limit: int | None, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
         where = scope.narrow(asked_filter(filter))
-        return {"limit": HITS if limit is None else limit, "where": where, "time_range": tool_window(start, end)}
+        return {
+            "limit": HITS_DEFAULT if limit is None else limit,
+            "where": where,
+            "time_range": tool_window(start, end),
+        }
 
     async def search(
         query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
@@ -106,7 +114,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
         query: Query, tokens: Tokens = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
-            budget = TOKENS if tokens is None else tokens
+            budget = TOKENS_DEFAULT if tokens is None else tokens
             packed = await umi.aget_context(query, budget=budget, **search_arguments(HITS_MAX, filter, start, end))
             text = packed.text or nothing_found(umi.store, filter, scope.where, None)
             return with_losses(text, packed.degraded)
@@ -128,9 +136,8 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
 
 def _tool(function: Any, description: str) -> Tool:
-    """A tool that refuses unknown arguments: a misspelt `filter` would otherwise be ignored, and the search return
-    chunks that the model excluded.
-    """
+    """A tool that refuses unknown arguments. Otherwise a misspelt `filter` would be ignored, and the search would
+    return chunks that the model meant to exclude."""
     from mcp.server.mcpserver.tools import Tool
 
     tool = Tool.from_function(function, description=description)
@@ -146,14 +153,18 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
 
     async def add(
         text: Annotated[str, Field(description="What to remember, in whole sentences.")],
-        source: Annotated[str | None, _GIVEN, Field(description="Page, file or conversation that it is from.")] = None,
-        time: Annotated[
-            str | None, _GIVEN, Field(description="When it happened; an ISO date or time. Now, if left out.")
+        source: Annotated[
+            str | None, _EMPTY_IS_MISSING, Field(description="Page, file or conversation that it is from.")
         ] = None,
-        metadata: Annotated[dict[str, Any] | None, _GIVEN, Field(description="Further facts to filter by.")] = None,
+        time: Annotated[
+            str | None, _EMPTY_IS_MISSING, Field(description="When it happened; an ISO date or time. Now, if left out.")
+        ] = None,
+        metadata: Annotated[
+            dict[str, Any] | None, _EMPTY_IS_MISSING, Field(description="Further facts to filter by.")
+        ] = None,
     ) -> str:
         with _errors_for_the_model():
-            tool_time("time", time)  # raises InputError if the text is no time
+            tool_time("time", time)  # raises InputError if it is no date or time
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
             chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
             if scope.where is not None and not matches(scope.where, chunk.metadata):

@@ -18,13 +18,13 @@ HEAD_KEY = "table_head"
 """Metadata key of a chunk that begins inside a table: the number of characters at the start of its text that repeat the
 table's head. The chunk's offset is that of the character after the repeated head."""
 LINE_KEY = "begins_line"
-"""Metadata key; its value is True if exactly one newline, and no blank line, is before the chunk in its source."""
+"""Metadata key; its value is True if one line break, and no blank line, precedes the chunk in its source."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
 MARKDOWN_HEAD = re.compile(r"\|[^\n]*\n\|(?=[^\n]*-)[ \t\r:|-]+\n")
 """The head of a Markdown table: the names of the columns and, in the next line, dashes."""
 ANSWER_MAX = 100
-"""Characters. A text of at most this length, such as "No.", may have a meaning only after the text before it."""
+"""Characters. A text of at most this length, such as "No.", may need the text before it to be understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class Piece:
     hit: Hit
     """The hit of this chunk, or the hit whose neighbour it is."""
     value: float
-    """0..1: the score scaled so that the best hit has 1 and the last 0."""
+    """0..1: of a hit its score, scaled so that the best hit has 1 and the last 0 (all have 1 if the scores are equal);
+    of a neighbour a share of its hit's value."""
     preference: int
     """Index in the order of preference: the piece to choose first has 0. Unique in one assembly."""
     kind: str
@@ -62,6 +63,7 @@ class Piece:
     @property
     def source(self) -> SourceKey:
         """The unit that `per_source_max` applies to: the source, or the chunk where there is none."""
+        # A tuple, so that no id of a chunk equals the name of a source.
         return (self.chunk.id,) if self.chunk.source is None else self.chunk.source
 
     @property
@@ -72,7 +74,8 @@ class Piece:
 
     @property
     def head(self) -> int:
-        """Characters at the start of the text that repeat a table's head."""
+        """Number of characters at the start of the shown text that repeat a table's head: the whole head with
+        `with_head`, else what is left of the chunk's repeated head after `start`."""
         return self.table_head if self.with_head else max(0, min(self.chunk_head - self.start, len(self.text)))
 
     @property
@@ -143,9 +146,12 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
 def with_neighbours(
     pieces: Sequence[Piece], around: Mapping[str, Sequence[Chunk]], policy: AssemblyPolicy
 ) -> list[Piece]:
-    """The pieces, and the neighbours of strong hits, whose value is at least STRONG; sorted by falling value.
+    """The pieces, and the neighbours of strong hits, which have a value of at least STRONG; sorted by falling value.
 
     value(neighbour) = max over strong hits h of value(h) * NEIGHBOUR_SHARE ** steps from h
+
+    Args:
+        around: By id of a hit: the chunks around it in its source, in order, itself included.
     """
     if not policy.neighbours:
         return list(pieces)

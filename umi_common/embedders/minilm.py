@@ -28,9 +28,10 @@ MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
 TOKENS_MAX = 256
 """Largest number of tokens of a text, from its beginning, that the model reads; the model's authors set this limit."""
 RUN_TOKENS = 256
-"""Largest number of tokens of a batch, padding included. With 1,024, the time per token is a tenth longer."""
+"""Largest number of tokens of a batch, padding included; at least TOKENS_MAX. With 1,024, the time per token is a tenth
+longer."""
 CORES = os.cpu_count() or 1
-"""Largest number of calls of the model at a time, and of threads of one call."""
+"""Largest number of calls of `embed_queries` at a time, and of batches of one call that run at a time."""
 
 
 class _DataFile(NamedTuple):
@@ -55,10 +56,10 @@ TOKENIZER = _DataFile(
 
 
 class MiniLMEmbedder(PackagedModel):
-    """Embeds a text as the mean of the network's last layer over its first 256 tokens, L2-normalised.
+    """Embeds a text as the mean of the network's last layer over the text's first 256 tokens, L2-normalised.
 
-    A text's vector does not depend on the other texts, up to rounding (1e-6). Texts that have more than 256 tokens
-    together are embedded on all cores. Thread-safe; takes about 300 MB of memory once it is loaded.
+    A text's vector does not depend on the other texts, up to rounding (1e-6). Batches of at most 256 tokens are
+    embedded at the same time, on up to CORES cores. Thread-safe; takes about 300 MB of memory once it is loaded.
 
     Raises:
         MissingExtra: If the extra `minilm` is not installed.
@@ -143,14 +144,13 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
     All texts of a batch are padded to the length of its first text, the longest one.
     """
     batches: list[list[int]] = []
-    room = width = 0
+    room = longest = 0
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if room < width or not batches:
+        if room < longest or not batches:
             batches.append([])
-            room = max(RUN_TOKENS, lengths[index])
-            width = lengths[index]
+            room, longest = RUN_TOKENS, lengths[index]
         batches[-1].append(index)
-        room -= width
+        room -= longest
     return batches
 
 

@@ -1,6 +1,6 @@
 """The HTML page that explains one result: a single file that loads nothing and runs only its own script.
 
-Each section of the page is made by a function from a result to HTML, which returns "" if there is nothing to show.
+Each section of the page is made by a function that returns HTML; most return "" if there is nothing to show.
 """
 
 from __future__ import annotations
@@ -166,25 +166,24 @@ def _flow_section(result: SearchResult) -> str:
 def _searched_section(result: SearchResult) -> str:
     """The query and its variations, and which hits each of them found within FOUND_DEPTH."""
     texts = (result.query, *result.query_variations)
-    near = [
-        (signal.variation, hit.rank)
-        for hit in result
-        for signal in hit.signals
-        if signal.rank is not None and signal.rank <= FOUND_DEPTH
-    ]
-    found = [{rank for variation, rank in near if variation == at} for at in range(len(texts))]
+    found: list[set[int]] = [set() for _ in texts]  # by text: the ranks of the hits that it found
+    for hit in result:
+        for signal in hit.signals:
+            if signal.rank is not None and signal.rank <= FOUND_DEPTH:
+                found[signal.variation].add(hit.rank)
     rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
-    heads = ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
+    heads = ("searched", f"hits that it ranked in the first {FOUND_DEPTH}", "found by no other")
     table = _scroll("Searches", bars.table(heads, rows))
     return _section("searched", "What was searched, and what it found", table)
 
 
 def _searched(text: str, at: int, found: list[set[int]]) -> str:
-    others: set[int] = set().union(*found[:at], *found[at + 1 :])
+    by_others: set[int] = set().union(*found[:at], *found[at + 1 :])
+    only_here = found[at] - by_others
     kind = "the query" if at == 0 else f"variation {at}"
     return (
         f"<tr><th scope='row'><span class='why'>{kind}</span><br><bdi>{escaped(text)}</bdi></th>"
-        f"<td>{_links(sorted(found[at]))}</td><td>{_links(sorted(found[at] - others))}</td></tr>"
+        f"<td>{_links(sorted(found[at]))}</td><td>{_links(sorted(only_here))}</td></tr>"
     )
 
 

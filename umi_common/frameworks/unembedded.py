@@ -16,7 +16,7 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 UNEMBEDDED_KEY = "unembedded"
-"""Metadata key, True, of a message that has no vector yet."""
+"""Metadata key; True for a message that has no vector yet."""
 PAGE = 1_000
 """Largest number of chunks that are read and embedded in one call."""
 STORED_UNEMBEDDED = (
@@ -29,8 +29,7 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
     """Store chunks without vectors, and log a warning, once.
 
     Args:
-        store: A `HybridStore`; any other store takes no chunk without a vector.
-        chunks: Messages.
+        store: A `HybridStore`; with any other store `error` is raised.
         error: Why they have no vectors.
 
     Raises:
@@ -41,22 +40,24 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
     if not isinstance(store, HybridStore):
         raise error
     try:
-        dim = store.vectors([]).shape[1] or store.embedder.dim
+        dim = store.vectors([]).shape[1] or store.embedder.dim  # an empty store does not know its dimension
     except Exception:  # noqa: BLE001 - a model may embed a text to find its dimension, and fail again
         raise error from None
     marked = [replace(chunk, metadata={**chunk.metadata, UNEMBEDDED_KEY: True}) for chunk in chunks]
-    store.add(marked, vectors=np.zeros((len(marked), dim)))
+    store.add(marked, vectors=np.zeros((len(marked), dim)))  # a row of zeros means: no vector
     warn_once("memory", "unembedded", STORED_UNEMBEDDED, type(error).__name__)
 
 
 def embed_unembedded(store: Any, where: Filter | None = None) -> None:
-    """Embed the chunks of a `HybridStore` that `add_unembedded` has stored and that pass `where`; None: all of them.
+    """Embed the chunks of a `HybridStore` that `add_unembedded` has stored and that pass `where`; None: all of
+    them. Nothing happens with any other store.
 
     Raises:
         EmbedderError, StoreError: As `store.add`; the chunks not yet embedded stay without vectors.
     """
     if isinstance(store, HybridStore):
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
+        # Chunks lose the mark while pages are read: each page begins after the last id of the one before.
         for page in pages(store, where=marked if where is None else And((marked, where)), size=PAGE):
             plain = [{key: chunk.metadata[key] for key in chunk.metadata if key != UNEMBEDDED_KEY} for chunk in page]
             store.add([replace(chunk, metadata=own) for chunk, own in zip(page, plain, strict=True)])

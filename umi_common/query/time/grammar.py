@@ -204,7 +204,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "in the past week": rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
     },
     relative.the_other_day: {"the other day": rf"the other {_any('other', vocabulary.OTHER_DAYS)}"},
-    relative.rest_of: {"earlier this week": r"(?P<side>earlier|later) this (?P<unit>week|month|year)"},
+    relative.earlier_or_later: {"earlier this week": r"(?P<side>earlier|later) this (?P<unit>week|month|year)"},
 }
 """For each function its phrases and their patterns."""
 RULES = [

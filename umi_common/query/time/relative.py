@@ -19,7 +19,7 @@ PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
 
 
 def near_day(given: Words, now: datetime) -> CalendarPeriod:
-    """A day relative to the present, or a part of one."""
+    """ "yesterday", "tomorrow morning", "this evening", "last night"."""
     away = vocabulary.DAYS_AWAY[given["day"]] if "day" in given else -1 if given.get("which") == "last" else 0
     return _hours(now + timedelta(days=away), given)
 
@@ -38,8 +38,10 @@ def which_period(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
-    """The unit, weekday, month, season or holiday that the words name: 0 is the current one, -1 the last, 1 the
-    next."""
+    """The unit, weekday, month, season or holiday that the words name, `offset` of them from the current one.
+
+    With offset 0, a weekday is that of this week, and a month, season or holiday the latest that has begun.
+    """
     if "weekday" in given:
         number = WEEKDAYS.index(given["weekday"])
         return spans.weekday(now, number, offset) if offset else spans.days(spans.week(now).start + timedelta(number))
@@ -52,8 +54,8 @@ def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
 
 
 def which_weekend(given: Words, now: datetime) -> CalendarPeriod:
-    """ "over the weekend" and "the past weekend" are the latest that has begun, "the coming weekend" is the next to
-    end."""
+    """ "last weekend"; "over the weekend" and "the past weekend" are the latest that has begun, "the coming weekend" is
+    the present one until it is over."""
     which = given.get("which", "past")
     if which == "past":
         return spans.weekend(now, 0 if now.weekday() >= SATURDAY else -1)
@@ -61,6 +63,7 @@ def which_weekend(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def latest_weekday(given: Words, now: datetime) -> CalendarPeriod:
+    """ "on Tuesday", "Tuesday morning": the last Tuesday before today."""
     return _hours(_nth(given, now, -1).start, given)
 
 
@@ -79,7 +82,7 @@ def weekdays(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
-    """ "on the 5th": the latest that has begun; "the 5th of last month"."""
+    """ "on the 5th": the latest that has begun; "the 5th of last month". Raises ValueError if there is no such day."""
     offsets = (WHICH_OFFSET[given["which"]],) if "which" in given else (0, -1, -2)
     for offset in offsets:
         month = spans.shifted(now.replace(day=1), "month", offset)
@@ -87,24 +90,25 @@ def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
             day = spans.day(now, month.year, month.month, int(given["day"]))
             if "which" in given or day.start <= now:
                 return day
-    raise ValueError("no month has this day")
+    raise ValueError(f"{given['day']} is no day of such a month")
 
 
 def units_ago(given: Words, now: datetime) -> CalendarPeriod:
     """ "three weeks ago", "2-3 weeks ago", "a few Fridays ago", "3 weeks from now"."""
     unit, sign = given.get("unit"), 1 if "ahead" in given else -1
     first, last = sorted(sign * count for count in counted(given["count"]))
-    if unit not in {None, "weekend"} and any(word in given["count"] for word in vocabulary.VAGUE_COUNTS):
+    if unit is None:  # weekdays, seasons and holidays
+        start, end = (_nth(given, now, count) for count in (first, last))
+        return CalendarPeriod(start.start, end.end, vague=first != last)
+    if unit != "weekend" and any(word in given["count"] for word in vocabulary.VAGUE_COUNTS):
         return replace(_between(now, unit, first, last), vague=True)
-    start, end = (
-        spans.around(spans.shifted(now, unit, count), unit) if unit else _nth(given, now, count)
-        for count in (first, last)
-    )
-    return CalendarPeriod(start.start, end.end, vague=first != last or unit not in {None, "day", "weekend"})
+    start, end = (spans.around(spans.shifted(now, unit, count), unit) for count in (first, last))
+    is_exact = first == last and unit in {"day", "weekend"}  # "three weeks ago" may be a few days more or less
+    return CalendarPeriod(start.start, end.end, vague=not is_exact)
 
 
 def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
-    """From `first` to `last` units after now, in whole days unless the unit is shorter."""
+    """From `first` to `last` units from now, negative for the past: exact for minutes and hours, else whole days."""
     start, end = (spans.shifted(now, unit, count) for count in (first, last))
     if unit in {"minute", "hour"}:
         return CalendarPeriod(start, end)
@@ -113,17 +117,18 @@ def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
 
 def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
     """ "half an hour ago", "a year and a half ago"."""
-    smaller, half, around = vocabulary.HALVES[given["unit"]]
-    count = half + (2 * half * counted(given["count"])[1] if "count" in given else 0)
-    return replace(spans.around(spans.shifted(now, smaller, -count), around), vague=True)
+    smaller, half, length = vocabulary.HALVES[given["unit"]]
+    _, wholes = counted(given["count"]) if "count" in given else (0, 0)
+    return replace(spans.around(spans.shifted(now, smaller, -(half + 2 * half * wholes)), length), vague=True)
 
 
 def running_units(given: Words, now: datetime) -> CalendarPeriod:
-    """The units up to now, or from now on: "the past few months", "in the past week", "the next two days"."""
-    reach, _ = counted(given.get("count", "few" if "plural" in given else "one"))
+    """ "the past two days", "in the past week": whole days, up to the end of today; "the next two days": from this
+    moment on."""
+    farthest, _ = counted(given.get("count", "few" if "plural" in given else "one"))
     if WHICH_OFFSET[given["which"]] > 0:
-        return CalendarPeriod(now, spans.shifted(now, given["unit"], reach))
-    return _between(now, given["unit"], -reach, 0)
+        return CalendarPeriod(now, spans.shifted(now, given["unit"], farthest))
+    return _between(now, given["unit"], -farthest, 0)
 
 
 def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
@@ -131,7 +136,8 @@ def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
     return CalendarPeriod(today - timedelta(days=vocabulary.OTHER_DAYS[given["other"]]), today, vague=True)
 
 
-def rest_of(given: Words, now: datetime) -> CalendarPeriod:
-    """The part of the current week, month or year up to today, or from today on."""
+def earlier_or_later(given: Words, now: datetime) -> CalendarPeriod:
+    """ "earlier this week": from its start to the end of today; "later this week": from the start of today to its
+    end."""
     whole, today = _nth(given, now, 0), spans.days(now)
     return replace(whole, end=today.end) if given["side"] == "earlier" else replace(whole, start=today.start)
