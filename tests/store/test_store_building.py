@@ -1,4 +1,4 @@
-"""Large batches: the chunks that were given are written and read."""
+"""Large batches: each SQL statement writes the chunks that were given."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from umi_common.types import Chunk
 EMBEDDER = CallableEmbedder(
     lambda texts: np.eye(4, dtype=np.float32)[[len(text) % 4 for text in texts]], name="e", dim=4
 )
-FULL = ledger.SQL_VARIABLES
-"""Chunks that one statement reads."""
+FULL = ledger.SQL_VARIABLES // 9
+"""Chunks in a full statement."""
 
 
 @pytest.mark.parametrize("count", [1, FULL - 1, FULL, FULL + 1, 4 * FULL + 3])
@@ -57,14 +57,14 @@ def test_a_large_batch_is_stored_though_its_analysis_fails(tmp_path, monkeypatch
     """Only the lexical arm fails."""
     asked: list[int] = []
 
-    def failing(analyzer: Analyzer, pieces: Sequence[str]) -> list[tuple[str, ...]]:
+    def failing(analyzer: Analyzer, pieces: Sequence[str]) -> list[str]:
         asked.append(len(pieces))
         raise ValueError("no stems")
 
     batch = [Chunk(f"c{at}", f"common word{at}x") for at in range(300)]
     with HybridStore.open(tmp_path / "s", embedder=EMBEDDER) as store:
         with monkeypatch.context() as patched:
-            patched.setattr(Analyzer, "terms_of_pieces", failing)
+            patched.setattr(Analyzer, "stems_of", failing)
             store.add(batch)
         assert len(asked) == 1
         assert len(store) == 300
