@@ -57,8 +57,11 @@ ENTRIES_KEPT = 2_000_000
 postings, if that is more."""
 TERM_ENTRIES = 50
 """Size of a cached term without its arrays, in entries of 16 bytes."""
-LEVELS_SHARE = 16
-"""A term in more than 1/16 of the rows adds its levels to the upper bounds of all rows, a rarer one its impacts."""
+DENSE_SHARE = 16
+"""A term in more than 1/16 of the rows is looked up in an array by row, and adds its levels to the upper bounds of all
+rows; a rarer one is looked up by binary search, and adds its impacts."""
+DENSE_BYTES_KEPT = 64_000_000
+"""Largest total size of the arrays by row that are cached for one segment, in bytes."""
 LEVELS_KEPT = 128
 """Largest number of terms whose levels are cached for one segment; the levels of a term have at most 65,536 bytes."""
 LENGTH_DRIFT = 1.01
@@ -160,6 +163,8 @@ class Term:
     """The impacts in all documents, dead ones included. None: not computed yet."""
     source_impacts: SourceImpacts | None = None
     """The impacts in all sources. None: not computed yet."""
+    lookups: int = 0
+    """Number of times that the term was looked up in given rows; from the second on, its frequencies may be cached."""
 
 
 class SourceImpacts(NamedTuple):
@@ -341,8 +346,11 @@ class RowScorer:
             if start < stop:
                 places[part] = slice(start, stop), part.segment.offsets_of(rows[start:stop])
         for term, counted in zip(terms, counts, strict=True):
+            term.lookups += 1
             for part, ordinal in term.ordinals:
                 if part in places:
+                    if term.lookups > 1 and ordinal not in part.dense:
+                        _cache_dense(part, ordinal)
                     own, offsets = places[part]
                     counted[own] = part.lookup(ordinal, offsets)
         return self.weighting.gains(counts, self.norms(rows))
@@ -350,11 +358,11 @@ class RowScorer:
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
         """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
-        A term in more than 1/LEVELS_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
+        A term in more than 1/DENSE_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
         """
         totals = np.zeros(self.corpus.rows, np.float32)
         for term, weight in zip(query.terms, query.weights, strict=True):
-            if term.df * LEVELS_SHARE > self.corpus.rows:
+            if term.df * DENSE_SHARE > self.corpus.rows:
                 step = np.float32(weight * term.idf * self.weighting.ceiling / 255)
                 for part, ordinal in term.ordinals:
                     block, levels = part.segment.block, self._levels(part, ordinal)
@@ -432,6 +440,18 @@ class RowScorer:
             idf = weighting.idf(stop - start) if stop > start else 0.0
             worth = idf * gains[start:stop]
             term.source_impacts = SourceImpacts(codes[start:stop], worth, idf, float(worth.max(initial=0.0)))
+
+
+def _cache_dense(part: LiveSegment, ordinal: int) -> None:
+    """If a term is common in a segment, see DENSE_SHARE, cache its frequencies by offset. A full cache is emptied."""
+    offsets, tf = part.segment.stored(ordinal)
+    width = part.segment.last + 1 - part.segment.block
+    if len(offsets) * DENSE_SHARE > width:
+        if (len(part.dense) + 1) * width * tf.itemsize > DENSE_BYTES_KEPT:
+            part.dense.clear()
+        dense = np.zeros(width, tf.dtype)
+        dense[offsets] = tf
+        part.dense[ordinal] = dense
 
 
 def _all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:

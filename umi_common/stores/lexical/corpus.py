@@ -84,6 +84,8 @@ class LiveSegment:
     """Ordinal -> frontier of the term, and for each point the row of one document at it; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
+    dense: dict[int, TermCounts] = field(default_factory=dict)
+    """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -96,7 +98,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, dict(self.frontiers), self.levels)
+        return LiveSegment(self.segment, gone, dict(self.frontiers), self.levels, self.dense)
 
     def df(self, ordinal: int) -> int:
         """Number of documents that hold a term and are not deleted."""
@@ -110,6 +112,9 @@ class LiveSegment:
 
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
+        known = self.dense.get(ordinal)
+        if known is not None:
+            return known.take(offsets)
         held, tf = self.segment.stored(ordinal)
         at = held.searchsorted(offsets)
         found: TermCounts = tf.take(at, mode="clip")
