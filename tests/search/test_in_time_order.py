@@ -27,6 +27,17 @@ def phone_of(person, age):
     return Chunk(f"{person} {age}", f"The phone number of {person} is {number}.", event_time=moment)
 
 
+def first_in_chat(query, old, new):
+    """The text that a query finds first in a chat of daily messages, which begins with `old` and holds `new` later."""
+    others = [f"{what} {n}" for n in range(12) for what in ("The tram was late, line", "I bought bread, number")]
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(text, text, source="chat", position=at, event_time=NOW - timedelta(days=60 - at))
+            for at, text in enumerate([old, *others[:12], new, *others[12:]])
+        )
+        return DualRetriever(store).search(query, now=NOW).ids[0]
+
+
 @pytest.fixture(scope="module")
 def numbers():
     with HybridStore.open() as store:
@@ -319,13 +330,7 @@ def test_a_plan_that_was_called_off_comes_before_the_plan(off):
     ],
 )
 def test_the_present_state_is_asked_and_changes_are_told_in_italian_portuguese_and_dutch(query, old, new):
-    others = [f"{what} {n}" for n in range(12) for what in ("The tram was late, line", "I bought bread, number")]
-    with HybridStore.open() as store:
-        store.add(
-            Chunk(text, text, source="chat", position=at, event_time=NOW - timedelta(days=60 - at))
-            for at, text in enumerate([old, *others[:12], new, *others[12:]])
-        )
-        assert DualRetriever(store).search(query, now=NOW).ids[0] == new
+    assert first_in_chat(query, old, new) == new
 
 
 @pytest.mark.parametrize(
@@ -411,10 +416,4 @@ def test_which_text_a_query_in_another_language_asks_for(query, asked):
     ],
 )
 def test_what_was_put_off_is_told_in_german_spanish_and_french(query, old, new):
-    others = [f"{what} {n}" for n in range(12) for what in ("The tram was late, line", "I bought bread, number")]
-    with HybridStore.open() as store:
-        store.add(
-            Chunk(text, text, source="chat", position=at, event_time=NOW - timedelta(days=60 - at))
-            for at, text in enumerate([old, *others[:12], new, *others[12:]])
-        )
-        assert DualRetriever(store).search(query, now=NOW).ids[0] == new
+    assert first_in_chat(query, old, new) == new
