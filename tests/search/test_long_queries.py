@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 
 import pytest
@@ -200,3 +201,11 @@ def test_a_query_whose_vector_is_given_embeds_no_question():
             MAIL.format(question="Where is the gas meter?"), now=NOW, query_vector=vector
         )
     assert (result.query_variations, result.degraded, result.mode) == ((), (), "hybrid")
+
+
+@pytest.mark.parametrize("letters", ["ACGT", "twenty", "FooBar"])
+def test_a_pasted_run_of_letters_such_as_a_gene_takes_no_seconds(umi, letters):
+    pasted = letters * (9_000 // len(letters.encode()))
+    begun = time.process_time()
+    assert umi.search(f"{pasted} which ferry sails from Esk?", now=NOW).hits
+    assert time.process_time() - begun < 1

@@ -42,7 +42,7 @@ LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 """A single letter after a word."""
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 """A number that ends in a letter, such as "9.b"."""
-LABELLED = re.compile(r"([^\W\d_]+)(\.?) (\d{1,3})\b")
+LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
 """A label, the full stop of an abbreviation, and a number of at most three digits; longer ones are mostly years and
 amounts."""
 YEAR = re.compile(r"\d{4}")

@@ -55,7 +55,7 @@ NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
 """Signs that end a full name: the words before and after them are not of one name."""
 CAPITALISED = r"[^\W\d_a-z][\w'’-]+"
 """A word that does not begin with a lower-case letter of ASCII; `full_names_in` checks letters beyond ASCII."""
-REVERSED_NAME = re.compile(rf"({CAPITALISED}\s)?\b({CAPITALISED}),\s({CAPITALISED})\b(?!\s{CAPITALISED})")
+REVERSED_NAME = re.compile(rf"\b({CAPITALISED}\s)?({CAPITALISED}),\s({CAPITALISED})\b(?!\s{CAPITALISED})")
 """A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
 POSSESSIVE = re.compile(r"['’]s\b")
 
