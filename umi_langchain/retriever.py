@@ -310,6 +310,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         how = self._search_text if search_text is None else search_text
         within = asked_filter(self.filter)
+        if (self._places.store, self._places.keys) != (self.umi.store, self.keys):  # set by an assignment or in a copy
+            self._places = SourcePlaces(self.umi.store, self.keys)
         return add_documents(self._places, documents, ids, how, within=within, skipped=self._skipped)
 
     aadd_documents = in_thread("add_documents")

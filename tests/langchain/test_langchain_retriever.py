@@ -201,6 +201,22 @@ def test_options_can_be_configured_fields(retriever):
     assert [document.metadata["source"] for document in found] == ["heapq"] * 2
 
 
+def test_documents_are_added_under_the_keys_and_to_the_store_that_the_retriever_has_now():
+    ann = UmiRetriever.from_documents([Document("Ann moved to Oslo.", id="a")])
+    letter = Document("The roof leaks.", id="b", metadata={"file": "letter.txt", "sent": "2024-05-01"})
+    renamed = ann.model_copy(update={"source_key": "file", "time_key": "sent"})
+    renamed.add_documents([letter])
+    (chunk,) = ann.umi.store.get(["b"])
+    assert chunk.source == "letter.txt" and chunk.event_time == datetime(2024, 5, 1, tzinfo=timezone.utc)
+    ann.source_key = "file"
+    ann.add_documents([letter.model_copy(update={"id": "c"})])
+    assert ann.umi.store.get(["c"])[0].source == "letter.txt"
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        ann.model_copy(update={"umi": umi}).add_documents([Document("Bob's safe opens with 1234.", id="d")])
+        assert store.ids() == ["d"] and "d" not in ann.umi.store.ids()
+    ann.close()
+
+
 def test_wrong_options_are_refused_and_not_ignored(retriever):
     with pytest.raises(TypeError, match="top_k"):
         retriever.invoke(QUESTION, top_k=3)
