@@ -11,7 +11,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnablePassthrough
@@ -461,3 +461,16 @@ def test_the_roles_of_earlier_messages_are_not_searched():
         asked = [retriever.search("and what about its valve?", history=talk[:n]).query_variations for n in (2, 3)]
         assert asked[0] == ("Is the boiler old?\nIt is from 1990.\nand what about its valve?",)
         assert asked[1] == ("It is from 1990.\nMira: Well.\nand what about its valve?",)
+
+
+def test_a_follow_up_question_in_an_agents_state_is_searched_after_what_user_and_model_said():
+    call = AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "1"}])
+    state = [
+        HumanMessage("Is the boiler old?"),
+        call,
+        ToolMessage("[1] 400 pages", tool_call_id="1"),
+        AIMessage("It is from 1990."),
+    ]
+    with UmiRetriever.from_texts(["The valve of the boiler leaks.", "The roof is new."]) as retriever:
+        asked = retriever.search("and what about its valve?", history=state).query_variations
+    assert asked == ("Is the boiler old?\nIt is from 1990.\nand what about its valve?",)

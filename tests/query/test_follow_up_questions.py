@@ -117,3 +117,16 @@ def test_a_follow_up_question_finds_its_answer_without_an_llm():
         assert found.query_variations == (f"{TALK[0]}\n{TALK[1]}\n{query}",)
         assert umi.search("is the car insured?", history=["and then?"]).query_variations == ()
         assert umi.search(query, strategy="text", history=TALK).query_variations == ()
+
+
+def test_what_an_agents_tools_said_and_turns_without_text_are_no_messages_of_the_conversation():
+    talk = [
+        "human: Is the car insured?",
+        "ai: ",
+        "tool: [1] 400 pages",
+        "ai: Yes, with Allianz.",
+        "remove: ",
+        "system: Be brief.",
+    ]
+    assert follow_up("when does it expire?", talk) == "Is the car insured?\nYes, with Allianz.\nwhen does it expire?"
+    assert follow_up("when does it expire?", ["assistant: ", "tool: [1] 400 pages"]) is None

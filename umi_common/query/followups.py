@@ -13,8 +13,10 @@ MESSAGE_CHARACTERS = 400
 FOLLOW_UP_CHARACTERS = 300
 """Largest number of characters of a follow-up question; a longer query names its own subject."""
 
-_ROLE = re.compile(r"\A(?:human|ai|user|assistant|system|developer|tool|function|chatbot|model|chat): ")
+_ROLE = re.compile(r"\A(?:human|ai|user|assistant|chatbot|model|chat): ")
 """The role of a message's author as the adapters write it before the text, for the LLM; it is not searched."""
+_NOT_SAID = re.compile(r"(?:system|developer|tool|function|remove): |(?:\w+: )?\s*\Z")
+"""A message that is not searched: what a program or a tool wrote, or one without text, such as a call of a tool."""
 _WORD = re.compile(r"[\w'\u2019]+")
 _REFERRING = frozenset(
     {"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"}
@@ -58,7 +60,8 @@ word or "for": "en" is "and" in Dutch, but "in" in French."""
 
 
 def follow_up(query: str, history: Sequence[str]) -> str | None:
-    """The last MESSAGES messages and then the query, each on a line; None if the query is no follow-up question.
+    """The last MESSAGES messages of user and model, and then the query, each on a line; None if the query is no
+    follow-up question.
 
     A query in English is a follow-up question if one of its first words refers to something ("it", "they", "there"), or
     if it begins as a continuation ("what about", "and"); but not if a word after its first begins with a capital
@@ -69,7 +72,8 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
     Args:
         history: Earlier messages of the conversation, oldest first.
     """
-    if not history or len(query) > FOLLOW_UP_CHARACTERS:
+    said = [_ROLE.sub("", message) for message in history if not _NOT_SAID.match(message)][-MESSAGES:]
+    if not said or len(query) > FOLLOW_UP_CHARACTERS:
         return None
     plain = query.replace("\u2019", "'").strip()
     words = [word.partition("'")[0] for word in _WORD.findall(plain)]  # "it's": "it"
@@ -79,4 +83,4 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
     continues = (not names and (refers or _LEADING.match(plain))) or _LEADING_ELSEWHERE.match(plain)
     if not continues:
         return None
-    return "\n".join([*(_ROLE.sub("", message)[:MESSAGE_CHARACTERS] for message in history[-MESSAGES:]), query])
+    return "\n".join([*(message[:MESSAGE_CHARACTERS] for message in said), query])
