@@ -130,3 +130,10 @@ def test_what_an_agents_tools_said_and_turns_without_text_are_no_messages_of_the
     ]
     assert follow_up("when does it expire?", talk) == "Is the car insured?\nYes, with Allianz.\nwhen does it expire?"
     assert follow_up("when does it expire?", ["assistant: ", "tool: [1] 400 pages"]) is None
+
+
+def test_the_question_itself_at_the_end_of_the_history_is_no_message_before_it():
+    asked = "when does it expire?"
+    talk = ["human: Is the car insured?", "ai: Yes, with Allianz.", f"human: {asked}"]
+    assert follow_up(asked, talk) == f"Is the car insured?\nYes, with Allianz.\n{asked}"
+    assert follow_up(f" {asked}\n", [asked]) is None

@@ -70,9 +70,11 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
     one of its words refers to something.
 
     Args:
-        history: Earlier messages of the conversation, oldest first.
+        history: Earlier messages of the conversation, oldest first. A message that equals the query is left out: the
+            messages of an agent's state end with the question.
     """
-    said = [_ROLE.sub("", message) for message in history if not _NOT_SAID.match(message)][-MESSAGES:]
+    messages = [_ROLE.sub("", message) for message in history if not _NOT_SAID.match(message)]
+    said = [message for message in messages if message.strip() != query.strip()][-MESSAGES:]
     if not said or len(query) > FOLLOW_UP_CHARACTERS:
         return None
     plain = query.replace("\u2019", "'").strip()
