@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 
 from umi_common.errors import ConfigError
@@ -23,7 +24,7 @@ from umi_langchain._convert import SCORE_KEY, to_chunks
 
 KEYS = PlaceKeys()
 """Default metadata keys of source, position and time."""
-Finder = BaseRetriever | VectorStore | Arm
+Finder = Runnable[str, list[Document]] | VectorStore | Arm
 """Types that `as_arm` accepts."""
 ROW_KEY = "umi_row"
 """Metadata key under which `_rerank` puts the index of a text among the texts to rerank, from 0."""
@@ -39,7 +40,8 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
     Chroma. Any other finder has its own filter syntax and gets neither.
 
     Args:
-        finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which is returned unchanged.
+        finder: A `BaseRetriever` or another runnable from a query to documents, such as `retriever.with_retry()`; a
+            `VectorStore`; or an `Arm`, which is returned unchanged.
         name: The arm's name in reasons and in `degraded`; None: the name of the finder's class.
         weight: >= 0; weight in the fusion, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
             (0.55). With `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm. For a
@@ -52,9 +54,10 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
     """
     if isinstance(finder, Arm):
         return finder
-    if not isinstance(finder, (BaseRetriever, VectorStore)):
+    if not isinstance(finder, (Runnable, VectorStore)):
         raise ConfigError(
-            f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.search.extra_arms.Arm"
+            f"arm {type(finder).__name__}: expected a BaseRetriever or another runnable, a VectorStore or "
+            "umi_common.search.extra_arms.Arm"
         )
     search, asearch = partial(_search, finder, keys), partial(_asearch, finder, keys)  # closures cannot be pickled
     return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
@@ -64,7 +67,7 @@ def _search(
     finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
 ) -> ArmReply:
     options = _narrowing(finder, where, window, keys)
-    if isinstance(finder, BaseRetriever):
+    if isinstance(finder, Runnable):
         return _scored(finder.invoke(query, **options), k, keys)
     return _scored(finder.similarity_search(query, k, **options), k, keys)
 
@@ -73,7 +76,7 @@ async def _asearch(
     finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
 ) -> ArmReply:
     options = _narrowing(finder, where, window, keys)
-    if isinstance(finder, BaseRetriever):
+    if isinstance(finder, Runnable):
         return _scored(await finder.ainvoke(query, **options), k, keys)
     return _scored(await finder.asimilarity_search(query, k, **options), k, keys)
 
@@ -82,6 +85,8 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
     """Options with which a search of `finder` returns only documents that pass `where` and, except with Chroma,
     `window`. They keep the finder's own filter. {} for a finder whose filter syntax is not known.
     """
+    if isinstance(finder, Runnable) and not isinstance(finder, BaseRetriever):  # options may be bound to it
+        return {}
     if hasattr(finder, "umi"):  # umi's retriever or vector store
         return {"filter": where, "time_range": window}
     of_store = isinstance(finder, VectorStoreRetriever)

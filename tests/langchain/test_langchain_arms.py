@@ -9,6 +9,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from umi_common.embedders import default_embedder
@@ -151,6 +152,23 @@ async def test_an_arms_own_filter_holds_beside_that_of_the_search(tmp_path):
     for arm in (of_bob, own):
         found = await all_doors(made(arm), "what is the code of the door?", filter={"user": "ann"})
         assert "a" not in ids(found)
+    own.close()
+
+
+async def test_whatever_an_ensemble_takes_for_a_retriever_is_an_arm():
+    web = Fixed(found=[Document(id="web", page_content="red apples on sale", metadata={"user": "ann"})])
+    for runnable in (Failing().with_fallbacks([web]), web.with_retry(), web | RunnableLambda(lambda found: found[:1])):
+        retriever = made(as_arm(runnable, "web", 2.0))
+        assert ids(await all_doors(retriever, "red apples on sale"))[0] == "web"
+        assert "web" not in ids(await all_doors(retriever, "red apples on sale", filter={"user": "bob"}))
+
+
+async def test_the_filter_that_is_bound_to_an_arm_holds_beside_that_of_the_search(tmp_path):
+    own = FINDERS["a retriever of umi's"](tmp_path)
+    found = await all_doors(
+        made(own.bind(filter={"user": "bob"})), "what is the code of the door?", filter={"user": "ann"}
+    )
+    assert "a" not in ids(found)
     own.close()
 
 
