@@ -29,7 +29,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
 from umi_common.types import Chunk
-from umi_llamaindex.query import chat_text
+from umi_llamaindex.query import chat_text, history_texts
 
 log = logging.getLogger("umi")
 
@@ -102,16 +102,16 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         """
         metadata = self._shared_metadata(session_id, user)
         within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
-        texts = [text for text in map(chat_text, messages or []) if text]
+        spoken = [message for message in messages or [] if chat_text(message)]
         unknown_keys: Callable[..., list[str]] = getattr(self.umi.store, "unknown_keys", lambda where: [])
-        unknown = await asyncio.to_thread(unknown_keys, within.where) if texts else []
-        if not texts or unknown:  # a key is unknown if the store holds no messages
+        unknown = await asyncio.to_thread(unknown_keys, within.where) if spoken else []
+        if not spoken or unknown:  # a key is unknown if the store holds no messages
             return ""
         context = await self.umi.aget_context(
-            end_of(texts[-1]),
+            end_of(chat_text(spoken[-1])),
             where=within.where,
             now=None if self.clock is None else self.clock(),
-            history=tuple(texts[:-1]),
+            history=history_texts(spoken[:-1]),
             budget=self.budget,
             policy=self.policy,
             counter=self._tokenizer(),

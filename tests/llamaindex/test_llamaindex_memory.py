@@ -350,6 +350,9 @@ async def test_a_follow_up_question_is_remembered_by_what_was_said_before_it():
             await block.aput([said(text)], session_id="s")
         talk = [said("Is my car insured?"), ChatMessage(role="assistant", content="Yes."), said("when does it expire?")]
         assert "3 March" in await block.aget(talk, session_id="s")
+        tools = [ChatMessage(role="tool", content=f"[{n}] milk expires early") for n in (1, 2)]
+        assert "3 March" in await block.aget([talk[0], *tools, *talk[1:]], session_id="s")
+        assert "3 March" in await block.aget([*talk[:2], *tools, talk[2]], session_id="s")
         assert "3 March" not in await block.aget(talk[-1:], session_id="s")
 
 
