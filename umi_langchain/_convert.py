@@ -363,7 +363,8 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
             f"history[{index}] is {turn!r:.80}; expected a message, a string, a (role, text) pair or a dict with role "
             "and content; the roles are human, ai, system and tool"
         ) from error
-    return f"{message.type}: {message_text(message)}"
+    role = message.type.removesuffix("MessageChunk").lower()  # "AIMessageChunk" is a streamed "ai"
+    return f"{role}: {message_text(message)}"
 
 
 def checked_documents(given: Any) -> list[Document]:

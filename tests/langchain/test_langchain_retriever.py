@@ -11,7 +11,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage, ToolMessageChunk
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnablePassthrough
@@ -473,4 +473,12 @@ def test_a_follow_up_question_in_an_agents_state_is_searched_after_what_user_and
     ]
     with UmiRetriever.from_texts(["The valve of the boiler leaks.", "The roof is new."]) as retriever:
         asked = retriever.search("and what about its valve?", history=state).query_variations
+    assert asked == ("Is the boiler old?\nIt is from 1990.\nand what about its valve?",)
+
+
+def test_a_message_that_was_streamed_has_the_role_of_a_whole_one():
+    streamed = [HumanMessage("Is the boiler old?"), AIMessageChunk("It is "), ToolMessageChunk("[1]", tool_call_id="1")]
+    streamed[1] += AIMessageChunk("from 1990.")
+    with UmiRetriever.from_texts(["The valve of the boiler leaks.", "The roof is new."]) as retriever:
+        asked = retriever.search("and what about its valve?", history=streamed).query_variations
     assert asked == ("Is the boiler old?\nIt is from 1990.\nand what about its valve?",)
