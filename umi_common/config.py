@@ -207,6 +207,9 @@ class FusionConfig(Frozen):
     word_run_weight: NotNegative = 0.5
     """Largest gain of a chunk, as a share of its score, if it holds the query's words in the query's order, such as a
     quotation or an error message. A chunk with a part of the words gains less. 0: off. Not used in rrf."""
+    speaker_weight: NotNegative = 0.2
+    """Largest gain of a chunk, as a share of its score, if it is a message ("Mira: ...") of the one speaker whom the
+    query names; in a group also if it names this speaker. 0: off. Not used in rrf."""
     alike: bool = True
     """Among chunks that are nearly alike, such as rows of a table, put the chunk first that holds more of the query's
     words, or holds them in the query's order. Also put chunks with words that the query excludes ("but not on AWS")

@@ -301,7 +301,7 @@ class Hit:
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
     """Score after each stage that ran, in order: fused, feedback, neighbours, references, when, decay, number_pairs,
-    late_interaction, lookup, word_runs, alike, excluded, time_order, event, rerank. Scales differ by stage."""
+    late_interaction, speaker, lookup, word_runs, alike, excluded, time_order, event, rerank. Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """By the names in `stages`, the rank among the candidates after that stage, from 1."""
     duplicates: tuple[str, ...] = ()

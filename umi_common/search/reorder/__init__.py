@@ -6,6 +6,7 @@ these stages read, calls them one after the other, and then calls `rerank`:
 
     number_pairs       by the query's numbers together with the words beside them
     late_interaction   by how well the tokens of the text match the query's
+    speaker            by whether the text is a message of the speaker that the query names
     lookup/            by the query's codes, names, phrases and keywords, found verbatim
     word_runs          by the runs of the query's words that the text holds
     alike              of alike candidates, the one that holds more of the query's words first

@@ -13,7 +13,7 @@ from umi_common.ranking.neighbours import order_share, share_of_distinct
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
-from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, number_pairs, word_runs
+from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, number_pairs, speaker, word_runs
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -106,6 +106,11 @@ def _by_words(
         )
     if fusion.method == "rrf":  # its scores differ so little that one of these stages alone would decide the order
         return
+    if fusion.speaker_weight:
+        yield ReorderStage(
+            speaker.CANDIDATES,
+            partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight),
+        )
     if fusion.lookup_weight:
         sought = lookup_of(request, (0, 0) if when is None else when.span)
         if by_time is not None and not sought.quoted:  # the text with an older value may repeat the query's words

@@ -1,0 +1,99 @@
+"""A question about one person in a chat finds what that person says."""
+
+from __future__ import annotations
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+
+OFF = UmiConfig().replaced(fusion={"speaker_weight": 0.0})
+CHAT = [
+    "Tom: I planted bulbs along the fence in the garden, tulips.",
+    "Mira: Lovely! I planted a rose near the pond.",
+    "Tom: The pond needs cleaning, the pump stopped last week.",
+    "Mira: Then call the plumber, he was quick with our tap.",
+    "Tom: Which garden centre has tulips, the one near the station?",
+    "Mira: Yes, and ask for compost.",
+]
+QUESTION = "Which bulbs has {} planted in the garden?"
+
+
+def searched(texts, query, config=None):
+    with HybridStore.open() as store:
+        store.add([Chunk(str(at), text, source="chat", position=at) for at, text in enumerate(texts)])
+        return DualRetriever(store, config=config).search(query, limit=6)
+
+
+def renamed(texts, **names):
+    for old, new in names.items():
+        texts = [text.replace(f"{old}: ", new) for text in texts]
+    return texts
+
+
+@pytest.mark.parametrize("name", ["Mira", "mira"])
+def test_of_two_messages_on_planting_the_one_of_the_person_asked_about_is_first(name):
+    assert searched(CHAT, QUESTION.format(name), OFF).ids[0] == "0"  # what Tom says holds more of the question
+    assert searched(CHAT, QUESTION.format(name)).ids[0] == "1"
+    assert searched(CHAT, QUESTION.format("Tom")).ids[0] == "0"
+
+
+@pytest.mark.parametrize(
+    ("tom", "mira", "asked"),
+    [
+        ("Tom Brandt: ", "Mira Lenz: ", "Mira"),
+        ("Tom Brandt: ", "Mira Lenz: ", "Mira Lenz"),
+        ("[11.06.24, 19:15:03] Tom: ", "[11.06.24, 19:16:40] Mira: ", "Mira"),
+        ("6/11/24, 7:15 PM - Tom: ", "6/11/24, 7:16 PM - Mira: ", "Mira"),
+        ("**Tom:** ", "**Mira:** ", "Mira"),
+        ("Dr. Brandt: ", "Dr. Lenz: ", "Dr. Lenz"),
+    ],
+)
+def test_names_are_found_as_chats_are_exported(tom, mira, asked):
+    texts = renamed(CHAT, Tom=tom, Mira=mira)
+    assert searched(texts, QUESTION.format(asked)).ids[0] == "1"
+
+
+def test_a_group_is_also_asked_for_what_others_say_about_a_person():
+    texts = [
+        "Tom: Saúl lands on flight IB412 on Friday.",
+        "Saúl: I have packed, see you at the airport on Friday.",
+        "Mira: The flight of Ana lands on Friday, too, IB977.",
+        "Ana: Mine lands on Friday, the flight is late.",
+        "Tom: They moved the flight of Saúl, he lands on Saturday.",
+        "Ana: What a week.",
+    ]
+    assert set(searched(texts, "Which flight of Saúl lands on Friday?").ids[:2]) == {"0", "4"}
+
+
+@pytest.mark.parametrize("query", ["Which tulips did Mira and Tom plant?", "Which tulips were planted?", "Is Dr. Roth in?"])
+def test_without_exactly_one_speaker_in_the_question_nothing_changes(query):
+    texts = renamed(CHAT, Tom="Dr. Tom: ") if "Dr." in query else CHAT
+    on, off = searched(texts, query), searched(texts, query, OFF)
+    assert [(hit.chunk.id, hit.score, hit.relevance) for hit in on] == [
+        (hit.chunk.id, hit.score, hit.relevance) for hit in off
+    ]
+
+
+def test_a_label_that_is_no_name_changes_nothing():
+    texts = [f"Relay K{number}: 24 V coil, switches motor {number}." for number in range(30, 36)]
+    assert "speaker" not in searched(texts, "What is relay K31?").hits[0].stages
+
+
+def test_what_only_others_say_is_less_relevant():
+    asked = "What did {} say about the pump of the pond?"
+    stopped, other = (searched(CHAT, asked.format(name)) for name in ("Tom", "Mira"))
+    assert stopped.ids[0] == "2"
+    assert other.hits[0].relevance < 0.6 * stopped.hits[0].relevance
+
+
+def test_documents_beside_a_chat_keep_their_relevance():
+    report = "Mira has planted bulbs in the garden of the school, says the report."
+    texts = [report, *CHAT[2:4], *["The garden of the school has bulbs, too."] * 3]
+    on, off = (searched(texts, QUESTION.format("Mira"), config) for config in (None, OFF))
+    assert on.ids[0] == off.ids[0] == "0"
+    assert on.hits[0].relevance == off.hits[0].relevance
+
+
+def test_the_weight_turns_it_off():
+    assert "speaker" not in searched(CHAT, QUESTION.format("Mira"), OFF).hits[0].stages
+    assert "speaker" in searched(CHAT, QUESTION.format("Mira")).hits[0].stages

@@ -1,0 +1,109 @@
+"""Raise what a person says in a chat, if the query names the person: "what did Mira plant?".
+
+    final(i) = score(i) * (1 + weight * s)   if candidate i is a message of this person or, in a group, names the person
+    s = the share of candidates that begin with a message
+
+A text begins with a message if it begins with a name and a colon: "Mira: I have planted tulips." It is a group if the
+candidates have more than two speakers. Two speakers name each other to address each other; a group talks about its
+members, too. Scores below 0 stay. Then all scores are multiplied by one factor, so that the largest is as large as
+before. All other messages keep `OTHERS_RELEVANCE` of their relevance. If the query names no speaker, or several ("what
+did Mira give Tom?"), nothing changes.
+
+BM25 learns little from the name, because it is in many messages of a chat. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+
+from umi_common.pool import Bools, Pool
+from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.reorder.words import content_words, spaced, words_in
+from umi_common.search.trace import TraceBuilder
+from umi_common.types import Chunk
+
+STAGE = "speaker"
+CANDIDATES = 50
+"""Number of best candidates whose texts are read."""
+CHARACTERS_MAX = 5_000
+"""Number of characters at the beginning of a text that are read."""
+OTHERS_RELEVANCE = 0.5
+"""Factor on the relevance of a message that neither is of the person whom the query names nor, in a group, names the
+person."""
+NAME_WORDS_MAX = 4
+"""Largest number of words of a speaker's name."""
+MESSAGE = re.compile(r"(?:[^\w\n]|\d|(?<=[\d ])[ap]m\b)*([^\W\d]{2}[^\n\d:?!,;]{0,40}):[*_]* +(?=\S)", re.I)
+"""The beginning of a message. A time, brackets or signs of Markdown may stand before the name: "[11.06. 19:15] Mira: ".
+A name begins with two letters, unlike "Q: ", and has no digits, unlike "Relay K30: "."""
+CAPITALISED = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
+"""Words in a row that begin with a capital letter: "Dr. Weber"."""
+
+
+def reorder_by_speaker(
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    trace: TraceBuilder,
+    *,
+    query: str,
+    weight: float,
+) -> RankedPool:
+    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
+
+    Args:
+        query: The query as asked.
+        weight: >= 0, `FusionConfig.speaker_weight`.
+    """
+    rows = np.sort(ranked.order[:CANDIDATES])
+    with trace.stage(STAGE) as facts:
+        texts = [chunks[id].indexed_text[:CHARACTERS_MAX] for id in pool.ids_at(rows)]
+        speakers = [_speaker(text) for text in texts]
+        names = {name for name in speakers if name is not None}
+        named = named_in(query, names)
+        facts.update(candidates=len(rows), speakers=len(names), named=len(named))
+        if len(named) != 1:
+            return ranked
+        ((name, said),) = named.items()
+        messages = np.array([speaker is not None for speaker in speakers])
+        about = np.array([speaker == name for speaker in speakers])
+        if len(names) > 2:
+            about |= _holding(texts, said)
+        scores = ranked.scores[rows]
+        raised = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * about, STAGE)
+        if ranked.relevance is None:
+            return raised
+        relevance = np.array(ranked.relevance)
+        relevance[rows[messages & ~about]] *= OTHERS_RELEVANCE
+        return replace(raised, relevance=relevance)
+
+
+def named_in(query: str, names: Set[str]) -> dict[str, str]:
+    """The names that a query holds in full; if there is none, those of which it holds a part in capitals, such as
+    "Mira" of "mira lenz".
+
+    Args:
+        names: In lower case.
+
+    Returns:
+        By name, what the query holds of it, in lower case.
+    """
+    asked = spaced(words_in(query))
+    in_full = {name: name for name in names if spaced([name]) in asked}
+    parts = [words for run in CAPITALISED.findall(query) if (words := content_words(run))]
+    return in_full or {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
+
+
+def _speaker(text: str) -> str | None:
+    """The name, in lower case, of the speaker with whose message a text begins; None: it begins with no message."""
+    found = MESSAGE.match(text)
+    words = [] if found is None else words_in(found[1])
+    return " ".join(words) if 0 < len(words) <= NAME_WORDS_MAX else None
+
+
+def _holding(texts: Sequence[str], name: str) -> Bools:
+    """(n,) whether each text holds a name, given in lower case."""
+    return np.array([spaced([name]) in spaced(words_in(text)) for text in texts], dtype=np.bool_)
