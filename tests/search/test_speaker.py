@@ -65,7 +65,7 @@ def test_a_group_is_also_asked_for_what_others_say_about_a_person():
     assert set(searched(texts, "Which flight of Saúl lands on Friday?").ids[:2]) == {"0", "4"}
 
 
-@pytest.mark.parametrize("query", ["Which tulips did Mira and Tom plant?", "Which tulips were planted?", "Is Dr. Roth in?"])
+@pytest.mark.parametrize("query", ["Which tulips did Mira and Tom plant?", "What was planted?", "Is Dr. Roth in?"])
 def test_without_exactly_one_speaker_in_the_question_nothing_changes(query):
     texts = renamed(CHAT, Tom="Dr. Tom: ") if "Dr." in query else CHAT
     on, off = searched(texts, query), searched(texts, query, OFF)

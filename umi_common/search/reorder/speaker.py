@@ -39,7 +39,7 @@ NAME_WORDS_MAX = 4
 MESSAGE = re.compile(r"(?:[^\w\n]|\d|(?<=[\d ])[ap]m\b)*([^\W\d]{2}[^\n\d:?!,;]{0,40}):[*_]* +(?=\S)", re.I)
 """The beginning of a message. A time, brackets or signs of Markdown may stand before the name: "[11.06. 19:15] Mira: ".
 A name begins with two letters, unlike "Q: ", and has no digits, unlike "Relay K30: "."""
-CAPITALISED = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
+CAPITALS = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
 """Words in a row that begin with a capital letter: "Dr. Weber"."""
 
 
@@ -93,7 +93,7 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
     """
     asked = spaced(words_in(query))
     in_full = {name: name for name in names if spaced([name]) in asked}
-    parts = [words for run in CAPITALISED.findall(query) if (words := content_words(run))]
+    parts = [words for run in CAPITALS.findall(query) if (words := content_words(run))]
     return in_full or {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
 
 
