@@ -200,6 +200,7 @@ def test_a_settings_switch_turns_it_off(numbers):
         ("now that my card is lost", None),
         ("Right now I wonder: who pays?", None),
         ("first thing to check", None),
+        ("what was the first thing I bought for the garden?", "first"),
         ("the first time I met Ann", "first"),
         ("current account", None),
         ("from the first report to now", None),

@@ -140,7 +140,8 @@ _OTHER_MEANING = re.compile(
     r"|\blast (?:resort|minute|chance|straw|four|five|six|seven|eight|nine|ten|digits?|letters?|known|words?)\b"
     r"|\b(?:before|after|since|until|till) (?:the|my|our) (?:last|latest|first|current)\b"
     r"|\b(?:by|until|till|from|up to|for|just) now\b|\bnow (?:that|and then|playing)\b|\bright now,? (?:i|we)\b"
-    r"|\bfirst (?:thing|of all|come|glance|sight|line|responders?)\b|\bcurrent (?:accounts?|affairs|events)\b"
+    r"|(?<!\bwas the )\bfirst thing\b|\bfirst (?:of all|come|glance|sight|line|responders?)\b"
+    r"|\bcurrent (?:accounts?|affairs|events)\b"
     r"|\bat (?:the )?(?:very )?(?:latest|earliest)\b|\bat last\b|\blast but not least\b"
     r"|\bfirst (?:grade|edition|authors?|chapter|section|paragraph|page|row|column|step|prize|degree|person|language)\b"
     r"|\bcurrent(?= (?:of|in|through|at|to|from|and|or|is|flows?|draw|ratings?|density|consumption|sensors?)\b|\W*$)",
