@@ -156,6 +156,7 @@ def test_an_option_of_a_vector_store_index_says_what_it_is_called():
     ("make", "advice"),
     [
         (lambda umi: UmiMemoryBlock(umi=umi.store, user="ann"), r"expected a DualRetriever: DualRetriever\(store\)"),
+        (lambda umi: UmiMemoryBlock(umi=UmiRetriever(umi), user="ann"), "expected a DualRetriever: the property umi"),
         (lambda umi: UmiMemoryBlock(umi=umi, user_id="ann"), "did you mean user"),
         (lambda umi: UmiMemoryBlock(umi=umi), r"UmiMemoryBlock\.user is missing; UmiMemoryBlock\(user=\.\.\.\)"),
         (lambda umi: UmiMMR(topn=1), "did you mean top_n"),

@@ -26,8 +26,10 @@ class CheckedFields:
             names: Any = type(self).model_fields  # type: ignore[attr-defined]
             expected = ", ".join(f"{name}=..." for name in names if name != "callback_manager")
             raise ConfigError(f"{type(self).__name__}({unnamed[0]!r:.40}): expected fields by name: {expected}")
-        if hasattr(fields.get("umi"), "recall"):
-            raise ConfigError(f"umi is {type(fields['umi']).__name__}; expected a DualRetriever: DualRetriever(store)")
+        given = fields.get("umi")
+        if hasattr(given, "recall") or hasattr(given, "umi"):
+            advice = "DualRetriever(store)" if hasattr(given, "recall") else "the property umi of that object"
+            raise ConfigError(f"umi is {type(given).__name__}; expected a DualRetriever: {advice}")
         try:
             super().__init__(**fields)
         except ValidationError as error:
