@@ -37,7 +37,7 @@ PROMPT = """Answer the question from the evidence alone, and cite the passages b
 Question: {question}"""
 """The prompt that `umi ask` prints; `context` is the packed passages with their numbers."""
 
-QueryArgument = Annotated[str, typer.Argument(help="A question, or words to search for.")]
+QueryArgument = Annotated[str, typer.Argument(help="A question, or words to search for, in quotation marks.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page with all details to this file.")]
 TokensOption = Annotated[int, typer.Option("--tokens", "-t", min=1, help="Largest number of tokens of the context.")]
 ContextOption = Annotated[bool, typer.Option("--context", help="Print the context alone, without a prompt.")]
