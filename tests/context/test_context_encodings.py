@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -91,6 +93,15 @@ class TestFiles:
         damaged.write_bytes(b"damaged")
         assert counter_for().approximate
         assert damaged.read_bytes() == b"damaged"
+
+    def test_without_a_folder_for_temporary_files_tokens_are_estimated(self, no_files, monkeypatch):
+        def gettempdir() -> str:  # as in a container with a read-only file system
+            raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+        for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+            monkeypatch.delenv(variable, raising=False)
+        monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+        assert counter_for().approximate
 
     @needs_file
     def test_a_file_in_tiktokens_cache_folder_is_used_through_tiktoken(self, monkeypatch):

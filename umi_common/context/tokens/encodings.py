@@ -110,4 +110,7 @@ def _cache_folder() -> Path | None:
     for variable in CACHE_VARIABLES:
         if variable in os.environ:
             return Path(os.environ[variable]) if os.environ[variable] else None
-    return Path(tempfile.gettempdir()) / "data-gym-cache"
+    try:
+        return Path(tempfile.gettempdir()) / "data-gym-cache"
+    except FileNotFoundError:  # no folder can be written, as in a container with a read-only file system
+        return None
