@@ -906,3 +906,19 @@ async def test_a_model_that_gives_zeros_for_one_question_is_told_in_the_result_o
             (loss,) = roof.degraded
             assert (loss.part, loss.reason) == ("embedder", "it gave a vector of zeros")
             assert roof.hits[0].chunk.id == "a"
+
+
+class PrefixesInPlace(HashEmbedder):
+    """A model that puts its prefix before each text in the caller's list, as E5 models want it."""
+
+    def embed_queries(self, texts):
+        for at, text in enumerate(texts):
+            texts[at] = f"query: {text}"
+        return super().embed_queries(texts)
+
+
+def test_a_model_that_changes_the_list_of_questions_loses_no_vector():
+    with HybridStore.open(embedder=PrefixesInPlace()) as store, DualRetriever(store) as umi:
+        store.add(CHUNKS)
+        for result in (umi.search(QUESTIONS[3]), *umi.search_many(QUESTIONS[:4])):
+            assert (result.mode, result.degraded) == ("hybrid", ())

@@ -202,11 +202,11 @@ class QueryEmbedder:
             in_threads: Call the model's blocking function in threads, not its async function, whose connections may
                 belong to another loop.
         """
-        embed = partial(self._embedder.embed_queries, job.texts)
-        aembed = None if in_threads or self._aembed is None else partial(self._aembed, job.texts)
 
         def call(left: float) -> Call:
-            return self._threads.limited(embed, min(left, seconds), aembed)
+            texts = list(job.texts)  # a model may change the list, for example put a prefix before each text
+            aembed = None if in_threads or self._aembed is None else partial(self._aembed, texts)
+            return self._threads.limited(partial(self._embedder.embed_queries, texts), min(left, seconds), aembed)
 
         try:
             job.outcome = yield from attempts(call, self._queue, deadline, self._clock, job.state)
