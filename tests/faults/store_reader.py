@@ -1,4 +1,4 @@
-"""A process that reads a store and answers one request a line: `ids`, `texts`, `verify`, `search WORD`."""
+"""A process that reads a store and answers one request a line: `ids`, `texts`, `verify`, `status`, `search WORD`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def _answer(store: HybridStore, asked: str) -> object:
         return [None if chunk is None else chunk.text for chunk in store.get(store.ids())]
     if asked == "verify":
         return list(store.verify().problems)
+    if asked == "status":
+        return store.status().lexical
     return sorted(store.recall([Probe(asked.removeprefix("search "))], depth=10, now=NOW).ids)
 
 
@@ -33,7 +35,7 @@ def _import_everything() -> None:
         with HybridStore.open(home, embedder=HashEmbedder(16)) as store:
             store.add([Chunk("w", "warm")])
         with HybridStore.open(home, embedder=HashEmbedder(16), read_only=True) as store:
-            for asked in ("ids", "texts", "verify", "search warm"):
+            for asked in ("ids", "texts", "verify", "status", "search warm"):
                 _answer(store, asked)
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from umi_common.config import UmiConfig
-from umi_common.errors import StoreReadOnly
+from umi_common.errors import StoreError, StoreReadOnly
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
+resource = pytest.importorskip("resource", reason="limits of open files are a Unix matter")
 ROOT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("UMI_TEST_SHARED_SECONDS", "3"))
 NOBODY = 65534
@@ -99,6 +100,25 @@ def reader_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callab
             return reader
 
         yield start
+
+
+@contextmanager
+def free_descriptors(count: int) -> Iterator[None]:
+    """Within the block, this process can open `count` further files."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    opened: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(count):
+            os.close(opened.pop())
+        yield
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def open_store(path: Path, **options: Any) -> HybridStore:
@@ -299,3 +319,40 @@ def test_a_copy_without_the_lock_files_is_read(path, home, reader_of):
     before = files_of(copy)
     assert reader_of(copy).ask("texts") == ["one apple", "one banana", "one cherry"]
     assert files_of(copy) == before
+
+
+def test_a_reader_that_may_not_read_the_saved_index_makes_its_own(path, reader_of):
+    (path / "lexical").chmod(0o700)
+    reader = reader_of(path)
+    assert "b" in reader.ask("search banana")
+    assert reader.ask("status") == "ready, 3 chunks"
+
+
+def test_a_folder_that_may_be_listed_but_not_entered_is_named(path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    path.chmod(0o744)
+    reader = Reader([sys.executable, str(ROOT / "tests" / "faults" / "store_reader.py"), str(path), str(NOBODY)])
+    error, message = reader.ask("ids")
+    reader.close()
+    assert (error, "Permission denied" in message) == ("StoreError", True)
+
+
+def test_a_reader_of_a_process_with_too_many_open_files_says_so_at_once(path):
+    with open_store(path, read_only=True) as reader:
+        first = reader.ids()
+        with free_descriptors(0):
+            begun = time.monotonic()
+            with pytest.raises(StoreError, match="Too many open files"):
+                reader.get(first)
+            assert time.monotonic() - begun < 5
+        assert [chunk.text for chunk in reader.get(first)] == ["one apple", "one banana", "one cherry"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_opening_with_too_few_free_descriptors_raises_an_error_of_umis_and_changes_nothing(path, read_only):
+    for count in range(9):
+        with free_descriptors(count), suppress(StoreError):
+            open_store(path, read_only=read_only).close()
+    with open_store(path) as store:
+        assert store.verify() and store.ids() == ["a", "b", "c"]

@@ -94,11 +94,12 @@ def _lexical_state(core: Core) -> str:
 
 
 def _bytes_in(directory: Path) -> int:
-    """Total size of all files in the directory, in bytes; a file that is removed during the call counts 0."""
+    """Total size of all files in the directory, in bytes. A file that is removed during the call, or whose folder this
+    process may not enter, counts 0."""
     size = 0
     for folder, _, names in os.walk(directory):
         for name in names:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 size += (Path(folder) / name).stat().st_size
     return size
 

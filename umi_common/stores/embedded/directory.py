@@ -97,9 +97,10 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         if directory.exists() and not directory.is_dir():
             raise NotAStore(f"{directory} is a file; a store is a directory")
         names = {path.name for path in directory.iterdir()} if directory.exists() else set()
+        has_ledger = (directory / FILE).exists()  # raises if the directory may be listed, but not entered
     except OSError as error:
         raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
-    if FILE in names:
+    if has_ledger:
         return
     own = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
     foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith(own)}

@@ -8,6 +8,7 @@ afterwards: if they changed, the read fails with `ChangedWhileRead`, and the nex
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -33,6 +34,8 @@ SETTLE_SECONDS = 0.5
 one, and a reader cannot open the store in between."""
 RETRY_SECONDS = 0.01
 """Pause between two attempts to open the store, in seconds."""
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process, or a machine, that has as many files open as it may."""
 MARK = "umi.mark"
 """Name of the file that every commit rewrites. With a coarse clock, two versions of `umi.db` may have equal times; the
 content of this file differs even then."""
@@ -127,13 +130,18 @@ class FollowedFile:
             return inode_of(self._shared) == files.shared
         try:
             return self._files_now() == files
-        except OSError:
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:  # to call this a change would have the read repeated for BUSY_SECONDS
+                raise _explained(error, self._path) from error
             return False
 
     def _files_now(self) -> _Files:
         stat, mark = self._path.stat(), b""
-        with suppress(OSError):
+        try:
             mark = self._mark.read_bytes()
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                raise
         times = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
         return _Files(times, _length(self._log), inode_of(self._shared), mark)
 
@@ -292,7 +300,9 @@ def _explained(error: Exception, path: Path) -> Exception:
             "open the store once for writing"
         )
     if isinstance(error, OSError):
-        return StoreError(f"{path} cannot be read ({error.strerror}); check its permissions")
+        return StoreError(
+            f"{path} cannot be read ({error.strerror}); check its permissions, and how many files this process may open"
+        )
     return error
 
 

@@ -68,6 +68,10 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
             f"{where} is damaged ({error}); run repair() (umi repair), which mends SQLite's indexes; where that "
             "fails, restore it from a copy"
         )
+    if "unable to open" in message:
+        return StoreError(
+            f"{where} cannot be opened ({error}); check its permissions, and how many files this process may open"
+        )
     return StoreError(f"{where}: {error}")
 
 

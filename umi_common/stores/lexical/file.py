@@ -116,7 +116,12 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
         belongs: Returns whether a mark is in the history of the store's ledger.
     """
     folder = directory / FOLDER
-    for number in sorted(_numbers(folder), reverse=True):
+    try:
+        numbers = sorted(_numbers(folder), reverse=True)
+    except OSError as error:
+        log.warning("%s cannot be read (%s); the index is built again", folder, error.strerror)
+        return None
+    for number in numbers:
         try:
             saved = read(folder / f"{number:08d}", fingerprint)
         except IndexUnavailable as error:
