@@ -8,7 +8,8 @@ from contextlib import closing
 import pytest
 from ingest_toys import content, opened, write_records
 
-from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
+from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreFull, StoreLocked
+from umi_common.files import session
 from umi_common.files.checkpoint import IngestCheckpoint
 from umi_common.ingest import ingest
 from umi_common.sim import CountingEmbedder, HashEmbedder
@@ -29,6 +30,33 @@ def test_a_second_run_is_refused_while_the_first_holds_it(tmp_path):
         IngestCheckpoint(tmp_path / "c")
     first.close()
     IngestCheckpoint(tmp_path / "c").close()
+
+
+def test_ctrl_c_while_the_progress_bar_is_made_leaves_the_checkpoint_to_the_next_run(tmp_path, docs, monkeypatch):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    with opened(tmp_path / "s") as store:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as kept:  # as a notebook keeps it
+            patched.setattr(session, "progress_bar", interrupted)
+            ingest(store, [docs])
+        assert ingest(store, [docs]).chunks == 20, kept
+
+
+def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(tmp_path):
+    resource = pytest.importorskip("resource", reason="file-size limits are a Unix matter")
+    limits, many = resource.getrlimit(resource.RLIMIT_FSIZE), [(f"file {number}", "v") for number in range(20_000)]
+    kept = IngestCheckpoint(tmp_path / "c")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(StoreFull, match="free space"):
+            kept.begin(many, others=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert kept.sources() == []
+    kept.begin(many, others=False)
+    assert len(kept.sources()) == 20_000
+    kept.close()
 
 
 def test_a_file_that_is_something_else_is_left_alone(tmp_path, docs):

@@ -69,6 +69,7 @@ class IngestCheckpoint:
 
     Raises:
         StoreLocked: If another run has locked the file; does not wait for that run.
+        StoreFull: From a method that writes, if the disk has no room; nothing was recorded.
         LedgerDamaged: If the file is damaged.
         StoreError: If the file is not a checkpoint, or cannot be read or written.
     """
@@ -194,7 +195,8 @@ class IngestCheckpoint:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # on a full disk, SQLite has rolled it back
+                    self._db.execute("ROLLBACK")
                 raise
 
     @contextmanager

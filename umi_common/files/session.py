@@ -122,12 +122,11 @@ class IngestSession:
             self.report.files = len(self._path_of_real)
             self._files = [(path, _size(path)) for path in sorted(self._path_of_real.values())]
             """(path by which the file is read, size in bytes)."""
+            total = sum(size for _, size in self._files)
+            self._bar = progress_bar(total=total, unit="B", unit_scale=True, disable=not show_progress)
         except BaseException:
             checkpoint.close()
             raise
-        self._bar = progress_bar(
-            total=sum(size for _, size in self._files), unit="B", unit_scale=True, disable=not show_progress
-        )
 
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Iterator[list[FilePart]]]:
         """Yield the batches of a first round and, if needed, those of a second round.
