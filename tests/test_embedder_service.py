@@ -159,6 +159,35 @@ def test_a_search_after_one_for_which_the_process_could_start_no_thread_has_vect
         assert results and results[0].mode == "hybrid"
 
 
+@pytest.mark.parametrize("threads", [0, 1])
+def test_texts_are_embedded_without_threads_where_the_process_can_start_no_more(monkeypatch, threads):
+    start, left = threading.Thread.start, iter(range(threads))
+
+    def limited(thread):
+        if not isinstance(thread, threading.Timer) and next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    model = RemoteModel(seconds=0.01)
+    with HybridStore.open(embedder=model, config=UmiConfig(embedder={"batch_texts": 5})) as store:
+        with monkeypatch.context() as full:
+            full.setattr(threading.Thread, "start", limited)
+            store.add(CHUNKS)
+        assert sorted(model.texts) == sorted(chunk.text for chunk in CHUNKS)
+        assert store.vectors([chunk.id for chunk in CHUNKS]).any(axis=1).all()
+
+
+def test_a_text_is_embedded_though_no_thread_can_watch_how_long_it_takes(monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    with HybridStore.open(embedder=RemoteModel()) as store:
+        with monkeypatch.context() as full:
+            full.setattr(threading.Thread, "start", no_thread)
+            store.add(CHUNKS[:1])
+        assert store.vectors(["c0"]).any()
+
+
 async def _embed(texts):
     return HashEmbedder().embed_documents(texts)
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
+from functools import partial
 from threading import Event, Timer
 from typing import Any
 
@@ -15,7 +17,7 @@ from umi_common.embedders.attempts import Attempts, attempts, kind_of
 from umi_common.protocols import Embedder
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call, drive
-from umi_common.runtime.guards import ThreadLimiter
+from umi_common.runtime.guards import ThreadLimiter, TooManyCalls
 from umi_common.runtime.losses import warn_once
 from umi_common.runtime.workers import Workers
 
@@ -130,7 +132,8 @@ def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
     timer = Timer(SLOW_SECONDS, warn_once, ("embedder", key, message, embedder.name, len(texts), SLOW_SECONDS))
     timer.daemon = True
     try:
-        timer.start()
+        with suppress(RuntimeError):  # if the process cannot start a thread, it gets no warning
+            timer.start()
         return embedder.embed_documents(texts)
     finally:
         timer.cancel()
@@ -154,16 +157,21 @@ def _in_threads(
 
     def fill() -> None:
         while len(running) < calls_max and not failures and (batch := next(left, None)) is not None:
-            running[threads.submit(embed, batch)] = batch
+            try:
+                running[threads.submit(embed, batch)] = batch
+            except TooManyCalls:  # the process cannot start another thread: this one embeds the batch
+                take(batch, partial(embed, batch))
+
+    def take(batch: Sequence[int], embedded: Callable[[], Any]) -> None:
+        try:
+            on_batch(batch, embedded())
+        except Exception as error:  # noqa: BLE001 - raised below, when the running calls have ended
+            failures.append(error)
 
     fill()
     while running:
         for future in wait_for(running, return_when=FIRST_COMPLETED).done:
-            batch = running.pop(future)
-            try:
-                on_batch(batch, future.result())
-            except Exception as error:  # noqa: BLE001 - raised below, when the running calls have ended
-                failures.append(error)
+            take(running.pop(future), future.result)
         fill()
     if failures:
         raise failures[0]
