@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
 from small_store import chunks, search
 
 from umi_common.config import AnalyzerConfig, UmiConfig
-from umi_common.errors import ConfigError, EmbedderError, InvalidChunk, LedgerDamaged, NotAStore, ReindexRequired
+from umi_common.errors import (
+    ConfigError,
+    EmbedderError,
+    InvalidChunk,
+    LedgerDamaged,
+    NotAStore,
+    ReindexRequired,
+    StoreFull,
+)
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.failpoints import armed
 from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk
@@ -147,6 +157,23 @@ def test_reindexing_that_fails_leaves_the_store_as_it_was(path):
     with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
         assert store.verify()
         assert len(store) == 5
+
+
+@pytest.mark.parametrize("commit", [1, 2, 3])
+def test_embedder_and_analyzer_change_together_or_not_at_all(path, commit):
+    commits, german = count(1), UmiConfig(analyzer=AnalyzerConfig(language="german"))
+
+    def full_disk():
+        if next(commits) == commit:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with armed("ledger.commit", full_disk), suppress(StoreFull):
+        HybridStore.reindex(path, embedder=HashEmbedder(32), config=german)
+    opened = []
+    for dim, config in ((64, UmiConfig()), (32, german)):
+        with suppress(ReindexRequired), HybridStore.open(path, embedder=HashEmbedder(dim), config=config) as store:
+            opened.append((store.status().dimension, bool(store.verify())))
+    assert opened in ([(64, True)], [(32, True)])
 
 
 def test_reindexing_nothing_makes_nothing(tmp_path):

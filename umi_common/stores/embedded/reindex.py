@@ -30,12 +30,15 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
     try:
         with closing(Ledger(directory / FILE)) as ledger:
             session = ledger.begin_session()
-            if embedder is not None:
+            made_with = {} if config is None else recorded(ANALYZER, analyzer_text(config.analyzer))
+            if embedder is None:
+                ledger.set_meta(made_with)
+            else:
                 settings = (UmiConfig() if config is None else config).embedder
                 cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
-                _embed_again(ledger, embedder, settings, cache, show_progress=show_progress)
+                made_with |= recorded(EMBEDDER, embedder.name)
+                _embed_again(ledger, embedder, settings, cache, made_with, show_progress=show_progress)
             if config is not None:
-                ledger.set_meta(recorded(ANALYZER, analyzer_text(config.analyzer)))
                 drop(directory)
             with ledger.reading() as connection:
                 mark = ledger.mark(connection)
@@ -49,9 +52,18 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
 
 
 def _embed_again(
-    ledger: Ledger, embedder: Embedder, config: EmbedderConfig, cache: VectorCache, *, show_progress: bool
+    ledger: Ledger,
+    embedder: Embedder,
+    config: EmbedderConfig,
+    cache: VectorCache,
+    made_with: dict[str, str],
+    *,
+    show_progress: bool,
 ) -> None:
-    """Replace all vectors in one transaction. If it fails, the old vectors stay; `cache` holds the new ones so far."""
+    """Replace all vectors, and store the settings `made_with`, in one transaction.
+
+    If it fails, the old vectors and settings stay; `cache` holds the new vectors so far.
+    """
     with ledger.reading() as connection:
         count = ledger.count(connection)
     dim: int | None = None
@@ -68,6 +80,6 @@ def _embed_again(
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", recorded(EMBEDDER, embedder.name).items())
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", made_with.items())
         # Recorded as a commit, so that other processes notice the change.
         ledger.record(connection, [b"embedder", embedder.name.encode()])
