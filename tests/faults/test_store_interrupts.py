@@ -103,6 +103,23 @@ def test_ctrl_c_inside_a_lock_of_a_store_that_only_reads_stops_no_later_read(tmp
     raise AssertionError("more instants than were tried")
 
 
+def test_ctrl_c_as_a_read_of_a_store_in_memory_begins_stops_no_later_call():
+    def interrupt(frame, event, _):
+        if event == "c_return" and frame.f_code.co_name == "snapshot":
+            raise KeyboardInterrupt
+
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        store.add(chunks(3, 0))
+        sys.setprofile(interrupt)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                store.scan()
+        finally:
+            sys.setprofile(None)
+        store.add(chunks(5, 1))
+        assert store.scan() == chunks(5, 1)
+
+
 def test_an_interrupted_close_releases_the_directory(tmp_path, monkeypatch):
     with opened(tmp_path / "s") as store:
         store.add(chunks(3, 0))

@@ -160,8 +160,8 @@ class Ledger:
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection whose SELECTs all see the same commit. Must not be nested in one thread."""
         with self.reading() as connection:
-            connection.execute("BEGIN")
-            try:
+            try:  # from BEGIN on: an interrupt must not leave the connection of a store in memory in a transaction
+                connection.execute("BEGIN")
                 yield connection
             finally:
                 if connection.in_transaction:
