@@ -341,6 +341,17 @@ def source_codes(sources: Iterable[str | None]) -> Ints:
     return np.array([NO_SOURCE if name is None else codes.setdefault(name, len(codes)) for name in sources], np.int64)
 
 
+def sums_by(places: Ints, values: Floats, count: int) -> Floats:
+    """(count,) the sum of the (n,) values at each of the (n,) places 0..count-1.
+
+    The values of a place are added by rising size, so that the sum is the same, to the last bit, in whatever order the
+    rows of a store were written.
+    """
+    rising = np.argsort(values)
+    sums: Floats = np.bincount(places[rising], weights=values[rising], minlength=count)  # type: ignore[assignment]
+    return sums
+
+
 def unit_vectors(vectors: Vectors) -> Vectors:
     """New float32 rows, scaled to length 1. Rows of zeros, and unit vectors (see ROUNDING), keep their numbers."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))

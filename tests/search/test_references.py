@@ -240,3 +240,15 @@ def test_a_name_of_removed_chunks_does_not_hide_a_shorter_one():
     names.add([0, 1], ["New York. A city.", "New York City Ballet. A company."])
     terms = Analyzer(AnalyzerConfig()).terms("She danced at the New York City Ballet.")
     assert list(names.mentioned(terms, lambda rows: [row for row in rows if row == 0]).values()) == [[0]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_scores_are_the_same_to_the_last_bit_whatever_the_order_of_the_writes(seed):
+    rng, found = random.Random(seed), []
+    words = [[f"w{rng.randrange(25)}" for _ in range(6)] for _ in range(30)]
+    chunks = [Chunk(f"c{at}", f"{' '.join(each)} boat{rng.randrange(9)}") for at, each in enumerate(words)]
+    for order in (chunks, chunks[::-1]):
+        with store_of(*order) as store, DualRetriever(store) as umi:
+            results = [umi.search(question, limit=30) for question in ("w1 boat1", "w2 w3", "boat4 w7")]
+            found.append([[(hit.chunk.id, hit.score) for hit in result.hits] for result in results])
+    assert found[0] == found[1]

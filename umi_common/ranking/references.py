@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from umi_common.config import ReferencesConfig
-from umi_common.pool import Floats, Links, Pool
+from umi_common.pool import Floats, Links, Pool, sums_by
 
 MENTIONING = 0.5
 """Factor on mentioning(i)."""
@@ -71,6 +71,6 @@ def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Li
         own = own / own.max()
     if links is None:
         return own
-    gain = np.bincount(links.target, weights=own[links.source] ** POWER * links.weight, minlength=len(own))
+    gain = sums_by(links.target, own[links.source] ** POWER * links.weight, len(own))
     final = own + share * np.minimum(1.0, gain)
     return np.asarray(final / final.max(), dtype=np.float64)

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import NO_SOURCE, Floats, Ints, Links
+from umi_common.pool import NO_SOURCE, Floats, Ints, Links, sums_by
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import QueryTerms
@@ -270,7 +270,7 @@ class References:
         need = weights @ (~held[:, at] & held[:, rows.searchsorted(target)]) / total
         weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
         weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
-        weight /= np.maximum(1.0, np.bincount(at, weights=weight, minlength=len(rows)))[at]
+        weight /= np.maximum(1.0, sums_by(at, weight, len(rows)))[at]
         kept = weight > 0
         return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
