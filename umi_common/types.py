@@ -27,6 +27,7 @@ Value = TypeVar("Value")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
+HOUR = timedelta(hours=1)
 ID_BYTES_MAX = 1024
 """Longest id, in UTF-8 bytes."""
 
@@ -97,8 +98,11 @@ def from_microseconds(since_1970: int) -> datetime:
 
 
 def age_in_hours(moment: datetime | None, now: datetime) -> float:
-    """Hours from `moment` to `now`; negative if `moment` is in the future, NaN if it is None."""
-    return math.nan if moment is None else (now - moment).total_seconds() / 3600
+    """Hours from `moment` to `now`; negative if `moment` is in the future, NaN if it is None.
+
+    Equal to the bit to microseconds / (microseconds per hour), by which stores compute the ages of their chunks.
+    """
+    return math.nan if moment is None else (now - moment) / HOUR
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,15 @@ def test_a_text_that_says_the_month_does_not_pass_the_notes_of_the_day_that_is_a
     ]
 
 
+def test_notes_that_have_a_date_only_are_those_of_that_day_at_whatever_moment_one_asks():
+    notes = [Chunk(f"2024-05-{n:02}", "Checked the pump.", event_time=day(f"2024-05-{n:02}")) for n in range(1, 32)]
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add(notes)
+        for n, note in enumerate(notes):
+            now = NOW + timedelta(microseconds=7_919_333 * n)
+            assert umi.search(f"pump on {note.id}", now=now).ids[0] == note.id
+
+
 def test_notes_that_have_a_date_only_are_those_of_that_day_west_of_greenwich_too():
     now = datetime(2024, 6, 12, 12, tzinfo=ZoneInfo("America/New_York"))
     notes = [
