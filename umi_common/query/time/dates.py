@@ -19,6 +19,10 @@ from umi_common.query.time.vocabulary import (
 )
 
 
+ON = [weekday[:3] for weekday in WEEKDAYS]
+"""The first letters of the weekdays, from Monday."""
+
+
 def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
     """The day, week, month, quarter, half, season or holiday of a year that the words name, or the year.
 
@@ -93,7 +97,9 @@ def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
     span = partial(of_year, given, now)
     year = year_of(given, now)
     if year is None:
-        return named_part(spans.latest(now, span), given)
+        whole = spans.latest(now, span)
+        fitting = spans.nearest_on(now, span, ON.index(given["on"])) if "on" in given else None
+        return named_part(fitting or whole, given)
     whole = span(year)
     if given.get("season") == "winter" and year == now.year and "until" not in given:  # the nearer winter
         before = span(year - 1)

@@ -73,7 +73,7 @@ _HINTS = {
 """Each phrase for a period in English holds one of these words, perhaps with an "s" at the end, or a number."""
 _NAMES_YEAR = re.compile(
     rf"(?:18|19|20)\d\d|(?:fy|fiscal)(?:\s{{1,3}}year)?[\s-]?\d\d|\dq\d\d"
-    rf"|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
+    rf"|(?:\d/|\d\.\d\d?\.|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
     re.I,
 )
 """The year in the words for a period: "2019", "FY24", "5 May 23"."""
@@ -110,7 +110,11 @@ _PRESENT = re.compile(
 _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
 Friday?"."""
-_ANY_DAY = re.compile(r"(?:am|le|el|il|em|na|op|an|zu|à|a|met)\s(?:\d+\S*\s(?:de\s)?)?\S+", re.I)
+_ANY_DAY = re.compile(
+    r"(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|na|op|van|an|zu|à|a|met)\s"
+    r"(?:[^\W\d]+,?\s(?:den\s)?(?=\d))?(?:\d+\S*\s(?:de\s)?)?\S+",
+    re.I,
+)
 """A phrase in another language, already known to name a day, that may be in the past or the future: "am Freitag", "an
 Weihnachten"; not "el martes pasado"."""
 SCOPE_CHARS = 80

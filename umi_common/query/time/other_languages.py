@@ -81,7 +81,9 @@ HINTS = frozenset(
         "anoche soir stasera vanavond seit sinds depuis desde"
     ).split()
 ) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
-"""Each phrase for a period in one of the European languages holds one of these words."""
+"""Each phrase for a period in one of the European languages holds one of these words, or a month that English spells
+alike, such as "August", and one of `BESIDE_MONTHS`."""
+BESIDE_MONTHS = frozenset({"am", "im", "em", "op", "van", "vom", "zum", "bis"})
 _CHINESE_HINT = re.compile("[天晚早周期月年]")
 
 
@@ -107,6 +109,9 @@ _LAST_YEAR = (
     "|vorig jaar)"
 )
 _OF_YEAR = r"(?: (?:de )?(\d{4}))"
+_NUMBER = r"(\d{1,2})(?:\.|er|º)?"
+_DATE = rf"(?:d[ií]a )?{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?"
+_ON_DATE = "(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|op|van)"
 _PHRASES = {
     "vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|anteontem|eergisteren": "the day before yesterday",
     r"gestern|gisteren|ieri|ontem|(?-i:ayer)": "yesterday",
@@ -129,8 +134,10 @@ _PHRASES = {
     rf"(?:am|el|op|na|(?:{SINCE})(?: el)?) {_DAY}": "on {}",
     rf"(?:zwischen|entre|tra|tussen) (?:el )?{_DAY} (?:und|et|y|en?) (?:el )?{_DAY}": "between {} and {}",
     rf"(?:zwischen|entre|tra|tussen) {_MONTH} (?:und|et|y|en?) {_MONTH}{_OF_YEAR}?": "between {} and {} {}",
-    rf"(?:am|le|el|il|em|op) (\d{{1,2}})\.? (?:de )?{_MONTH}{_OF_YEAR}?": "{} {} {}",
-    rf"(\d{{1,2}})\.? (?:de )?{_MONTH} (?:de )?(\d{{4}})": "{} {} {}",
+    rf"{_ON_DATE} {_DATE}": "{} {} {}",
+    rf"(?:{_ON_DATE} )?{_DAY},? (?:den )?{_DATE}": "{} {} {} {}",
+    rf"{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}": "{} {} {}",
+    rf"{_NUMBER}(?: bis | au | al? | tot |\s?[-–]\s?){_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?": "{} to {} {} {}",
     rf"(?:im|en|em|in|{SINCE}) {_MONTH}": "in {}",
     rf"(?:(?:im|en) )?(?:{_HOLIDAY}|{_SEASON}|{_MONTH}){_OF_YEAR}": "{} {}",
     rf"(?:{_HOLIDAY}|{_SEASON}|{_MONTH}) {_LAST_YEAR}": "{} last year",
@@ -184,5 +191,6 @@ def _rules() -> list[Rule]:
 def further_rules(query: str) -> list[Rule]:
     """The rules of this file; [] for a query that holds none of the words and signs of their phrases, because applying
     the rules takes half a millisecond."""
-    named = not HINTS.isdisjoint(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower()))
+    words = frozenset(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower()))
+    named = words & HINTS or (words & BESIDE_MONTHS and not words.isdisjoint(MONTHS))
     return _rules() if named or _CHINESE_HINT.search(query) else []

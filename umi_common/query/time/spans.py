@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
@@ -109,6 +109,17 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> Cale
             if found.start <= now:
                 return CalendarPeriod(found.start, found.end, in_year=span_of_year)
     raise ValueError("no year has this date")
+
+
+def nearest_on(now: datetime, span_of_year: Callable[[int], CalendarPeriod], number: int) -> CalendarPeriod | None:
+    """Of the days that `span_of_year` gives for next year and the LEAP_YEARS_APART years before, the nearest to `now`
+    that is this weekday (Monday is 0); None: none is."""
+    found: list[CalendarPeriod] = []
+    for year in range(now.year + 1, now.year - LEAP_YEARS_APART, -1):
+        with suppress(ValueError):  # 29 February
+            found.append(replace(span_of_year(year), in_year=span_of_year))
+    fitting = (each for each in found if each.start.weekday() == number)
+    return min(fitting, key=lambda each: abs(now - each.start), default=None)
 
 
 def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offset: int) -> CalendarPeriod:
