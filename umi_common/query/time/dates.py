@@ -124,11 +124,11 @@ def from_to(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def numeric_date(given: Words, now: datetime) -> CalendarPeriod | None:
-    """5/8/2023 is 8 May (month first), 8.5.2023 too (day first). If that gives no valid date, the other order is
-    used."""
+    """5/8/2023 is 8 May (month first), 8.5.2023 and "du 8/5/2023" too (day first). If that gives no valid date, the
+    other order is used."""
     first, second, year = int(given["first"]), int(given["second"]), year_number(given["year"])
     orders = [(first, second), (second, first)]
-    for month, number in reversed(orders) if given["sign"] == "." else orders:
+    for month, number in reversed(orders) if given["sign"] == "." or "elsewhere" in given else orders:
         with suppress(ValueError):
             return spans.day(now, year, month, number)
     return None

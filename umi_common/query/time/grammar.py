@@ -106,8 +106,11 @@ _NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\
 _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \d\d?\b)"
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 
+_ON = "(?:am|vom|zum|den|du|le|au|del?|el|al|il|dal|em|do|dia|op|van)"
+"""Words before a date in other languages."""
 _NUMERIC = (
-    r"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
+    rf"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<elsewhere>{_ON} )?"
+    r"(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
     r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
 )
 _DECADES = rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:19|20)?\d0)'?s)"
@@ -123,8 +126,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "Sat, the 7th of May 2023": rf"{_DAY_NAME}(?:the )?{_DAY}(?:\s{{0,3}}|[-/])(?:of )?{MONTH}{_OF_YEAR}?",
         "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
         "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
-        "am 7.5.": r"(?:am|vom|zum|bis|seit|ab|den|du|le|del|il) (?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\."
-        r"(?:(?P<year>\d\d)(?![.:]\d))?",
+        "am 7.5.": rf"{_ON} (?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.(?:(?P<year>\d\d)(?![.:]\d))?",
         "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
         rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
         "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",
