@@ -85,6 +85,10 @@ def test_a_query_of_one_question_and_one_of_none_have_no_others(query):
         ("Who scored in May, apart from Messi?", "Who scored in May", " Messi"),
         ("rooms with the exception of the attic", "rooms", " the attic"),
         ("everything except invoices from Acme", "", " invoices from Acme"),
+        ("appointments of Dr. Kaya but not on Mondays", "appointments of Dr. Kaya", " on Mondays"),
+        ("audiences de M. Petit, mais pas en salle 8", "audiences de M. Petit", " en salle 8"),
+        ("all patients except those of Dr. Kaya", "all patients", " those of Dr. Kaya"),
+        ("wires on sheet no. 5, other than red ones", "wires on sheet no. 5", " red ones"),
     ],
 )
 def test_a_query_excludes_what_it_names_last(query, kept, excluded):

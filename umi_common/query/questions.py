@@ -70,11 +70,12 @@ EXCEPT = re.compile(
 )
 """Words before an exception in a query or a text; not the keyword of "try except" and "except block"."""
 _EXCLUSION = re.compile(
-    rf"(?P<kept>(?:[^.?!\n]|\.\b)+?),? {EXCEPT.pattern}"
-    rf"(?P<excluded>(?: (?!{_VERB})[^\s.?!,]+(?:\.\b[^\s.?!,]+)*){{1,8}})[.?!]*",
+    rf"(?P<kept>(?:[^.?!\n]|\.\b|(?<=\b\w)\.|(?<=\b\w\w)\.)+?),? {EXCEPT.pattern}"
+    rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.?!,]+)*)){{1,8}})[.?!]*",
     re.IGNORECASE,
 )
-"""A query of one sentence that ends with at most eight words on what it excludes, none of them an auxiliary verb."""
+"""A query of one sentence that ends with at most eight words on what it excludes, none of them an auxiliary verb. A full
+stop after one or two letters ends no sentence: "Dr. Lee", "no. 5"."""
 _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
