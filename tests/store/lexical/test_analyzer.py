@@ -34,6 +34,8 @@ TABLE = [
     ("writeBoolean HTTPServer2", "write boolean writeboolean http server 2 httpserver2"),
     ("HTTP-404 AC-12/b", "http 404 http404 ac 12 b ac12b ac12"),
     ("10.0.0.15/24", "10 0 0 15 24 10.0.0.15/24 10.0.0.15"),
+    ("src/mail.py:42", "src mail py 42 srcmailpy42 srcmailpy mailpy"),
+    ("a.go:10:5", "a go 10 5 ago105 ago 10:5"),
     ("at 2026-05-01T09:30", "at 2026 05 01 t 09 01t09 30 20260501t0930 2026-05-01 09:30 9:30"),
     ("C++ C# g++ .NET", "c c++ c c# g g++ net"),
     ("ann@acme.com", "ann acm com annacmecom acmecom"),

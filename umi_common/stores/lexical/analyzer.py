@@ -24,7 +24,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages, spellings
 
-ANALYZER_VERSION = 9
+ANALYZER_VERSION = 10
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
@@ -40,8 +40,9 @@ _EMOJI = (
 )
 """Emoji and similar signs, as ranges of characters; each is a term. Arrows, bullets, ♞, ♠ and ♪ are no terms."""
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
-_CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
-"""Characters that join several codes: of 2026-05-01T09:30 and of 10.0.0.15/24 the parts are indexed as codes, too."""
+_CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("(?<=[A-Za-z]):(?=\\d)"), re.compile("[/@:#]"))
+"""Characters that join several codes: of 2026-05-01T09:30, src/mail.py:42 and 10.0.0.15/24 the parts are indexed as
+codes, too."""
 _PROSE_LINKS = frozenset("-/&")
 """Words that only these characters link are ordinary words and no code: long-term, and/or."""
 _PUNCTUATION_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
