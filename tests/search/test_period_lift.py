@@ -406,6 +406,15 @@ def test_a_month_without_a_year_is_that_of_the_statement_if_nothing_is_of_this_y
     assert found("Netflix in May", *lines)[0] == "month 5"
 
 
+def test_a_day_without_a_year_is_that_of_the_latest_year_of_which_an_old_chat_has_messages():
+    chat = [
+        Chunk(f"{year}-{n}", f"Dmitri: {said}", event_time=day(f"{year}-03-{n:02}"))
+        for year in (2019, 2020)
+        for n, said in enumerate(["ok", "haha", "I can take two people", "same as last week", "nice one"] * 5, 1)
+    ]
+    assert found("Dmitri on 13 March", *chat)[0] == "2020-13"
+
+
 def test_of_the_fairs_of_several_years_the_latest_is_lifted_if_the_question_names_no_year():
     fairs = [Chunk(f"fair-{year}", f"Fair on 3 March {year} in the town hall") for year in (2021, 2024, 2022)]
     assert found("the fair on 3 March", *fairs)[0] == "fair-2024"

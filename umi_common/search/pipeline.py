@@ -196,6 +196,8 @@ def _period_boost(
         stating = [row for row, text in texts.items() if stated(text) or (spoken and spoken.search(text))]
         if when.yearless and not stating and not boost.inside(pool).any():  # "19 May" may then be of any year
             stating = [row for row, text in texts.items() if stated(text, any_year=True)]
+            earlier = (replace(boost, range=each) for each in (() if stating else when.earlier_days))
+            boost = next((each for each in earlier if each.inside(pool).any()), boost)
         facts.update(read=len(rows), said=len(stating))
     return replace(boost, stating=np.array(stating, dtype=np.int64))
 

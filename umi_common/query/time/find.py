@@ -25,8 +25,8 @@ from umi_common.errors import InvalidTimeRange
 from umi_common.query.time.grammar import MONTH, RULES
 from umi_common.query.time.other_languages import further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
-from umi_common.query.time.spans import SEASONS, CalendarPeriod
-from umi_common.query.time.stated import LONGEST_MONTH
+from umi_common.query.time.spans import LEAP_YEARS_APART, SEASONS, CalendarPeriod
+from umi_common.query.time.stated import LONGEST_DAY, LONGEST_MONTH
 from umi_common.query.time.vocabulary import DECADES, HOLIDAYS, HOURS, MONTHS, UNITS, WEEKDAYS
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange, as_utc
@@ -58,6 +58,10 @@ class When:
     yearless: bool = False
     """Whether the phrase is a date, month, season or holiday without a year, such as "on 19 May". `range` is then the
     latest one that has begun."""
+
+    earlier_days: tuple[TimeRange, ...] = ()
+    """If the phrase is a date without a year: that day in each of the LEAP_YEARS_APART years before `range`, the latest
+    first. The name of a month has none, because it is mostly part of what a text says: "live by February"."""
 
 
 SCANNED_CHARS = 1_000
@@ -190,7 +194,18 @@ def find_time(query: str, now: datetime) -> When | None:
         nothing_else,
         raise_best,
         found.period.in_year is not None,
+        tuple(_earlier_days(found.period)),
     )
+
+
+def _earlier_days(period: CalendarPeriod) -> Iterator[TimeRange]:
+    """`When.earlier_days` of a period."""
+    if period.in_year is None or period.end - period.start > LONGEST_DAY:
+        return
+    for year in range(period.start.year - 1, period.start.year - LEAP_YEARS_APART - 1, -1):
+        with suppress(ValueError, InvalidTimeRange):  # 29 February, the year 0
+            day = period.in_year(year)
+            yield TimeRange(day.start, day.end)
 
 
 def _may_be_remembered(query: str, period: TimeRange, now: datetime) -> bool:
