@@ -58,15 +58,17 @@ _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
 """A word cut at the end of a line, as in a PDF. "long-" before "term" matches, too, and "longterm" is indexed."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups of digits that are an amount: 14 630,99."""
-_NUMBER_LENGTHS = range(9, 25)
-"""Groups that are no amount are joined to one number if their number of digits is in this range. A date has fewer
-digits, a line of a table may have more."""
+_NUMBER_LENGTHS = range(8, 25)
+"""Groups that are no amount are joined to one number if their number of digits is in this range. A line of a table may
+have more."""
+_DATE_LENGTH = 8
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
 """A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
 _GROUPED_CODE = re.compile(
-    r"\d{1,3}(?:\.\d{3})+|(?=(?:[./-]?\d){9})(?!(?:\d{1,3}\.){3}\d{1,3}(?:/\d+)?\Z)\d+(?:[./-]\d+)+"
+    r"\d{1,3}(?:\.\d{3})+|(?=(?:[./-]?\d){8})(?!(?:\d{1,3}\.){3}\d{1,3}(?:/\d+)?\Z)\d+(?:[./-]\d+)+"
 )
-"""250.000, 978-3-16-148410-0 and 030/555-0199; a date has fewer digits, and an IP address is no number."""
+"""250.000, 978-3-16-148410-0 and 030/555-0199; an IP address is no number."""
 _PHONE = re.compile(r"(?!\d*0{6}\Z)\d{10,15}")
 """Digits that may be a phone number; a number that ends in six zeros is a round number."""
 _SUBSCRIBER = 9
@@ -132,7 +134,12 @@ def with_decimal_point(piece: str) -> str:
 
 def is_grouped(code: str) -> bool:
     """Whether a code of digits is also indexed without its periods and hyphens."""
-    return _GROUPED_CODE.fullmatch(code) is not None
+    return _GROUPED_CODE.fullmatch(code) is not None and not _may_be_date(code)
+
+
+def _may_be_date(groups: str) -> bool:
+    """Whether groups of digits are at most as long as a date, and one of them may be a year."""
+    return _YEAR.search(groups) is not None and sum(map(str.isdigit, groups)) <= _DATE_LENGTH
 
 
 def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[str]) -> list[str]:
@@ -175,7 +182,8 @@ def _and_joined(groups: re.Match[str]) -> str:
     joined = re.sub(r"[ ()+-]", "", groups[0])
     if _AMOUNT.fullmatch(groups[0]):
         return f"{groups[0]} {joined.replace(',', '.')}"
-    return f"{groups[0]} {joined}" if " " in groups[0] and len(joined) in _NUMBER_LENGTHS else groups[0]
+    is_number = " " in groups[0] and len(joined) in _NUMBER_LENGTHS and not _may_be_date(groups[0])
+    return f"{groups[0]} {joined}" if is_number else groups[0]
 
 
 def _and_whole(number: re.Match[str]) -> str:
