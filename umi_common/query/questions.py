@@ -74,8 +74,8 @@ _EXCLUSION = re.compile(
     rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.?!,]+)*)){{1,8}})[.?!]*",
     re.IGNORECASE,
 )
-"""A query of one sentence that ends with at most eight words on what it excludes, none of them an auxiliary verb. A full
-stop after one or two letters ends no sentence: "Dr. Lee", "no. 5"."""
+"""A query of one sentence that ends with at most eight words on what it excludes, none of them an auxiliary verb. A
+full stop after one or two letters ends no sentence: "Dr. Lee", "no. 5"."""
 _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 

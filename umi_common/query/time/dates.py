@@ -18,7 +18,6 @@ from umi_common.query.time.vocabulary import (
     year_number,
 )
 
-
 ON = [weekday[:3] for weekday in WEEKDAYS]
 """The first letters of the weekdays, from Monday."""
 
