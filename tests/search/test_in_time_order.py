@@ -215,6 +215,7 @@ def test_a_settings_switch_turns_it_off(numbers):
         ("what was our original budget?", "first"),
         ("what did bread cost before the last increase", None),
         ("when does Goran need the banners at the latest?", None),
+        ("Traceback (most recent call last): KeyError: 'user'. Have we seen this before?", None),
         ("by when at latest must I pay", None),
         ("when can I check in at the earliest", None),
         ("last but not least: who pays?", None),

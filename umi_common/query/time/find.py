@@ -149,13 +149,14 @@ _OTHER_MEANING = re.compile(
     r"|\b(?:before|after|since|until|till) (?:the|my|our) (?:last|latest|first|current)\b"
     r"|\b(?:by|until|till|from|up to|for|just) now\b|\bnow (?:that|and then|playing)\b|\bright now,? (?:i|we)\b"
     r"|(?<!\bwas the )\bfirst thing\b|\bfirst (?:of all|come|glance|sight|line|responders?)\b"
-    r"|\bcurrent (?:accounts?|affairs|events)\b"
+    r"|\bcurrent (?:accounts?|affairs|events)\b|\bmost recent call (?:last|first)\b"
     r"|\bat (?:the )?(?:very )?(?:latest|earliest)\b|\bat last\b|\blast but not least\b"
     r"|\bfirst (?:grade|edition|authors?|chapter|section|paragraph|page|row|column|step|prize|degree|person|language)\b"
     r"|\bcurrent(?= (?:of|in|through|at|to|from|and|or|is|flows?|draw|ratings?|density|consumption|sensors?)\b|\W*$)",
     re.IGNORECASE,
 )
-"""Phrases with a word of `_LATEST` or `_FIRST` that ask for no order: "at the latest", an electric "current"."""
+"""Phrases with a word of `_LATEST` or `_FIRST` that ask for no order: "at the latest", an electric "current", the first
+line of a traceback."""
 
 
 def find_time(query: str, now: datetime) -> When | None:
