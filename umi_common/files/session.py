@@ -1,14 +1,15 @@
 """One indexing run: selects the parts that are not in the store, records their outcomes, removes stale chunks.
 
-A part is a range of bytes of a file; a chunk is stale if it was made from another version of its file. A file passes
-through these states:
+A part is a range of bytes of a file. A chunk is stale if the present version of its file does not have it. What a run
+does with a file:
 
-    unchanged    its recorded version is the present one: nothing is done
-    open         parts of it are not in the store; their chunks are written (`_open`)
-    waiting      a record was skipped, because a chunk of another file had its id: its part is repeated in the second
-                 round (`_waiting`)
-    complete     all its parts are in the store; its stale chunks are removed next (`_to_sweep`)
-    settled      recorded as indexed in this version (`_to_settle`, until the checkpoint has the record)
+1. It compares the file with the checkpoint. An unchanged file needs no more.
+2. It yields the parts that are not in the store. The caller writes their chunks, and reports each part as done.
+3. When all parts are done, it removes the file's stale chunks, and records the file as settled in the checkpoint. The
+   next run skips a settled file that has not changed.
+
+A record is skipped if a chunk of another file has its id. That id may be free once all stale chunks are removed, so
+parts with such records are tried again in a second round.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FAILURES_MAX = 3
 
 @dataclass(slots=True)
 class _File:
-    """A file with parts that are not in the store."""
+    """A file that is new, or has changed since it was settled."""
 
     parts: list[FilePart]
     """All parts of the file."""
@@ -53,12 +54,23 @@ class _File:
     waiting: bool = False
     """Whether a part of the file waits for the second round."""
 
+    @property
+    def source(self) -> str:
+        """The source of the file's chunks."""
+        return self.parts[0].source
+
 
 class IngestSession:
-    """One indexing run. The caller ingests each batch of each round of `rounds`, and passes the outcomes to `take`, in
-    any order within a round. After the last round `report` is complete.
+    """One indexing run.
 
-    As a context manager it closes the checkpoint and ends the process that reads PDFs.
+        with IngestSession(store, checkpoint, ...) as session:
+            for batches in session.rounds():
+                for parts in batches:
+                    session.take(ingest_parts(store, model, parts, session.pdf))
+            return session.report
+
+    Within a round, the outcomes may be taken in any order. The end of the block closes the checkpoint, and ends the
+    process that reads PDFs.
 
     Args:
         store: The session removes stale chunks from it; the caller writes new ones.
@@ -94,34 +106,30 @@ class IngestSession:
     ) -> None:
         self.report, self.pdf = Report(), PdfProcess()
         self._store, self._checkpoint, self._roots, self._base = store, checkpoint, roots, base
+        self._part_bytes, self._on_file = part_bytes, on_file
+        self._follow_symlinks, self._limits = follow_symlinks, limits
         self._open: dict[str, _File] = {}
-        """By source: the files with parts that are not done."""
-        self._to_sweep: list[_File] = []
+        """By source: the files with parts that are not in the store."""
+        self._written: list[_File] = []
         """Files whose parts are all in the store, and whose stale chunks are not removed yet."""
         self._to_settle: list[tuple[str, list[str], str]] = []
-        """(source, keys of its parts, stamp) of each file that is complete, but not recorded as settled yet."""
+        """(source, keys of its parts, stamp) of each file that the checkpoint will record as settled."""
         self._waiting: list[tuple[PartOutcome, _File]] = []
         """The first-round outcomes of the parts that the second round repeats."""
+        self._in_second_round = False
         self._unread: list[tuple[Problem, bool]] = []
-        """Problems of the files and parts that were not read, and whether the store may hold stale chunks of the
-        file."""
-        self._last_round = False
-        self._part_bytes, self._on_file = part_bytes, on_file
-        self._failures: list[Problem] = []
-        """One problem of each of the last batches if the embedder failed on every part of them."""
-        self._embedded = False
-        """Whether there was a batch of which the embedder did not fail on every part."""
-        self._follow_symlinks, self._limits = follow_symlinks, limits
+        """(problem, whether the store may hold stale chunks of the file) of each file and part that was not read."""
+        self._embedder_problems: list[Problem | None] = []
+        """For each batch: a problem, if the embedder failed on every part; else None."""
         try:
             check_bytes("part_bytes", part_bytes)
+            # Whether the store may hold stale chunks of files that the checkpoint does not record.
             self._may_hold_stale = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
-            """Whether the store may hold stale chunks of files that the checkpoint does not record."""
             own_folder = getattr(store, "path", None)
+            # The path by which each file is read, by its path without symbolic links.
             self._path_of_real = files_below(roots, own_folder, self.report, follow_symlinks=follow_symlinks)
-            """The path by which each file is read, by its path without symbolic links."""
             self.report.files = len(self._path_of_real)
             self._files = [(path, _size(path)) for path in sorted(self._path_of_real.values())]
-            """(path by which the file is read, size in bytes)."""
             total = sum(size for _, size in self._files)
             self._bar = progress_bar(total=total, unit="B", unit_scale=True, disable=not show_progress)
         except BaseException:
@@ -129,34 +137,32 @@ class IngestSession:
             raise
 
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Iterator[list[FilePart]]]:
-        """Yield the batches of a first round and, if needed, those of a second round.
+        """Yield the batches of the first round and, if needed, those of the second.
 
-        After the first round the stale chunks of changed files and all chunks of vanished files are removed. The second
-        round repeats the parts of which records were skipped because a chunk of another file had their id. The removal
-        may have freed these ids: the other file was renamed, or the record moved from there. Without the second round
-        such records would be missing until the next run.
+        Between the rounds, the stale chunks of changed files and all chunks of vanished files are removed. The second
+        round repeats the parts with records whose id a chunk of another file had. The removal frees such an id if the
+        other file was renamed, or if the record moved from there to here.
 
         Raises:
             EmbedderError: If the embedder failed on everything in this run.
         """
         yield self._batches(stop)
-        if self._failures and not self._embedded:
-            self._refuse_embedder()
-        self._sweep()
+        _refuse_if_all_failed(self._embedder_problems)
+        self._remove_stale()
         if not self.report.stopped:
             self._remove_vanished()
-        self._last_round = True
+        self._in_second_round = True
         for outcome, file in self._waiting:
             file.waiting = False
             file.left.add(outcome.part.key)
-            self._open[outcome.part.source] = file
-        if self.report.stopped or not (self.report.stale or self.report.removed):
-            self.take([outcome for outcome, _ in self._waiting])  # no id was freed: the first outcomes are final
-        else:
+            self._open[file.source] = file
+        if (self.report.stale or self.report.removed) and not self.report.stopped:
             yield ([outcome.part] for outcome, _ in self._waiting)
-        self._sweep()
+        else:  # no id was freed: the first outcomes are final
+            self.take([outcome for outcome, _ in self._waiting])
+        self._remove_stale()
         self._save_settled()
-        self._record_write()
+        self._record_last_write()
         self._report_unread()
         self.report.problems.sort(key=lambda problem: problem.source)
 
@@ -173,7 +179,8 @@ class IngestSession:
             for part in self._examine(path, size):
                 batch.append(part)
                 if sum(part.size for part in batch) >= self._part_bytes:
-                    yield self._record_begin(batch)
+                    self._record_begin(batch)
+                    yield batch
                     batch = []
                     if stop():
                         self.report.stopped = True
@@ -181,7 +188,8 @@ class IngestSession:
             if self._on_file is not None:
                 self._on_file(number, len(self._files))
         if batch:
-            yield self._record_begin(batch)
+            self._record_begin(batch)
+            yield batch
 
     def take(self, outcomes: Sequence[PartOutcome]) -> None:
         """Record the outcomes of a batch.
@@ -189,23 +197,27 @@ class IngestSession:
         Raises:
             EmbedderError: If the embedder failed on every part of the last FAILURES_MAX batches.
         """
-        self._record_write()
+        self._record_last_write()
         good = [outcome for outcome in outcomes if outcome.problem is None and not outcome.skipped]
         self._checkpoint.finish((each.part.key, each.part.source, each.chunk_id) for each in good)
         for outcome in outcomes:
             file = self._open[outcome.part.source]
-            if outcome.ids_taken and not self._last_round:
+            if outcome.ids_taken and not self._in_second_round:
                 file.waiting = True
                 self._waiting.append((outcome, file))
             else:
                 self._count(outcome, file)
             if outcome.problem is None:
                 file.left.discard(outcome.part.key)
-                self._complete(outcome.part.source)
+                self._close_if_complete(file)
         self._save_settled()
-        self._check_embedder(outcomes)
+        problems = [each.problem for each in outcomes if each.problem is not None]
+        all_failed = [problem.error for problem in problems] == [EmbedderError.__name__] * len(outcomes)
+        self._embedder_problems.append(problems[-1] if problems and all_failed else None)
+        if len(self._embedder_problems) >= FAILURES_MAX:
+            _refuse_if_all_failed(self._embedder_problems[-FAILURES_MAX:])
 
-    def _record_write(self) -> None:
+    def _record_last_write(self) -> None:
         """Record the store's last write, so that the next run notices if an older copy of the store was restored."""
         last_write = getattr(self._store, LAST_WRITE, None)
         if last_write is not None:
@@ -264,62 +276,61 @@ class IngestSession:
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
         if not todo:  # an interrupted run stored all parts of the file, but did not record it as settled
             self._record_begin(parts)
-            self._complete(source)
+            self._close_if_complete(self._open[source])
         return todo
 
     def _count_unchanged(self, size: int) -> None:
         self.report.unchanged += 1
         self._bar.update(size)
 
-    def _record_begin(self, batch: list[FilePart]) -> list[FilePart]:
-        """Record in the checkpoint that the writing of these parts' files begins; returns the parts."""
+    def _record_begin(self, batch: Sequence[FilePart]) -> None:
+        """Record in the checkpoint that the writing of these parts' files begins."""
         sources = dict.fromkeys(part.source for part in batch)
         files = [(source, version_of(self._open[source].parts)) for source in sources]
         self._checkpoint.begin(files, others=self._may_hold_stale)
-        return batch
 
-    def _complete(self, source: str) -> None:
-        """If all parts of a file are in the store, settle it now or, if it may have stale chunks, after `_sweep`."""
-        if self._open[source].left:
+    def _close_if_complete(self, file: _File) -> None:
+        """If all parts of the file are in the store, settle the file, or first remove its stale chunks."""
+        if file.left:
             return
-        file = self._open.pop(source)
+        del self._open[file.source]
         if not file.may_be_stale:
-            self._count_complete(file)
+            self._settle(file)
             return
-        self._to_sweep.append(file)
-        if len(self._to_sweep) >= FILES_AT_ONCE:
-            self._sweep()
+        self._written.append(file)
+        if len(self._written) >= FILES_AT_ONCE:
+            self._remove_stale()
 
-    def _count_complete(self, file: _File) -> None:
-        """Count a file as indexed and, unless a record or page of it was skipped, add it to `_to_settle`.
+    def _settle(self, file: _File) -> None:
+        """Count a file as indexed, and have it recorded as settled, unless a record or page of it was skipped.
 
-        A file that waits for the second round is left for that round.
+        Does nothing if the second round repeats a part of the file.
         """
         if file.waiting:
             return
         self.report.indexed += 1
         if not file.skipped:
             self.report.finished += 1
-            self._to_settle.append((file.parts[0].source, [part.key for part in file.parts], file.stamp))
+            self._to_settle.append((file.source, [part.key for part in file.parts], file.stamp))
 
     def _save_settled(self) -> None:
         self._checkpoint.settle(self._to_settle)
         self._to_settle = []
 
-    def _sweep(self) -> None:
-        """Remove the stale chunks of the files in `_to_sweep`, and settle these files."""
-        files, self._to_sweep = self._to_sweep, []
+    def _remove_stale(self) -> None:
+        """Remove the stale chunks of the files in `_written`, and settle these files."""
+        files, self._written = self._written, []
         if not files:
             return
         parts = [part for file in files for part in file.parts]
         try:
             keep = {(part.source, chunk.id) for part in parts for chunk in chunks_of_part(part, self.pdf).chunks}
-            self.report.stale += remove_chunks(self._store, [file.parts[0].source for file in files], keep)
-        except FileUnreadable as error:  # a file changed during the run: the next run sweeps all of these files
+            self.report.stale += remove_chunks(self._store, [file.source for file in files], keep)
+        except FileUnreadable as error:  # a file changed during the run: the next run repeats this for all these files
             self.report.problems.append(Problem.of("", error))
             return
         for file in files:
-            self._count_complete(file)
+            self._settle(file)
         self._save_settled()
 
     def _remove_vanished(self) -> None:
@@ -354,19 +365,12 @@ class IngestSession:
         path_read = self._path_of_real.get(real_path(path), path)
         return path_read != path or (not self._follow_symlinks and is_outside(path, self._roots))
 
-    def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
-        """Count consecutive batches on which the embedder failed completely; raise EmbedderError at FAILURES_MAX."""
-        problems = [each.problem for each in outcomes if each.problem is not None]
-        if outcomes and [problem.error for problem in problems] == [EmbedderError.__name__] * len(outcomes):
-            self._failures.append(problems[-1])
-        else:
-            self._failures, self._embedded = [], True
-        if len(self._failures) >= FAILURES_MAX:
-            self._refuse_embedder()
 
-    def _refuse_embedder(self) -> None:
+def _refuse_if_all_failed(problems: Sequence[Problem | None]) -> None:
+    """Raise EmbedderError if there is a problem for each of these batches; see `_embedder_problems`."""
+    if problems and None not in problems:
         raise EmbedderError(
-            f"the embedder failed on everything in the last {len(self._failures)} batches, last: {self._failures[-1]}; "
+            f"the embedder failed on everything in the last {len(problems)} batches, last: {problems[-1]}; "
             "finished files are in the store, and the same call goes on from there"
         )
 
