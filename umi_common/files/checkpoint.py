@@ -35,8 +35,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
-"""`KnownFile` describes the columns of `files`, `IngestCheckpoint.finish` those of `parts`, of which `witness` is the
-id of a chunk; `meta` has settings by key."""
+"""`meta` has settings by key. `KnownFile` describes the columns of `files`, and `IngestCheckpoint.finish` those of
+`parts`; `witness` is the id of one chunk of the part."""
 MIGRATION = f"""
 ALTER TABLE files RENAME TO older; {FILES}
 INSERT INTO files (source, version, others, settled) SELECT source, version, others, settled FROM older;
@@ -44,8 +44,8 @@ DROP TABLE older;
 """
 """Converts the table `files` of an older release of umi, which had one more column, the file's path."""
 LAST_WRITE = "last_write"
-"""Name of an attribute of `HybridStore`, and key of the setting that records its value after each batch and at the end
-of a run. Other stores have no such attribute."""
+"""Key of the setting that holds `HybridStore.last_write` as it was after the last batch. Other stores lack this
+attribute."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
@@ -54,18 +54,20 @@ class KnownFile(NamedTuple):
     """What the checkpoint records about a file."""
 
     version: str
-    """`parts.version_of` the file when its writing began last."""
+    """`parts.version_of` the file when a run last began to write it."""
     others: bool
-    """Whether the store may hold chunks of another version, which must be removed."""
+    """Whether the store may hold chunks of other versions, which must be removed."""
     settled: bool
-    """Whether the store holds exactly this version of the file."""
+    """Whether the store holds all chunks of this version and no others."""
     stamp: str
     """RULES_VERSION and `readers.reading.stamp_of` the file when it was settled."""
 
 
 class IngestCheckpoint:
-    """The checkpoint file, locked for one run; path None: in memory. A method that writes returns when its data are on
-    the disk.
+    """The checkpoint file, locked until `close`. A method that writes returns when its data are on the disk.
+
+    Args:
+        path: Created if it does not exist; None: the checkpoint is in memory.
 
     Raises:
         StoreLocked: If another run has locked the file; does not wait for that run.
@@ -127,10 +129,12 @@ class IngestCheckpoint:
         return None if row is None else KnownFile(row[0], bool(row[1]), bool(row[2]), row[3])
 
     def begin(self, files: Iterable[tuple[str, str]], *, others: bool) -> None:
-        """Record (source, version) of files before their first chunk is written.
+        """Record files before their first chunk is written; they are not settled from now on.
 
         Args:
-            others: The value of `KnownFile.others` for the files that are not recorded yet.
+            files: (source, version) of each file.
+            others: `KnownFile.others` of files that are not recorded yet. A recorded file with another version gets
+                True, any other recorded file keeps its value.
         """
         with self._writing() as db:
             db.executemany(
@@ -217,15 +221,15 @@ class IngestCheckpoint:
 
 
 def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, own: bool) -> bool:
-    """Check that a checkpoint belongs to a store; returns whether the store may hold chunks of unrecorded versions.
+    """Check that a checkpoint belongs to a store; returns whether the store may hold chunks of unrecorded files.
 
-    This is the case if the store held chunks before the checkpoint's first run, or if an older copy of the store was
-    ever restored. After a restore, the records are replaced by the files that the store's chunks name, so that a later
-    run can remove those that have vanished; so are those of a new checkpoint if `own`.
+    The result is True if the store held chunks before the checkpoint's first run, or if an older copy of the store was
+    ever restored. After a restore, and in the first run if `own`, the checkpoint records the files that the store's
+    chunks name, so that the run can remove those that no longer exist.
 
     Args:
-        own: Whether the checkpoint lies in the store's directory. Such a checkpoint is emptied, and not refused, if the
-            store holds none of the chunks recorded in it.
+        own: Whether the checkpoint lies in the store's directory. Then it follows the store: if the embedder differs,
+            the store was reindexed; if the store has none of the recorded chunks, the records are removed.
 
     Raises:
         ConfigError: If the store's embedder is not `embedder`; unless `own`, if the checkpoint is of another store.
@@ -238,20 +242,19 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
             "HybridStore.reindex(path, embedder=...)"
         )
     before = checkpoint.get("embedder")
-    if before is None:
+    if before is None:  # the first run
         others = len(store) > 0
         if own and others:
-            _begin_anew(checkpoint, store)
+            _record_stored_files(checkpoint, store)
         checkpoint.put("others", str(int(others)))
         checkpoint.put("embedder", embedder)
         return others
-    if before != embedder:
-        if not own:
-            raise ReindexRequired(
-                f"the checkpoint was made with embedder {before!r}, and the embedder given is {embedder!r}; use "
-                f"{before!r}, or begin a new store and a new checkpoint"
-            )
-        checkpoint.put("embedder", embedder)  # the store was reindexed
+    if before != embedder and not own:
+        raise ReindexRequired(
+            f"the checkpoint was made with embedder {before!r}, and the embedder given is {embedder!r}; use "
+            f"{before!r}, or begin a new store and a new checkpoint"
+        )
+    checkpoint.put("embedder", embedder)
     sample = checkpoint.sample_of_chunks(CHUNKS_CHECKED)
     if sample and not any(store.get(sample)):
         if not own:
@@ -262,13 +265,13 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
         checkpoint.forget(checkpoint.sources())
     last_write = checkpoint.get(LAST_WRITE)
     if last_write is not None and hasattr(store, LAST_WRITE) and not store.holds_write(last_write):
-        _begin_anew(checkpoint, store)
+        _record_stored_files(checkpoint, store)  # an older copy of the store was restored
         checkpoint.put("others", "1")
     return checkpoint.get("others") == "1"
 
 
-def _begin_anew(checkpoint: IngestCheckpoint, store: Any) -> None:
-    """Replace the checkpoint's records by the files that the store's chunks name, as files that may have changed."""
+def _record_stored_files(checkpoint: IngestCheckpoint, store: Any) -> None:
+    """Replace all records by the files that the store's chunks name, in a version that no file has."""
     checkpoint.forget(checkpoint.sources())
     checkpoint.begin([(file, "") for file in sorted(files_in(store))], others=True)
 
