@@ -147,6 +147,11 @@ class TestCounts:
             for limit in range(60):
                 assert not counter.surely_exceeds(text, limit) or counter.count(text) > limit
 
+    def test_lines_of_one_space_are_not_words(self, encoding):
+        text = "a" + " \n" * 100 + "b"  # 52 tokens: a run of white space is split into few
+        counter = counter_for("cl100k_base")
+        assert not counter.surely_exceeds(text, counter.count(text))
+
 
 class TestEmbeddedTokenizer:
     """Its margin: `docs/context.md` has the table over 5,000 texts."""

@@ -1,6 +1,7 @@
-"""Token counters: the caller's tokenizer, tiktoken where its cache has the file, else the built-in model's tokenizer.
+"""Counters of tokens: from the caller's tokenizer; else from tiktoken, if its cache has the file of the encoding; else
+from the built-in model's tokenizer.
 
-Counting uses the network only if `allow_download` is True, and changes no environment variable.
+Nothing is downloaded unless `allow_download` is True.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sized
 from functools import lru_cache
 from operator import index
-from typing import Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from umi_common.context.tokens.encodings import EncodingUnavailable, cached_encoding, downloaded_encoding, encoding_name
 from umi_common.embedders.cache import LruCache
@@ -18,9 +19,12 @@ from umi_common.embedders.default import embedded_tokenizer
 from umi_common.errors import ConfigError, UmiError
 from umi_common.types import utf8_text
 
+if TYPE_CHECKING:
+    import tiktoken
+
 DEFAULT_ENCODING = "cl100k_base"
-"""It counts at least as many tokens as newer encodings in nearly every text, so a budget that holds under this encoding
-also holds under newer ones."""
+"""Newer encodings have fewer tokens in nearly every text, so a budget that holds under this encoding holds under them,
+too."""
 CACHE_SIZE = 16_384
 """Largest number of counts that one counter caches; the least recently used is dropped first."""
 
@@ -29,11 +33,12 @@ class Counter:
     """Counts the tokens of texts and caches the counts. Thread-safe.
 
     Args:
-        tokens: Returns the tokens of a text (a list, or a dict or object with `input_ids`) or their number; must be a
-            pure function.
+        tokens: Pure function from a text to its tokens (a list, or a dict or object with `input_ids`) or to their
+            number.
         name: Shown in `ContextStats.counter`.
         approximate: Whether the count is an estimate.
-        exceeds: A fast test that is True only if a text has more than a given number of tokens; None: there is none.
+        splits_at_spaces: Whether no token holds parts of two words, so that a text has at least as many tokens as
+            words.
     """
 
     def __init__(
@@ -42,12 +47,12 @@ class Counter:
         name: str,
         *,
         approximate: bool = False,
-        exceeds: Callable[[str, int], bool] | None = None,
+        splits_at_spaces: bool = False,
     ) -> None:
         self.name = name
         self.approximate = approximate
         self._tokens = tokens
-        self._exceeds = exceeds
+        self._splits_at_spaces = splits_at_spaces
         self._counts: LruCache[bytes, int] = LruCache(CACHE_SIZE)
         """Number of tokens by the hash of a text, so that texts are not kept in memory."""
 
@@ -67,7 +72,7 @@ class Counter:
         return counts[key]
 
     def measure(self, text: str) -> int:
-        """`count` without the cache, for texts that are not counted again."""
+        """`count` without the cache, for a text that is counted once."""
         try:
             tokens = self._tokens(text) if text else 0
             tokens = tokens["input_ids"] if isinstance(tokens, dict) else getattr(tokens, "input_ids", tokens)
@@ -87,28 +92,32 @@ class Counter:
         return index(tokens)
 
     def surely_exceeds(self, text: str, tokens: int) -> bool:
-        """A fast test: True only if `text` has more than `tokens` tokens; False if it has not, or if that is
-        unknown."""
-        return self._exceeds is not None and self._exceeds(text, tokens)
+        """Whether the text has more than `tokens` words, and so more than `tokens` tokens; much faster than `count`.
+
+        False proves nothing: a text with fewer words may have more tokens, too.
+        """
+        return self._splits_at_spaces and len(text.split(maxsplit=tokens)) > tokens
 
 
 def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_seconds: float = 10.0) -> Counter:
     """A counter from a name, a tokenizer or a function.
 
+    If tiktoken's cache lacks the file of the encoding, the built-in model's tokenizer counts, and the counter is
+    `approximate`: it counts 1.00 to 1.5 times as many tokens as o200k_base in English and code, and 0.6 to 1.5 times as
+    many as cl100k_base in every language measured (table in `docs/context.md`). If an encoding was named or a download
+    allowed, a warning says so, once per process, encoding and reason.
+
     Args:
-        spec: None: `DEFAULT_ENCODING`. A str: a model ("gpt-4o") or encoding ("o200k_base") that tiktoken knows.
-            A `TokenCounter` (an object with `.count(text)`), a tiktoken `Encoding`, a Hugging Face tokenizer, a
-            LangChain model (`.get_num_tokens`), or a function from a text to its tokens or their number, such as
-            LlamaIndex's `Settings.tokenizer`. With tiktoken, special tokens inside a text count as plain text.
+        spec: One of
+            - a name that tiktoken knows, of a model ("gpt-4o") or an encoding ("o200k_base"); None: `DEFAULT_ENCODING`
+            - a tiktoken `Encoding` or a Hugging Face tokenizer
+            - a LangChain model, or an object with `.count(text)`
+            - a function from a text to its tokens or their number, such as LlamaIndex's `Settings.tokenizer`
         allow_download: Whether tiktoken may download a file that its cache lacks.
-        timeout_seconds: How long the download may take in all.
+        timeout_seconds: Longest time for the download, in seconds.
 
     Returns:
-        A counter. Keep it, or pass a name, to keep its cache from call to call. If tiktoken's cache lacks the file, the
-        built-in model's tokenizer counts instead, and the counter is `approximate`. Its counts are 1.00 to 1.5 times
-        those of o200k_base for English and code, and 0.6 to 1.5 times those of cl100k_base in every language measured;
-        `docs/context.md` has the table. A warning says so once per process, encoding and reason, if an encoding was
-        named or a download was allowed.
+        The counter; the same one for the same name. For any other spec keep it, to keep its cache.
 
     Raises:
         ConfigError: If the spec is none of these, or tiktoken knows no model of that name.
@@ -120,22 +129,25 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         return Counter(_counting_function(spec), _counter_name(spec))
     name = DEFAULT_ENCODING if spec is None else encoding_name(spec)
     try:
-        return _exact(cached_encoding(name))
+        return _exact(_encoding(name, allow_download, timeout_seconds))
     except EncodingUnavailable as error:
-        reason = str(error)
-    if allow_download:
-        try:
-            return _exact(downloaded_encoding(name, timeout_seconds))
-        except EncodingUnavailable as error:
-            reason = str(error)
-    if spec is not None or allow_download:
-        _warn_once(name, reason)
-    return _embedded(name)
+        if spec is not None or allow_download:
+            _warn_once(name, str(error))
+        return _embedded(name)
+
+
+def _encoding(name: str, allow_download: bool, timeout_seconds: float) -> tiktoken.Encoding:
+    try:
+        return cached_encoding(name)
+    except EncodingUnavailable:
+        if not allow_download:
+            raise
+    return downloaded_encoding(name, timeout_seconds)
 
 
 @lru_cache(maxsize=16)
-def _exact(encoding: Any) -> Counter:
-    return Counter(_counting_function(encoding), f"tiktoken:{encoding.name}", exceeds=_has_more_words)
+def _exact(encoding: tiktoken.Encoding) -> Counter:
+    return Counter(_counting_function(encoding), f"tiktoken:{encoding.name}", splits_at_spaces=True)
 
 
 @lru_cache(maxsize=16)
@@ -146,7 +158,7 @@ def _embedded(name: str) -> Counter:
         valid = utf8_text(text)  # the tokenizer refuses lone surrogates
         return len(embedded_tokenizer().encode(valid, add_special_tokens=False))
 
-    return Counter(tokens, f"embedded tokenizer for {name}", approximate=True, exceeds=_has_more_words)
+    return Counter(tokens, f"embedded tokenizer for {name}", approximate=True, splits_at_spaces=True)
 
 
 @lru_cache(maxsize=64)
@@ -159,31 +171,24 @@ def _warn_once(name: str, reason: str) -> None:
     )
 
 
-def _has_more_words(text: str, tokens: int) -> bool:
-    """Whether `text` has so many blanks that it must have more than `tokens` tokens.
-
-    No token of tiktoken or of the embedded tokenizer holds letters from both sides of a blank, so there are at least
-    as many tokens as words. Counting blanks is ten times as fast as splitting. `count("  ")` finds pairs, so a
-    run of blanks counts as 1 if its length is odd and as 0 if it is even: never as more than one gap between words.
-    """
-    return text.count(" ") - 2 * text.count("  ") - 1 > tokens
-
-
 def _counting_function(spec: Any) -> Callable[[str], Any]:
-    """The counting function of an object.
+    """A function from a text to its tokens or their number: the first of these that the object has.
 
-    The first of these that the object has: tiktoken's `encode_ordinary`, also if the object is its method `encode`;
-    LangChain's `get_num_tokens`; a `TokenCounter`'s `count`; the `encode` of `tokenizers` and `transformers`, without
-    the special tokens that they add; the object itself, if it is a function.
+        encode_ordinary   of a tiktoken `Encoding`, for which special tokens in a text are plain text; also if the
+                          object is the encoding's method `encode`, which raises at a special token
+        get_num_tokens    of a LangChain model
+        count             of a `TokenCounter`
+        encode            of `tokenizers` and `transformers`, without truncation and without adding special tokens
+        the object        if it is a function
 
     Raises:
         ConfigError: If the object has none of these.
     """
-    owner = getattr(spec, "__self__", None)  # the encoding of `encoding.encode`, which raises at a special token
+    owner = getattr(spec, "__self__", None)
     spec = owner if callable(getattr(owner, "encode_ordinary", None)) else spec
     for name in ("encode_ordinary", "get_num_tokens", "count"):
         method: Callable[[str], Any] | None = getattr(spec, name, None)
-        if callable(method) and not isinstance(spec, (bytes, list, tuple)):
+        if callable(method) and not isinstance(spec, (bytes, list, tuple)):  # their `count` counts items
             return method
     if callable(getattr(spec, "encode", None)):
         tokenizer = _without_truncation(spec)
@@ -206,10 +211,10 @@ def _counter_name(spec: Any) -> str:
 
 
 def _without_truncation(tokenizer: Any) -> Any:
-    """The tokenizer; of a `tokenizers.Tokenizer` that truncates or pads, a copy that does neither."""
-    if getattr(tokenizer, "truncation", None) is None and getattr(tokenizer, "padding", None) is None:
-        return tokenizer
-    if not callable(getattr(tokenizer, "to_str", None)) or not callable(getattr(type(tokenizer), "from_str", None)):
+    """The tokenizer; for a `tokenizers.Tokenizer` that truncates or pads, a copy that does neither."""
+    cuts_or_pads = any(getattr(tokenizer, name, None) is not None for name in ("truncation", "padding"))
+    can_be_copied = callable(getattr(tokenizer, "to_str", None)) and callable(getattr(tokenizer, "from_str", None))
+    if not cuts_or_pads or not can_be_copied:
         return tokenizer
     copy = type(tokenizer).from_str(tokenizer.to_str())
     copy.no_truncation()
