@@ -1,4 +1,9 @@
-"""Periods relative to the current time: "yesterday", "last week", "two Fridays ago", "the past few months"."""
+"""Periods relative to the current time: "yesterday", "last week", "two Fridays ago", "the past few months".
+
+Each function reads the phrases that `grammar` lists for it. `given` holds the words that the groups of the pattern have
+matched, by group (see `vocabulary.words_of`): "in the last two weeks" gives {"which": "last", "count": "two", "unit":
+"week", "plural": "s"}. Weeks begin on Monday.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +24,9 @@ PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
 
 
 def near_day(given: Words, now: datetime) -> CalendarPeriod:
-    """ "yesterday", "tomorrow morning", "this evening", "last night"."""
-    away = vocabulary.DAYS_AWAY[given["day"]] if "day" in given else -1 if given.get("which") == "last" else 0
-    return _hours(now + timedelta(days=away), given)
+    """The period of "yesterday", "tomorrow morning", "this evening" or "last night"."""
+    day_word = given.get("day", "yesterday" if given.get("which") == "last" else "today")
+    return _hours(now + timedelta(days=vocabulary.DAYS_AWAY[day_word]), given)
 
 
 def _hours(day: datetime, given: Words) -> CalendarPeriod:
@@ -33,14 +38,15 @@ def _hours(day: datetime, given: Words) -> CalendarPeriod:
 
 
 def which_period(given: Words, now: datetime) -> CalendarPeriod:
-    """ "last Friday", "this summer", "the end of next month", "the week before last"."""
+    """The period of "last Friday", "this summer", "the end of next month" or "the week before last"."""
     return named_part(_nth(given, now, WHICH_OFFSET[given.get("which", "this")]), given)
 
 
 def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
-    """The unit, weekday, month, season or holiday that the words name, `offset` of them from the current one.
+    """The unit, weekday, month, season or holiday that the words name, `offset` of them after the current one.
 
-    With offset 0, a weekday is that of this week, and a month, season or holiday the latest that has begun.
+    With offset 0, a weekday is that of this week, and a month, season or holiday the latest that has begun. With offset
+    -1 and 1, they are the last one before now and the next one.
     """
     if "weekday" in given:
         number = WEEKDAYS.index(given["weekday"])
@@ -54,8 +60,8 @@ def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
 
 
 def which_weekend(given: Words, now: datetime) -> CalendarPeriod:
-    """ "last weekend"; "over the weekend" and "the past weekend" are the latest that has begun, "the coming weekend" is
-    the present one until it is over."""
+    """The period of "last weekend". "The past weekend" and "over the weekend" mean the latest that has begun, "the
+    coming weekend" the present one until it is over."""
     which = given.get("which", "past")
     if which == "past":
         return spans.weekend(now, 0 if now.weekday() >= SATURDAY else -1)
@@ -63,17 +69,18 @@ def which_weekend(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def latest_weekday(given: Words, now: datetime) -> CalendarPeriod:
-    """ "on Tuesday", "Tuesday morning": the last Tuesday before today."""
+    """The period of "on Tuesday" or "Tuesday morning": of the last Tuesday before today."""
     return _hours(_nth(given, now, -1).start, given)
 
 
 def deadline(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    """ "by Friday": the next Friday, or the last one if the query asks about the past."""
+    """The day of "by Friday": the next Friday, or the last one if the query asks about the past."""
     return _nth(words_of(match), now, -1 if PAST.search(match.string) else 1)
 
 
 def weekdays(given: Words, now: datetime) -> CalendarPeriod:
-    """ "Monday of last week"; "between Monday and Friday": of these days the first is the latest that has begun."""
+    """The day of "Monday of last week"; the days of "between Monday and Friday", from the latest Monday on, which may
+    be today."""
     first = WEEKDAYS.index(given["weekday"])
     if "which" in given:
         return spans.days(spans.week(now, WHICH_OFFSET[given["which"]]).start + timedelta(days=first))
@@ -82,7 +89,11 @@ def weekdays(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
-    """ "on the 5th": the latest that has begun; "the 5th of last month". Raises ValueError if there is no such day."""
+    """The day of "the 5th of last month", or of "on the 5th": the latest that has begun.
+
+    Raises:
+        ValueError: If there is no such day.
+    """
     offsets = (WHICH_OFFSET[given["which"]],) if "which" in given else (0, -1, -2)
     for offset in offsets:
         month = spans.shifted(now.replace(day=1), "month", offset)
@@ -94,7 +105,7 @@ def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def units_ago(given: Words, now: datetime) -> CalendarPeriod:
-    """ "three weeks ago", "2-3 weeks ago", "a few Fridays ago", "3 weeks from now"."""
+    """The period of "three weeks ago", "2-3 weeks ago", "a few Fridays ago" or "3 weeks from now"."""
     unit, sign = given.get("unit"), 1 if "ahead" in given else -1
     first, last = sorted(sign * count for count in counted(given["count"]))
     if unit is None:  # weekdays, seasons and holidays
@@ -108,7 +119,7 @@ def units_ago(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
-    """From `first` to `last` units from now, negative for the past: exact for minutes and hours, else whole days."""
+    """From `first` to `last` units after now, negative for the past: exact for minutes and hours, else whole days."""
     start, end = (spans.shifted(now, unit, count) for count in (first, last))
     if unit in {"minute", "hour"}:
         return CalendarPeriod(start, end)
@@ -116,15 +127,15 @@ def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
 
 
 def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
-    """ "half an hour ago", "a year and a half ago"."""
+    """The period of "half an hour ago" or "a year and a half ago"."""
     smaller, half, length = vocabulary.HALVES[given["unit"]]
-    _, wholes = counted(given["count"]) if "count" in given else (0, 0)
-    return replace(spans.around(spans.shifted(now, smaller, -(half + 2 * half * wholes)), length), vague=True)
+    wholes = counted(given["count"])[0] if "count" in given else 0
+    return replace(spans.around(spans.shifted(now, smaller, -half * (2 * wholes + 1)), length), vague=True)
 
 
 def running_units(given: Words, now: datetime) -> CalendarPeriod:
-    """ "the past two days", "in the past week": whole days, up to the end of today; "the next two days": from this
-    moment on."""
+    """The period of "the past two days" or "in the past week": whole days, up to the end of today; or of "the next two
+    days": from this moment on."""
     farthest, _ = counted(given.get("count", "few" if "plural" in given else "one"))
     if WHICH_OFFSET[given["which"]] > 0:
         return CalendarPeriod(now, spans.shifted(now, given["unit"], farthest))
@@ -132,12 +143,13 @@ def running_units(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
+    """The days before today that "the other day" may mean."""
     today = spans.midnight(now)
     return CalendarPeriod(today - timedelta(days=vocabulary.OTHER_DAYS[given["other"]]), today, vague=True)
 
 
 def earlier_or_later(given: Words, now: datetime) -> CalendarPeriod:
-    """ "earlier this week": from its start to the end of today; "later this week": from the start of today to its
-    end."""
+    """The period of "earlier this week": from its start to the end of today; or of "later this week": from the start of
+    today to its end."""
     whole, today = _nth(given, now, 0), spans.days(now)
     return replace(whole, end=today.end) if given["side"] == "earlier" else replace(whole, start=today.start)
