@@ -31,10 +31,12 @@ def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
     else:
         for name, value in _lines(found):
             typer.echo(f"{name:<10} {value}")
-    _end(found.problems, quiet=json, fix=f"searches work without it until you run: umi repair --store {quoted(store)}")
+    fix = f"searches work without it until you run: umi repair --store {quoted(store)}"
+    _exit_if_any(found.problems, fix, json)
 
 
 def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
+    """(name, value) of each line that `umi status` prints."""
     yield "chunks", f"{found.chunks:,} from {found.sources:,} sources"
     yield "lexical", found.lexical
     yield "dense", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
@@ -45,54 +47,55 @@ def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
 
 
 def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
+    """As `_lines`, for the store's searches; None: their counts cannot be read."""
     if counted is None:
         yield "searches", "unknown: searches.json cannot be read; the next process that writes counts from 0"
-    elif counted.searches + counted.failures == 0:
+        return
+    if counted.searches + counted.failures == 0:
         yield "searches", "none counted; umi search opens a store for reading, which counts none"
-    else:
-        times = counted.milliseconds
-        bound = times.quantile(0.95)
-        p95 = f"at most {bound:.0f} ms" if isfinite(bound) else f"above {times.bounds[-1]:.0f} ms"
-        speed = f"mean {times.mean:.1f} ms, p95 {p95}"
-        yield "searches", f"{counted.searches:,}, and {counted.failures:,} that failed; {speed}"
-        rate = f"{100 * counted.fallback_rate:.1f} % without some part"
-        yield "", f"{rate}; {counted.llm_calls:,} LLM calls, {counted.cache_hits:,} cache hits"
+        return
+    times = counted.milliseconds
+    bound = times.quantile(0.95)
+    p95 = f"at most {bound:.0f} ms" if isfinite(bound) else f"above {times.bounds[-1]:.0f} ms"
+    searches = f"{counted.searches:,}, and {counted.failures:,} that failed"
+    yield "searches", f"{searches}; mean {times.mean:.1f} ms, p95 {p95}"
+    degraded = f"{100 * counted.fallback_rate:.1f} % without some part"
+    yield "", f"{degraded}; {counted.llm_calls:,} LLM calls, {counted.cache_hits:,} cache hits"
 
 
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
     """Read a whole store and compare it with its checksums; exit with 1 if something is damaged."""
     with opened_without_model(store) as opened:
-        _print_verification(opened.verify(full=full), json, fix=f"umi repair --store {quoted(store)}")
+        _print_verification(opened.verify(full=full), f"umi repair --store {quoted(store)}", json)
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Rebuild damaged indexes, without embedding."""
     with opened_without_model(store, writing=True) as opened:
-        _print_verification(opened.repair(), json, fix="restore umi.db from a copy")
+        _print_verification(opened.repair(), "restore umi.db from a copy", json)
 
 
 def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Rebuild all indexes from the ledger and free the space of removed chunks, without embedding."""
     with opened_without_model(store, writing=True) as opened:
         opened.compact()  # rebuilds all indexes, too
-        _print_verification(opened.verify(), json, fix="restore umi.db from a copy")
+        _print_verification(opened.verify(), "restore umi.db from a copy", json)
 
 
-def _print_verification(found: Verification, json: bool, *, fix: str) -> None:
+def _print_verification(found: Verification, fix: str, json: bool) -> None:
+    """Print the result of a verification; exit with 1 if it found a problem, which `fix` mends."""
     if json:
         print_json({"sound": bool(found), **asdict(found)})
     elif found:
         typer.echo(f"{found.checked} chunks, all sound")
-    _end(found.problems, quiet=json, fix=fix)
+    _exit_if_any(found.problems, fix, json)
 
 
-def _end(problems: Sequence[str], *, quiet: bool, fix: str) -> None:
-    """Print each problem, followed by `fix` unless the problem names its own fix, and exit with 1 if there is any.
-
-    Args:
-        quiet: Whether to print nothing.
-    """
-    for problem in () if quiet else problems:
-        typer.echo(f"umi: {problem}" if "; restore " in problem else f"umi: {problem}; {fix}", err=True)
+def _exit_if_any(problems: Sequence[str], fix: str, json: bool) -> None:
+    """Exit with 1 if there are problems. Print each on stderr, with `fix`, unless the printed JSON states them."""
+    if not json:
+        for problem in problems:
+            states_fix = "; restore " in problem  # only a copy of the ledger helps
+            typer.echo(f"umi: {problem}" if states_fix else f"umi: {problem}; {fix}", err=True)
     if problems:
         raise typer.Exit(1)
