@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import lru_cache
 from inspect import Parameter, signature
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -30,22 +29,22 @@ lexical arm ("text") or the dense arm ("vector")."""
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts to vectors, for example a sentence encoder.
+    """Makes vectors of texts, for example a sentence encoder.
 
-    An embedder may also offer
+    An embedder may also have these attributes:
 
         aembed_queries  `embed_queries` as a coroutine function, which async searches await
-        in_place        True: it computes in this process within a millisecond, so a search calls it in the search's own
+        in_place        True: it computes in this process within a millisecond. A search then calls it in its own
                         thread, without time limit, retries and cache
-        calls_max       Largest number of `embed_queries` calls at a time, for a model that computes in this process. If
-                        a search needs n times as many calls, its time limit is n times as long
-        one_by_one      True: `embed_queries` makes one request per text, so umi calls it with one text at a time
-        named           False: `name` does not identify the model, so umi caches no vectors in a file
+        calls_max       Largest number of `embed_queries` calls at a time, for a model that computes in this process. A
+                        search that needs n times as many calls has n times as much time
+        one_by_one      True: `embed_queries` makes one request per text. umi then calls it with one text at a time
+        named           False: `name` does not identify the model. umi then caches no vectors in a file
     """
 
     @property
     def name(self) -> str:
-        """Name of model and version. A store opens only with an embedder of the name that the store records."""
+        """Name and version of the model. A store opens only with an embedder of the name that made it."""
 
     @property
     def dim(self) -> int:
@@ -92,13 +91,13 @@ class Probe:
     vector: Vectors | Exception | None = None
     """(dim,); None: the store's embedder makes the vector; an exception: the store's `aembed` failed with it."""
     ids: tuple[str, ...] = ()
-    """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
+    """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore this field."""
     typed: str | None = None
-    """The query as the user typed it, if `text` lacks some of its words; None: `text` is the query as typed. A model
-    that is not part of umi embeds `typed`, because such a model may cache its vectors by the query."""
+    """The query as the user typed it, if umi left some of its words out of `text`; None: it left out none. The caller's
+    own embedder is given `typed`, because it may cache vectors by the query; umi's built-in models are given `text`."""
     references: bool = False
     """Whether to add to the pool the chunks that this text and its best candidates name or refer to (`Pool.named`,
-    `Pool.links`). A store may ignore it."""
+    `Pool.links`). A store may ignore this field."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
@@ -128,18 +127,14 @@ class RecallRequest:
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
 
     def run(self, store: Store) -> Pool:
-        """The pool of `store.recall`. Options in LATER_OPTIONS that this store's `recall` lacks are not passed.
+        """The pool of `store.recall`. An option in LATER_OPTIONS is passed only if this store's `recall` has it.
 
         Raises:
             SearchUnavailable: As `Store.recall`.
         """
-        recall = store.recall
-        function = getattr(
-            recall, "__func__", recall
-        )  # the cache of `_unknown_options` would keep a bound method's store
-        unknown = _unknown_options(function)
-        options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
-        return recall(options.pop("probes"), **options)
+        lacking = _options_lacking(store.recall)
+        options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lacking}
+        return store.recall(options.pop("probes"), **options)
 
     def passes(self, chunk: Chunk) -> bool:
         """Whether a chunk passes filter and time range."""
@@ -166,12 +161,11 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options of `recall` that a store may lack. If a store lacks "strategy", the search itself keeps only the candidates
-and scores of the arm that the strategy names."""
+"""Options of `recall` that were added later, so that a caller's store may lack them. If it lacks "strategy", the search
+itself keeps only the candidates and scores of the arm that the strategy names."""
 
 
-@lru_cache(maxsize=64)
-def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
+def _options_lacking(recall: Callable[..., Any]) -> frozenset[str]:
     """The options in LATER_OPTIONS that this `recall` lacks."""
     try:
         parameters = signature(recall).parameters.values()
@@ -190,19 +184,19 @@ its size."""
 class Store(Protocol):
     """Chunks, with a lexical and a dense arm. Thread-safe.
 
-    A search needs `recall`, `get` and `neighbours`. A store may also offer
+    A search needs `recall`, `get` and `neighbours`. A store may also have these methods:
 
-        terms_of        (text) -> its terms in the lexical arm; with it, results mark the query's words in the hits
-        aembed          coroutine function (requests) -> the requests with the vectors of their probes filled in;
-                        searches on an event loop await it before `recall`. A store whose `recall` waits for no embedder
-                        lacks it, or has None in its place
+        terms_of        (text) -> its terms in the lexical arm. With it, results mark the query's words in the hits
+        aembed          (requests) -> the requests, with the vectors of their probes. A coroutine function, which
+                        searches on an event loop await before `recall`; None, or missing: `recall` waits for no
+                        embedder
         recall_many     (requests) -> one `Pool` for each: several searches in one call
         get_versions    (ids, versions, *, exact) -> as `get`, in the versions that `Pool.version` states, so that a hit
                         shows the text that was scored. For a chunk that was replaced since: None if `exact`, else the
                         newer version
         listing         (*, where, window) -> a `stores.values.Listing` of all chunks, which a `SparseArm` needs
-        last_read       (ids) -> as `get`, without I/O: the chunks as last read, shown if `get` raises StoreUnavailable;
-                        the result is then `degraded`
+        last_read       (ids) -> as `get`, but without I/O: the chunks as last read. Used if `get` raises
+                        StoreUnavailable; the result is then `degraded`
 
     A search filters the chunks of `get`, `get_versions` and `neighbours` once more before it shows them.
     """
@@ -254,9 +248,8 @@ class Store(Protocol):
     def scan(self, *, where: Filter | None = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """The first `limit` chunks that pass `where` and whose id is greater than `after`, by rising id.
 
-        The next page begins after the last id of this one; a page that is not full is the last. If there are writes
-        meanwhile, the chunks are not all of one moment; but a chunk that exists, and passes, from the first page to the
-        last is returned exactly once.
+        The next page begins after the last id of this one; a page that is not full is the last. Between two pages the
+        store may change. A chunk that exists, and passes, from the first page to the last is returned exactly once.
 
         Args:
             after: Any string, the id of a chunk or not; None: from the smallest id. Ids are ordered by code point.
@@ -279,8 +272,8 @@ class Store(Protocol):
         """
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> int:
-        """Remove the chunks that have one of these ids and pass the filter; returns their number. Of the two arguments,
-        one may be missing."""
+        """Remove the chunks that have one of these ids and pass the filter; returns their number. At least one of the
+        two arguments is given."""
 
     def __len__(self) -> int: ...
 
