@@ -9,7 +9,6 @@ import os
 import re
 import sys
 import time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError
 
-from umi_common.config import ENVIRONMENT_PREFIX
+from umi_common.config import ENVIRONMENT_PREFIX, nearest_name
 from umi_common.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -40,9 +39,9 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
         if found := one_underscore.fullmatch(name):
             raise ConfigError(f"{name} is no setting; two underscores follow the stage: {found[1]}__{found[2]}")
         if found := other_stage.fullmatch(name):
-            near = get_close_matches(found[1].lower(), model.model_fields, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(model.model_fields)}"
-            raise ConfigError(f"{name} is no setting: there is no stage {found[1].lower()}; {advice}")
+            stage = found[1].lower()
+            advice = nearest_name(stage, model.model_fields)
+            raise ConfigError(f"{name} is no setting: there is no stage {stage}; {advice}")
     values = _read_toml(Path(path)) if path is not None else {}
     source = EnvSettingsSource(
         model,  # type: ignore[arg-type]  # the source reads only the fields, which every model has

@@ -8,6 +8,7 @@ The defaults are measured: see the tables in `docs/decisions.md`.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -416,16 +417,15 @@ class UmiConfig(Frozen):
         Raises:
             ConfigError: If a name or value is wrong.
         """
-        values = self.model_dump()
+        values = self.model_dump(include=self.model_fields_set)  # only these: `checked_live_change` asks which are set
         for name, change in changes.items():
+            present = getattr(self, name, None)
             if isinstance(change, BaseModel):
-                values[name] = change.model_dump()
-            elif isinstance(change, dict) and isinstance(values.get(name), dict):
-                values[name] = {**values[name], **change}
-            else:
-                values[name] = change
-        given = self.model_fields_set | changes.keys()  # `checked_live_change` asks which fields a caller has set
-        return type(self)(**{name: value for name, value in values.items() if name in given})
+                change = change.model_dump()
+            elif isinstance(change, dict) and isinstance(present, BaseModel):
+                change = {**present.model_dump(), **change}
+            values[name] = change
+        return type(self)(**values)
 
     def checked_live_change(self, new: UmiConfig) -> UmiConfig:
         """`new`, checked as a replacement for these settings of an open store. If `new` sets no analyzer, it gets the
@@ -464,27 +464,26 @@ def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
     """
     faults = error.errors()
     fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     path = [str(part) for part in fault["loc"]]
     name = ".".join([settings.__name__, *(path or ["value"])])
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # of a part, which says "LexicalConfig.k1: ...", or of this model itself
         return f"{name}.{str(inner).split('.', 1)[-1]}" if path else str(inner)
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if fault["type"] == "missing":
         return f"{name} is missing; {settings.__name__}({path[-1]}=...){more}"
-    return f"{name}: {_expected(settings, fault['type'], path) or fault['msg']}; got {fault.get('input')!r:.80}{more}"
+    message = fault["msg"]
+    if fault["type"] == "extra_forbidden":
+        message = f"no such setting; {nearest_name(path[-1], _settings_at(settings, path[:-1]))}"
+    elif fault["type"] == "model_type" and len(path) == 1:
+        message = f"expected a dict of settings: {', '.join(_settings_at(settings, path))}"
+    return f"{name}: {message}; got {fault.get('input')!r:.80}{more}"
 
 
-def _expected(settings: type[BaseModel], fault: str, path: list[str]) -> str:
-    """What was expected at a path of names below `settings`; "" if pydantic's own message says it."""
-    if fault == "extra_forbidden":
-        known = _settings_at(settings, path[:-1])
-        near = get_close_matches(path[-1], known, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-        return f"no such setting; {advice}"
-    if fault == "model_type" and len(path) == 1:
-        return f"expected a dict of settings: {', '.join(_settings_at(settings, path))}"
-    return ""
+def nearest_name(name: str, known: Collection[str]) -> str:
+    """Advice for an unknown name: the known name that is spelled most alike, else all known names."""
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
 
 
 def _settings_at(settings: type[BaseModel], path: list[str]) -> list[str]:
