@@ -88,10 +88,10 @@ def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]
 
 @dataclass(frozen=True)
 class CandidateScorer:
-    """BM25 of one search.
+    """BM25 of one search: V query variations, and T distinct terms that a chunk has, in the order of their indices.
 
     Args:
-        variations: Terms of the V variations, with their weights.
+        variations: The terms of each variation, with their weights.
         peaks: Index of each term -> its peak; a term that no chunk has is left out.
         config: Variant and parameters of BM25.
     """
@@ -102,31 +102,23 @@ class CandidateScorer:
     config: LexicalConfig
     statistics: Statistics
 
-    @cached_property
-    def indices(self) -> Ints:
-        """(T,) indices of the distinct terms that a chunk has, rising."""
-        return np.array(sorted(self.peaks), dtype=np.int64)
-
     def score(self, found: Sequence[Candidate]) -> tuple[Floats, Floats]:
         """(V, n) BM25 of n rows, and (V,) an upper bound of the score of any row."""
-        weighting, (tf, lengths) = self._weighting, self._frequencies(found)
-        peaks = [self.peaks[index] for index in self.indices.tolist()]
-        idf = np.array([peak.idf for peak in peaks])  # Lucene's
+        weighting = Weighting(self.config, self.statistics.chunks, self.statistics.average_length)
+        idf = self._lucene_idf
         if self.config.variant != "lucene":
-            idf = np.array([weighting.idf(df) for df in self._document_frequencies])
-        peak_lengths = np.array([peak.length for peak in peaks], dtype=np.int64)
-        peak_tf = frequencies(np.array([peak.value for peak in peaks]), peak_lengths, self.saturation)
+            idf = np.array([weighting.idf(df) for df in self._document_frequencies.tolist()])
+        tf, lengths = self._frequencies(found)
+        peak_lengths = np.array([peak.length for peak in self._known_peaks], dtype=np.int64)
+        peak_tf = frequencies(np.array([peak.value for peak in self._known_peaks]), peak_lengths, self.saturation)
         # The largest stored value need not give the largest impact under the true average length.
         largest = idf * weighting.gains(peak_tf, weighting.norms(peak_lengths))
-        return self._scored(self.variations, weighting, idf, tf, lengths, largest)
+        return _scores(self._weights, weighting, idf, tf, lengths, largest)
 
     def rare(self, found: Sequence[Candidate]) -> Bools:
         """(V, n) whether the rows hold a rare term of weight 1 or more; see `Pool.rare`."""
-        is_rare = np.array(self._document_frequencies) <= rare_frequency(self.statistics.chunks)
-        held = self._frequencies(found)[0] > 0
-        asked = [[weights.get(index, 0) >= 1 for index in self.indices.tolist()] for weights in self.variations]
-        rare = [held[is_rare & np.array(own, np.bool_)].any(axis=0) for own in asked]
-        return np.array(rare).reshape(len(asked), len(found))
+        is_rare = self._document_frequencies <= rare_frequency(self.statistics.chunks)
+        return np.asarray(((self._weights >= 1) & is_rare) @ (self._frequencies(found)[0] > 0), np.bool_)
 
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> tuple[Floats, Floats]:
         """(V, n) BM25 of each row's source as one document, and (V,) an upper bound of the score of any source. The
@@ -140,82 +132,93 @@ class CandidateScorer:
             listed: (V, n) whether an arm ranks the row for the variation.
         """
         tf, lengths = self._frequencies(found)
+        is_of_source = source[:, np.newaxis] == np.arange(source.max(initial=NO_SOURCE) + 1)  # (n, sources)
         scores, bounds = np.zeros(listed.shape), np.zeros(len(listed))
         for v, ranked in enumerate(listed):
-            rows = np.flatnonzero(ranked & (source != NO_SOURCE))
-            if len(rows):
-                codes, column = np.unique(source[rows], return_inverse=True)
-                belongs = np.zeros((len(rows), len(codes)))
-                belongs[np.arange(len(rows)), column] = 1.0
-                tf_of_codes, lengths_of_codes = tf[:, rows] @ belongs, lengths[rows] @ belongs
-                weighting = Weighting(self.config, len(codes), float(lengths_of_codes.sum()) / len(codes) or 1.0)
-                idf = np.array([weighting.idf(df) if df else 0.0 for df in (tf_of_codes > 0).sum(axis=1).tolist()])
-                own, bound = self._scored([self.variations[v]], weighting, idf, tf_of_codes, lengths_of_codes)
-                at = np.minimum(codes.searchsorted(source), len(codes) - 1)
-                scores[v], bounds[v] = np.where(codes[at] == source, own[0, at], 0.0), bound[0]
+            members = is_of_source & ranked[:, np.newaxis]
+            has_members = members.any(axis=0)
+            if not has_members.any():
+                continue
+            members = members[:, has_members]
+            tf_of_sources, lengths_of_sources = tf @ members, lengths @ members
+            documents, terms = members.shape[1], float(lengths_of_sources.sum())
+            weighting = Weighting(self.config, documents, terms / documents or 1.0)
+            frequency = np.count_nonzero(tf_of_sources, axis=1).tolist()
+            idf = np.array([weighting.idf(df) if df else 0.0 for df in frequency])
+            own, bound = _scores(self._weights[[v]], weighting, idf, tf_of_sources, lengths_of_sources)
+            scores[v], bounds[v] = is_of_source[:, has_members] @ own[0], bound[0]
         return scores, bounds
 
     def coverage(self) -> Floats:
         """(V,) idf-weighted share of the distinct terms that the corpus holds, 0..1."""
-        unknown = math.log(1.0 + (self.statistics.chunks + 0.5) / 0.5)
-        shares = np.zeros(len(self.variations))
-        for v, counts in enumerate(self.variations):
-            share = {index: min(weight, 1.0) for index, weight in counts.items()}
-            known = sum(share[index] * self.peaks[index].idf for index in sorted(counts) if index in self.peaks)
-            missing = sum(weight for index, weight in share.items() if index not in self.peaks)
-            shares[v] = known / (known + missing * unknown) if known else 0.0
-        return shares
+        known = np.minimum(self._weights, 1.0) @ self._lucene_idf
+        unknown = [sum(min(own[index], 1.0) for index in own if index not in self.peaks) for own in self.variations]
+        idf_of_unknown = math.log(1.0 + (self.statistics.chunks + 0.5) / 0.5)
+        every = known + np.array(unknown) * idf_of_unknown
+        return np.divide(known, every, out=np.zeros(len(known)), where=known > 0)
 
     @cached_property
-    def _weighting(self) -> Weighting:
-        return Weighting(self.config, self.statistics.chunks, self.statistics.average_length)
+    def _known_terms(self) -> list[int]:
+        """The indices of the T terms, rising."""
+        return sorted(self.peaks)
 
     @cached_property
-    def _document_frequencies(self) -> list[int]:
+    def _known_peaks(self) -> list[Peak]:
+        return [self.peaks[index] for index in self._known_terms]
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """(V, T) weight of each term in each variation."""
+        weights = [[own.get(index, 0.0) for index in self._known_terms] for own in self.variations]
+        return np.array(weights, dtype=np.float64).reshape(len(self.variations), len(self._known_terms))
+
+    @cached_property
+    def _lucene_idf(self) -> Floats:
+        """(T,) Lucene's idf of each term."""
+        return np.array([peak.idf for peak in self._known_peaks], dtype=np.float64)
+
+    @cached_property
+    def _document_frequencies(self) -> Ints:
         """(T,) the number of chunks that hold each term, computed from its idf."""
-        chunks, peaks = self.statistics.chunks, (self.peaks[index] for index in self.indices.tolist())
-        return [min(max(round((chunks + 1) / math.exp(peak.idf) - 0.5), 1), chunks) for peak in peaks]
+        chunks = self.statistics.chunks
+        return np.rint((chunks + 1) / np.exp(self._lucene_idf) - 0.5).clip(1, chunks).astype(np.int64)
 
     def _frequencies(self, found: Sequence[Candidate]) -> tuple[Floats, Ints]:
         """(T, n) occurrences of each term in each row, and (n,) length of each row in terms."""
         lengths = np.array([each.length for each in found], dtype=np.int64)
-        values = np.zeros((len(self.indices), len(found)))
-        line_of = {index: line for line, index in enumerate(self.indices.tolist())}
+        values = np.zeros((len(self._known_terms), len(found)))
+        line_of = {index: line for line, index in enumerate(self._known_terms)}
         for row, each in enumerate(found):
             for index, value in zip(each.indices, each.values, strict=True):
                 if index in line_of:
                     values[line_of[index], row] = value
         return frequencies(values, lengths, self.saturation), lengths
 
-    def _scored(
-        self,
-        variations: Sequence[TermWeights],
-        weighting: Weighting,
-        idf: Floats,
-        tf: Floats,
-        lengths: Floats | Ints,
-        largest: Floats | float = 0.0,
-    ) -> tuple[Floats, Floats]:
-        """The result of `score` for n texts and some variations, from the (T, n) `tf` and the (n,) `lengths`.
 
-        Args:
-            largest: (T,) a known impact of each term, for the bounds.
-        """
-        impacts, floors = idf[:, np.newaxis] * weighting.gains(tf, weighting.norms(lengths)), weighting.floor * idf
-        most = np.maximum(largest, impacts.max(axis=1, initial=0.0))[:, np.newaxis]
-        scores = [self._summed(weights, impacts, tf > 0, floors) for weights in variations]
-        bounds = [self._summed(weights, most, idf[:, np.newaxis] > 0, floors)[0] for weights in variations]
-        return np.array(scores).reshape(len(variations), len(lengths)), np.array(bounds)
+def _scores(
+    weights: Floats,
+    weighting: Weighting,
+    idf: Floats,
+    tf: Floats,
+    lengths: Floats | Ints,
+    largest: Floats | float = 0.0,
+) -> tuple[Floats, Floats]:
+    """(V, n) scores of n texts, and (V,) an upper bound of the score of any text.
 
-    def _summed(self, weights: TermWeights, impacts: Floats, held: Bools, floors: Floats) -> Floats:
-        """(n,) scores of a variation, summed in the order of `indices`, so that equal rows get equal bits."""
-        scores, floor = np.zeros(impacts.shape[1]), 0.0
-        matched = np.zeros(impacts.shape[1], dtype=np.bool_)
-        for at, index in enumerate(self.indices.tolist()):
-            count = weights.get(index, 0)
-            if count:
-                scores += count * impacts[at]
-                matched |= held[at]
-                floor += count * float(floors[at])
-        scores[matched] += floor
-        return scores
+    Args:
+        weights: (V, T) weight of each term in each variation.
+        idf: (T,).
+        tf: (T, n) occurrences of each term in each text.
+        lengths: (n,) length of each text, in terms.
+        largest: (T,) a known impact of each term, for the bounds.
+    """
+    impacts = idf[:, np.newaxis] * weighting.gains(tf, weighting.norms(lengths))
+    most = np.maximum(largest, impacts.max(axis=1, initial=0.0))
+    # The bound is the score of one more text, in which each term has its largest impact.
+    impacts, held = np.column_stack([impacts, most]), np.column_stack([tf > 0, idf > 0])
+    scores = np.zeros((len(weights), impacts.shape[1]))
+    for line, weight in zip(impacts, weights.T, strict=True):  # term by term, so that equal texts get equal bits
+        scores += np.outer(weight, line)
+    floors = weights @ (weighting.floor * idf)
+    scores += ((weights > 0) @ held) * floors[:, np.newaxis]
+    return scores[:, :-1], scores[:, -1]
