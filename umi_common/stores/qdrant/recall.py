@@ -72,28 +72,38 @@ def recall_many(
     Raises:
         SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.
     """
-    groups: dict[Hashable, list[list[int]]] = {}
-    for index, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
-        kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
-        batches = groups.setdefault(kind, [[]])
-        if sum(len(requests[other].probes) for other in (*batches[-1], index)) > PROBES_AT_ONCE:
-            batches.append([])
-        batches[-1].append(index)
     pools: dict[int, Pool] = {}
-    for indices in (batch for batches in groups.values() for batch in batches if batch):
-        own = [vectors for index in indices if (vectors := queries[index]) is not None]
-        request = replace(requests[indices[0]], probes=[probe for index in indices for probe in requests[index].probes])
-        vectors = np.concatenate(own) if own else None
-        pool = _Search(collection, vectors, request, traces[indices[0]]).pool()
+    for batch in _batches(queries, requests, traces):
+        request, own = requests[batch[0]], [vectors for index in batch if (vectors := queries[index]) is not None]
+        together = replace(request, probes=[probe for index in batch for probe in requests[index].probes])
+        pool = _Search(collection, np.concatenate(own) if own else None, together, traces[batch[0]]).pool()
+        if len(batch) == 1:
+            pools[batch[0]] = pool
+            continue
         start = 0
-        for index in indices:
+        for index in batch:
             stop = start + len(requests[index].probes)
-            pools[index] = pool
-            if len(indices) > 1:
-                best, ids = request.depth // NEIGHBOURS_OF, frozenset(requests[index].probe_ids())
-                pools[index] = pool.of_variations(slice(start, stop), best=best, around=request.around, ids=ids)
+            best, ids = request.depth // NEIGHBOURS_OF, frozenset(requests[index].probe_ids())
+            pools[index] = pool.of_variations(slice(start, stop), best=best, around=request.around, ids=ids)
             start = stop
     return [pools[index] for index in range(len(requests))]
+
+
+def _batches(
+    queries: Sequence[Vectors | None], requests: Sequence[RecallRequest], traces: Sequence[RecallTrace]
+) -> list[list[int]]:
+    """The indices of the searches in lists: those of a list differ only in their probes, and have PROBES_AT_ONCE probes
+    at most."""
+    batches: list[list[int]] = []
+    last: dict[Hashable, list[int]] = {}  # by kind of search: its last list
+    for index, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
+        kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
+        batch = last.get(kind)
+        if batch is None or sum(len(requests[other].probes) for other in (*batch, index)) > PROBES_AT_ONCE:
+            batch = last[kind] = []
+            batches.append(batch)
+        batch.append(index)
+    return batches
 
 
 @dataclass(frozen=True)
