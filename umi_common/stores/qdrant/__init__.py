@@ -1,6 +1,7 @@
 """QdrantStore: chunks in a collection of Qdrant. Needs the extra `qdrant`.
 
-In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
+In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id. Everything that calls the server raises
+StoreUnavailable if it fails, and everything that reads a point raises LedgerDamaged if umi did not write it.
 
     store        every public method: writing, reading, scan, status, verification
     collection   open or create a collection; compare its stored settings

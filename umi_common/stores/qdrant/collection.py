@@ -27,10 +27,11 @@ K1_MIN = 0.1
 """Smallest k1 for stored values. With k1 = 0 they would not depend on the term frequency."""
 MADE_WITH = ("format", "embedder", "dimension", "analyzer", "terms")
 """Settings that never change in a collection."""
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-"""The form of a tenant's key: Qdrant would read other characters as parts of a path."""
+_TENANT_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+"""Qdrant would read other characters as parts of a path."""
 _INTEGERS = ("position", "time", "draw", "source_draw")
-"""Payload fields with an index of integers."""
+_KEYWORDS = ("source", "facts")
+"""Payload fields with an index, by the type of their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +78,14 @@ def open_collection(
     options: Mapping[str, Any],
     search_params: Any,
 ) -> OpenCollection:
-    """The collection, created if there is none; missing payload indexes are created, too.
-
-    Raises:
-        ConfigError: If `config` is no `UmiConfig`, if `tenants` or `ordered` is no list of strings, or if a tenant's
-            key has other characters than letters, digits, _ and -.
-        NotAStore: If umi did not make the collection.
-        ReindexRequired: If the collection was made with another embedder, dimension or analyzer.
-        StoreUnavailable: If the server fails.
-    """
+    """The collection, created if there is none; missing payload indexes are created, too. Arguments and errors are
+    those of `QdrantStore`."""
     check_settings(config)
     for name, keys in (("tenants", tenants), ("ordered", ordered)):
         if isinstance(keys, str) or not all(isinstance(key, str) for key in keys):
             raise ConfigError(f"{name} is {keys!r:.80}; expected a list of metadata keys")
     for key in tenants:
-        if not _PLAIN.fullmatch(key):
+        if not _TENANT_KEY.fullmatch(key):
             raise ConfigError(f"tenant key {key!r}: expected letters, digits, _ and -; Qdrant reads it as a path")
     if not connection.call("collection_exists"):
         _create(connection, embedder, options)
@@ -121,11 +115,7 @@ def settings_request() -> Any:
 
 
 def collection_made_with(connection: Connection) -> tuple[str, int] | None:
-    """Name and dimension of the embedder that a collection was made with; None: umi made no such collection.
-
-    Raises:
-        StoreUnavailable: If the server fails.
-    """
+    """Name and dimension of the embedder that a collection was made with; None: umi made no such collection."""
     stored = connection.retrieve([SETTINGS]).get(SETTINGS) if connection.call("collection_exists") else None
     payload = {} if stored is None else stored.payload
     name, dim = payload.get("embedder"), payload.get("dimension")
@@ -151,10 +141,7 @@ def _create(connection: Connection, embedder: Embedder, options: Mapping[str, An
 def _index(connection: Connection, tenants: Sequence[str], ordered: Sequence[str]) -> None:
     m = models()
     kind = m.PayloadSchemaType
-    schemas: dict[str, Any] = dict.fromkeys(_INTEGERS, kind.INTEGER) | {
-        "source": kind.KEYWORD,
-        "facts": kind.KEYWORD,
-    }
+    schemas: dict[str, Any] = dict.fromkeys(_INTEGERS, kind.INTEGER) | dict.fromkeys(_KEYWORDS, kind.KEYWORD)
     for key in ordered:
         schemas |= {f"numbers.{hashed(key)}": kind.FLOAT, f"texts.{hashed(key)}": kind.INTEGER}
     for key in tenants:

@@ -19,11 +19,8 @@ POINTS_AT_ONCE = 1_000
 
 
 def models() -> Any:
-    """`qdrant_client.models`, imported at the first call, because the import takes seconds.
-
-    Raises:
-        MissingExtra: If qdrant-client is not installed.
-    """
+    """`qdrant_client.models`, imported at the first call, because the import takes seconds. Raises MissingExtra if
+    qdrant-client is not installed."""
     return optional_module("qdrant_client", "qdrant-client", "qdrant").models
 
 

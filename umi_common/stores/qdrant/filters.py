@@ -190,11 +190,15 @@ def _exact(condition: Any, wanted: bool) -> Compiled:
 
 
 def _all(parts: list[Compiled]) -> Compiled:
-    known = [part.condition for part in parts if part.condition is not None]
-    exact = all(part.exact for part in parts)
-    if len(known) <= 1:
-        return Compiled(known[0] if known else None, exact)
-    return Compiled(models().Filter(must=known), exact)
+    if len(parts) == 1:
+        return parts[0]
+    return Compiled(all_conditions(*(part.condition for part in parts)), all(part.exact for part in parts))
+
+
+def all_conditions(*conditions: Any) -> Any:
+    """A filter that requires all conditions that are not None; None if there is none."""
+    known = [condition for condition in conditions if condition is not None]
+    return models().Filter(must=known) if known else None
 
 
 def _any(parts: list[Compiled]) -> Compiled:

@@ -60,11 +60,7 @@ def beside(
     connection: Connection, chunks: Iterable[Chunk | Candidate], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
     """The chunks at most `reach` places before and after the positions of these; one round trip, or several if many
-    chunks have one position.
-
-    Raises:
-        StoreUnavailable: If the server fails.
-    """
+    chunks have one position."""
     places = {(each.source, each.position) for each in chunks if each.source is not None and each.position is not None}
     directions = [(*place, after) for place in sorted(places) for after in (False, True)]
     limit = reach + 1 + TIES
@@ -89,25 +85,16 @@ def beside(
 
 
 def _request(source: str, position: int, after: bool, limit: int, payload: Any, vectors: bool) -> Any:
+    """The request for the chunks of a source from a position on, forwards or backwards."""
     m = models()
     direction = m.Direction.ASC if after else m.Direction.DESC
-    order = m.OrderBy(key="position", direction=direction, start_from=position)
+    query = m.OrderByQuery(order_by=m.OrderBy(key="position", direction=direction, start_from=position))
     same = m.Filter(must=[m.FieldCondition(key="source", match=m.MatchValue(value=source))])
-    return m.QueryRequest(
-        query=m.OrderByQuery(order_by=order),
-        filter=same,
-        limit=limit,
-        with_payload=payload,
-        with_vector=vectors,
-    )
+    return m.QueryRequest(query=query, filter=same, limit=limit, with_payload=payload, with_vector=vectors)
 
 
 def at_positions(connection: Connection, missing: Mapping[str, Collection[int]], *, payload: Any) -> list[Any]:
-    """The chunks at the positions `missing`, by source, with their vectors; one round trip.
-
-    Raises:
-        StoreUnavailable: If the server fails.
-    """
+    """The chunks at the positions `missing`, by source, with their vectors; one round trip."""
     m = models()
     parts = [
         m.Filter(

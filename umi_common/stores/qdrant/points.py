@@ -169,11 +169,7 @@ def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Sa
 
 
 def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
-    """The chunk of a payload.
-
-    Raises:
-        LedgerDamaged: If a field is missing or the chunk does not fit its digest.
-    """
+    """The chunk of a payload. Raises LedgerDamaged if it does not fit its digest."""
     try:
         time = payload.get("time")
         chunk = Chunk(
@@ -193,11 +189,7 @@ def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
 
 
 def to_candidate(point: Any) -> Candidate:
-    """The candidate of a point, which was read with the payload fields `HEAD` and all vectors.
-
-    Raises:
-        LedgerDamaged: If umi did not write the point's payload.
-    """
+    """The candidate of a point, which was read with the payload fields `HEAD` and all vectors."""
     payload, vectors = payload_of(point, HEAD), point.vector or {}
     dense, lexical = vectors.get(DENSE), vectors.get(LEXICAL)
     return Candidate(
@@ -214,11 +206,7 @@ def to_candidate(point: Any) -> Candidate:
 
 
 def metadata_of(payload: dict[str, Any]) -> Metadata:
-    """The chunk's metadata, from a payload: the inverse of `plain`.
-
-    Raises:
-        LedgerDamaged: If umi did not write this metadata.
-    """
+    """The chunk's metadata, from a payload: the inverse of `plain`."""
     try:
         return {key: _value(stored) for key, stored in payload["metadata"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -226,11 +214,7 @@ def metadata_of(payload: dict[str, Any]) -> Metadata:
 
 
 def payload_of(point: Any, fields: Sequence[str]) -> dict[str, Any]:
-    """The payload of a point, after a check of the types of these fields.
-
-    Raises:
-        LedgerDamaged: If a field is missing or has another type, because another program changed the point.
-    """
+    """The payload of a point. Raises LedgerDamaged if one of these fields is missing or has another type."""
     payload: dict[str, Any] = point.payload or {}
     if not all(isinstance(payload.get(name), _TYPES[name]) for name in fields):
         raise not_written(point.id)

@@ -31,7 +31,7 @@ from umi_common.stores.qdrant.bm25 import CandidateScorer, TermWeights, peak_req
 from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.filters import EARLIEST, Compiled, compiled, in_range
+from umi_common.stores.qdrant.filters import EARLIEST, Compiled, all_conditions, compiled, in_range
 from umi_common.stores.qdrant.neighbours import at_positions, beside, indices_in_source, missing_positions
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import Statistics, sample_requests, statistics_of
@@ -297,12 +297,6 @@ def _named(probes: Sequence[Probe], condition: Any) -> list[Any]:
         return []
     where = all_conditions(condition, models().HasIdCondition(has_id=named))
     return [models().Prefetch(filter=where, limit=len(named))]
-
-
-def all_conditions(*conditions: Any) -> Any:
-    """A filter that requires all conditions that are not None; None if there is none."""
-    known = [condition for condition in conditions if condition is not None]
-    return models().Filter(must=known) if known else None
 
 
 def age_ranges(now: int, decay: DecayConfig) -> list[Any]:

@@ -108,11 +108,7 @@ def sample_requests() -> list[Any]:
 
 
 def statistics_of(sample: Sequence[Any], sources: Sequence[Any], dim: int) -> Statistics:
-    """The statistics from the two answers to `sample_requests`.
-
-    Raises:
-        LedgerDamaged: If another program has changed a field of a sampled point.
-    """
+    """The statistics from the two answers to `sample_requests`."""
     lengths = [payload_of(point, _OF_CHUNKS)["length"] for point in sample]
     in_sources = [payload_of(point, _OF_SOURCES) for point in sources]
     total = sum(lengths)

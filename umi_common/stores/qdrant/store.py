@@ -85,7 +85,7 @@ class QdrantStore(CollectionStore):
         ConfigError: If the client is asynchronous, or a tenant's key has characters besides letters, digits, _, -.
         NotAStore: If umi did not make the collection.
         ReindexRequired: If it was made with another embedder, dimension or analyzer; also from a later search, `add`,
-            `status` or `verify` if such a collection has replaced it.
+            `vectors`, `status` or `verify` if such a collection has replaced it.
         StoreUnavailable: From every method, if the server fails or is too old.
         StoreClosed: From every method after close().
     """
@@ -157,22 +157,15 @@ class QdrantStore(CollectionStore):
         return len(points)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids; None where the store has no such chunk.
-
-        Raises:
-            LedgerDamaged: If a point is not what was written.
-        """
+        """Chunks aligned with ids; None where the store has no such chunk. Raises LedgerDamaged if a point is not what
+        was written."""
         connection, points = self._ready().connection, [point_id(id) for id in checked_ids(ids)]
         records = connection.retrieve(list(dict.fromkeys(points)))
         chunks = {id: chunk_of_payload(record.payload) for id, record in records.items()}
         return [chunks.get(point) for point in points]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector.
-
-        Raises:
-            ReindexRequired: If a collection that was made with another embedder has replaced this one.
-        """
+        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
         collection, points = self._ready(), [point_id(id) for id in checked_ids(ids)]
         records = self._read_checked(list(dict.fromkeys(points)), payload=[], vectors=[DENSE])
         made = np.zeros((len(points), collection.dim), dtype=np.float32)
@@ -234,11 +227,7 @@ class QdrantStore(CollectionStore):
         return self._collection.analyzer.terms
 
     def status(self) -> QdrantStatus:
-        """Size and state of the collection.
-
-        Raises:
-            ReindexRequired: If a collection that was made with another embedder has replaced this one.
-        """
+        """Size and state of the collection."""
         collection = self._ready()
         self._read_checked([], payload=[], vectors=False)
         info = collection.connection.call("get_collection")
@@ -254,11 +243,7 @@ class QdrantStore(CollectionStore):
         )
 
     def verify(self) -> Verification:
-        """Compare all chunks with their checksums, and their indexed terms with their texts; changes nothing.
-
-        Raises:
-            ReindexRequired: As `status`.
-        """
+        """Compare all chunks with their checksums, and their indexed terms with their texts; changes nothing."""
         collection = self._ready()
         self._read_checked([], payload=[], vectors=False)
         checked, problems = 0, list[str]()
