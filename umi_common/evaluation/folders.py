@@ -14,8 +14,8 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -29,9 +29,7 @@ from umi_common.types import Chunk, ReadOnlyDict
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
 QRELS_OF_BEIR = "qrels/test.tsv"
 """Path of the judgements in the folders that BEIR publishes."""
-QRELS_COLUMNS = ("query-id", "corpus-id", "score")
-FIRST_LINE = 1
-"""Number of a file's first line in errors."""
+QRELS_HEADER = "query-id\tcorpus-id\tscore"
 NOW_KEYS = ("question_date", "conversation_end")
 """Metadata keys of the time at which a query is asked; the first key that is present is used."""
 HISTORY_KEY = "history"
@@ -74,16 +72,18 @@ def load_beir(
         DatasetError: If a file is missing or malformed; the message names the file and, if known, the line.
     """
     home = Path(folder)
-    qrels = QRELS_OF_BEIR if not (home / QRELS).exists() and (home / QRELS_OF_BEIR).exists() else QRELS
     documents = list(_read_records(home / CORPUS))
     if not documents:
         raise DatasetError(f"{home / CORPUS} holds no document")
-    chunks = _chunks_from([document for document in documents if not document.is_blank], keys, default_source)
     blank = tuple(row for row, document in enumerate(documents) if document.is_blank)
-    asked = tuple(record.query() for record in _read_records(home / QUERIES))
-    judgements = _read_judgements(home / qrels, {query.id for query in asked}, {each.text("_id") for each in documents})
+    chunks = _chunks_from([document for document in documents if not document.is_blank], keys, default_source)
+    queries = tuple(record.query() for record in _read_records(home / QUERIES))
+    path = home / QRELS
+    if not path.exists() and (home / QRELS_OF_BEIR).exists():
+        path = home / QRELS_OF_BEIR
+    qrels = _read_judgements(path, {query.id for query in queries}, {each.text("_id") for each in documents})
     group = home.resolve().name
-    return Dataset(group if name is None else name, group, chunks, asked, judgements, blank)
+    return Dataset(group if name is None else name, group, chunks, queries, qrels, blank)
 
 
 def load_conversations(folder: str | Path, *, name: str | None = None, keys: Keys | None = None) -> list[Dataset]:
@@ -153,15 +153,10 @@ def load_folder(folder: str | Path) -> list[Dataset]:
 class _FileRecord:
     """The JSON object in one line of a file. The methods raise DatasetError if a field is missing or malformed."""
 
-    path: Path
-    line: int
-    """Number of the line in the file, from 1."""
+    where: str
+    """File and line, for errors."""
     fields: Mapping[str, Any]
     """The object's values by key."""
-
-    def error(self, complaint: str) -> DatasetError:
-        """A DatasetError that names file and line."""
-        return DatasetError(f"{self.path}, line {self.line}: {complaint}")
 
     def text(self, name: str, *, default: str | None = None) -> str:
         """A string field; `default` if it is absent or null."""
@@ -170,7 +165,7 @@ class _FileRecord:
             return default
         if not isinstance(value, str):
             found = "absent" if name not in self.fields else f"{value!r:.60}"
-            raise self.error(f"field {name!r} is {found}; expected a string")
+            raise DatasetError(f"{self.where}: field {name!r} is {found}; expected a string")
         return value
 
     @property
@@ -178,7 +173,7 @@ class _FileRecord:
         """The metadata object; empty if there is none."""
         value = self.fields.get("metadata")
         if not isinstance(value, dict | None):
-            raise self.error(f"metadata is {type(value).__name__}; expected an object")
+            raise DatasetError(f"{self.where}: metadata is {type(value).__name__}; expected an object")
         return value or {}
 
     @property
@@ -194,29 +189,32 @@ class _FileRecord:
             order: Position of the chunk if `keys` has no key for it.
         """
         title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
+        id, whole = self.text("_id"), f"{title}. {text}" if title else text
+        position = order if keys.position is None else metadata.get(keys.position)
+        time = None if keys.event_time is None else self._time(metadata.get(keys.event_time), "event time")
         try:
             return Chunk(
-                self.text("_id"),
-                f"{title}. {text}" if title else text,
+                id,
+                whole,
                 metadata=metadata,
                 source=source,
-                position=None if source is None else order if keys.position is None else metadata.get(keys.position),
-                event_time=None if keys.event_time is None else self._time(metadata.get(keys.event_time), "event time"),
+                position=None if source is None else position,
+                event_time=time,
             )
-        except DatasetError:
-            raise
         except InputError as error:
-            raise self.error(str(error)) from error
+            raise DatasetError(f"{self.where}: {error}") from error
 
     def query(self) -> Query:
         """The query of a record of the queries file."""
         text, metadata = self.text("text"), self.metadata
         if not text.strip():
-            raise self.error("the question is blank; drop it, and its lines of the judgements")
+            raise DatasetError(f"{self.where}: the question is blank; drop it, and its lines of the judgements")
         stated = next((metadata[key] for key in NOW_KEYS if metadata.get(key) is not None), None)
         turns = metadata.get(HISTORY_KEY, [])
         if not isinstance(turns, list):
-            raise self.error(f"metadata[{HISTORY_KEY!r}] is {type(turns).__name__}; expected a list of turns")
+            raise DatasetError(
+                f"{self.where}: metadata[{HISTORY_KEY!r}] is {type(turns).__name__}; expected a list of turns"
+            )
         return Query(
             self.text("_id"),
             text,
@@ -233,7 +231,7 @@ class _FileRecord:
         """
         found = read_time(value) if isinstance(value, str) else None
         if found is None and value is not None:
-            raise self.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time")
+            raise DatasetError(f"{self.where}: {name} {value!r:.60}; expected an ISO-8601 date and time")
         return found
 
 
@@ -265,29 +263,32 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
         DatasetError: If the header differs, a line is malformed or contradicts an earlier one, or an id is unknown.
     """
     judgements: dict[str, dict[str, int]] = {}
-    lines = _read_text(path).splitlines()
-    if not lines or tuple(lines[0].split("\t")) != QRELS_COLUMNS:
-        found = repr(lines[0][:80]) if lines else "an empty file"
-        raise _FileRecord(path, FIRST_LINE, {}).error(f"{found}; expected the header query-id<TAB>corpus-id<TAB>score")
-    for number, line in enumerate(lines[1:], FIRST_LINE + 1):
+    header, *lines = _read_text(path).splitlines() or [""]
+    if header != QRELS_HEADER:
+        found = repr(header[:80]) if header else "an empty file"
+        raise DatasetError(f"{path}, line 1: {found}; expected the header query-id<TAB>corpus-id<TAB>score")
+    for number, line in enumerate(lines, 2):
         if not line.strip():
             continue
-        fields = line.split("\t")
-        record = _FileRecord(path, number, {})
-        if len(fields) != len(QRELS_COLUMNS):
-            raise record.error(f"{len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
+        where, fields = f"{path}, line {number}", line.split("\t")
+        if len(fields) != 3:
+            raise DatasetError(f"{where}: {len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
         query, document, score = fields
         try:
             grade = int(score)
         except ValueError as error:
-            raise record.error(f"score {score!r}; expected a whole number") from error
+            raise DatasetError(f"{where}: score {score!r}; expected a whole number") from error
         if query not in queries:
-            raise record.error(f"query {query!r} is not among the queries; drop the line or add the query")
+            raise DatasetError(f"{where}: query {query!r} is not among the queries; drop the line or add the query")
         if document not in documents:
-            raise record.error(f"document {document!r} is not in the corpus; drop the line or add the document")
+            raise DatasetError(
+                f"{where}: document {document!r} is not in the corpus; drop the line or add the document"
+            )
         before = judgements.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
-            raise record.error(f"{query!r} and {document!r} are judged with {before} before; drop one of the lines")
+            raise DatasetError(
+                f"{where}: {query!r} and {document!r} are judged with {before} before; drop one of the lines"
+            )
     return judgements
 
 
@@ -313,42 +314,44 @@ def _read_records(path: Path) -> Iterator[_FileRecord]:
     """
     lines: dict[Any, int] = {}
     # Not splitlines, which would also split at a U+2028 inside a text.
-    for number, line in enumerate(_read_text(path).split("\n"), FIRST_LINE):
+    for number, line in enumerate(_read_text(path).split("\n"), 1):
         if not line.strip():
             continue
-        record = _FileRecord(path, number, {})
+        where = f"{path}, line {number}"
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise record.error(f"not JSON ({error}); expected one object per line") from error
+            raise DatasetError(f"{where}: not JSON ({error}); expected one object per line") from error
         if not isinstance(fields, dict):
-            raise record.error(f"{type(fields).__name__}; expected a JSON object")
+            raise DatasetError(f"{where}: {type(fields).__name__}; expected a JSON object")
         id = fields.get("_id")
         if isinstance(id, str) and lines.setdefault(id, number) != number:
-            raise record.error(f"{id!r} stands in line {lines[id]} already; ids must be unique in a file")
-        yield replace(record, fields=fields)
+            raise DatasetError(f"{where}: {id!r} stands in line {lines[id]} already; ids must be unique in a file")
+        yield _FileRecord(where, fields)
 
 
 def _question(home: Path, set_name: str, query: Query, granularity: Granularity) -> Dataset:
+    """The dataset of one question of LongMemEval; a document is relevant if it is marked as evidence."""
     path = home / HAYSTACKS / f"{query.id}.json.gz"
     evidence = set(query.metadata.get("answer_session_ids", ()))  # of sessions; the turns are marked in the file
     records: list[_FileRecord] = []
     grades: dict[str, int] = {}
+
+    def add(id: str, metadata: dict[str, Any], turns: Sequence[dict[str, Any]], *, is_evidence: bool) -> None:
+        text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in turns)
+        records.append(_FileRecord(str(path), {"_id": id, "text": text, "metadata": metadata}))
+        if is_evidence:
+            grades[id] = 1
+
     for session, date, turns in _sessions(path):
         facts = {"timestamp": date, "session": session}
         if granularity == "session":
-            documents = [(session, facts, turns, session in evidence)]
-        else:
-            documents = [
-                (f"{session}_t{number}", {**facts, "speaker": turn["role"]}, [turn], bool(turn.get("has_answer")))
-                for number, turn in enumerate(turns)
-                if turn["content"].strip()
-            ]
-        for id, metadata, said, answers in documents:
-            text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in said)
-            records.append(_FileRecord(path, FIRST_LINE, {"_id": id, "text": text, "metadata": metadata}))
-            if answers:
-                grades[id] = 1
+            add(session, facts, turns, is_evidence=session in evidence)
+            continue
+        for number, turn in enumerate(turns):
+            if turn["content"].strip():
+                said_by = {**facts, "speaker": turn["role"]}
+                add(f"{session}_t{number}", said_by, [turn], is_evidence=bool(turn.get("has_answer")))
     return Dataset(set_name, query.id, _chunks_from(records, Keys()), (query,), {query.id: grades})
 
 
