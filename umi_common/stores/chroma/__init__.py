@@ -1,6 +1,7 @@
 """ChromaStore: a store over a user's Chroma collection.
 
-In: a collection, and searches as probes. Out: a `Pool`, and chunks read from the collection.
+In: a collection, and searches as probes. Out: a `Pool`, and chunks read from the collection. Everything that reads or
+writes the collection raises StoreUnavailable if Chroma fails.
 
     store           ChromaStore: the store over a collection
     recall          one search

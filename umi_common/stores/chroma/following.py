@@ -62,9 +62,6 @@ class Follower:
 
         Args:
             always: Count the records even if the last count was slow and recent; see PAUSE_FACTOR.
-
-        Raises:
-            StoreUnavailable: If Chroma fails.
         """
         if self._written:
             self._read_written()

@@ -149,11 +149,7 @@ def _best(
 
 
 def statistics(side: SideIndex, snapshot: SideSnapshot, queries: Vectors | None) -> dict[str, Any]:
-    """The fields of a pool about the collection: the calibration and, if there are queries, the background.
-
-    Raises:
-        StoreUnavailable: If Chroma fails.
-    """
+    """The fields of a pool about the collection: the calibration and, if there are queries, the background."""
     rows, lexical = snapshot.rows, snapshot.lexical
     numbers = side.calibration.numbers(rows, side.vectors, lambda: lexical.lengths(len(rows)), side.table.sources)
     if queries is None:

@@ -53,11 +53,7 @@ class CollectionVectors:
         return len(self._side.snapshot.rows), self._dim
 
     def __getitem__(self, rows: Ints) -> Vectors:
-        """(len(rows), dim) vectors; zeros for a record that is gone.
-
-        Raises:
-            StoreUnavailable: If Chroma fails.
-        """
+        """(len(rows), dim) vectors; zeros for a record that is gone."""
         wanted = rows.tolist()
         found = self._cached.get(wanted)
         if missing := [row for row in wanted if row not in found]:
@@ -149,10 +145,11 @@ class SideIndex:
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
         """Add records, in place of older ones with the same ids, and remove the records with the ids `removed`."""
         with self._write_lock:
-            replaced = {*removed, *(record.id for record in records)}
             made = [(record, chunk) for record in records if (chunk := self.chunk(record)) is not None]
+            read = {record.id for record in records}
+            replaced = read.union(removed)
             self.skipped -= replaced
-            self.skipped |= {record.id for record in records} - {record.id for record, _ in made}
+            self.skipped |= read - {record.id for record, _ in made}
             heads = [self._head(row, *each) for row, each in enumerate(made, len(self._records))]
             dead = np.array([row for id in replaced if (row := self.table.row_of(id)) is not None], dtype=np.int64)
             try:
@@ -195,15 +192,15 @@ class SideIndex:
 
     def chunk(self, record: Record | None) -> Chunk | None:
         """`records.readable_chunk`; a record with a source but no position keeps the position that it got when it was
-        first read."""
+        first read from this source."""
         chunk = readable_chunk(record, self._read)
         if record is None or chunk is None or chunk.position is not None or KEY in record.metadata:
             return chunk
         row, rows = self.table.row_of(chunk.id), self.snapshot.rows
-        if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
+        if row is None or row >= len(rows) or rows.source[row] == NO_SOURCE:
             return chunk
-        same = self.table.sources[int(rows.source[row])] == chunk.source
-        return replace(chunk, position=int(rows.position[row])) if same else chunk
+        position, source = int(rows.position[row]), self.table.sources[int(rows.source[row])]
+        return replace(chunk, position=position) if position != MISSING and source == chunk.source else chunk
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""
@@ -240,11 +237,20 @@ class SideIndex:
         """
         rows = self.snapshot.rows
         ids = [id if alive else "" for id, alive in zip(rows.ids[: len(rows)], rows.alive.tolist(), strict=True)]
-        facts: dict[str, Any] = {"made_of": made_of, "ids": ids}
-        facts |= {"skipped": sorted(self.skipped), "derived": sorted(self.derived)}
-        facts["names"] = [(row, *name) for row, name in self.names.items() if ids[row]]
-        arrays = {"source": rows.source, "position": rows.position, "time": rows.time}
-        arrays |= {"digests": np.array(self._digests, dtype=np.int64)} | self.calibration.saved(rows)
+        facts: dict[str, Any] = {
+            "made_of": made_of,
+            "ids": ids,
+            "skipped": sorted(self.skipped),
+            "derived": sorted(self.derived),
+            "names": [(row, *name) for row, name in self.names.items() if ids[row]],
+        }
+        arrays = {
+            "source": rows.source,
+            "position": rows.position,
+            "time": rows.time,
+            "digests": np.array(self._digests, dtype=np.int64),
+            **self.calibration.saved(rows),
+        }
         directory.mkdir(parents=True, exist_ok=True)
         self._lexical.save(directory, Mark(len(rows)), rows.seq, self.table.sources, arrays, facts)
 

@@ -229,14 +229,14 @@ class ChromaStore(CollectionStore):
     def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         side = self._ready()
         rows = side.snapshot.rows
-        near: dict[str, list[str]] = {}
+        ids_near: dict[str, list[str]] = {}
         for id in ids:
             row = side.table.row_of(id)
             if row is not None and row < len(rows):
-                near[id] = [rows.ids[other] for other in rows.around(row, reach).tolist()]
-        every = list(dict.fromkeys(id for beside in near.values() for id in beside))
-        chunks = dict(zip(every, self.get(every), strict=True))
-        return {id: [chunk for other in beside if (chunk := chunks[other]) is not None] for id, beside in near.items()}
+                ids_near[id] = [rows.ids[other] for other in rows.around(row, reach).tolist()]
+        every = list(dict.fromkeys(other for near in ids_near.values() for other in near))
+        chunks = {chunk.id: chunk for chunk in self.get(every) if chunk is not None}
+        return {id: [chunks[other] for other in near if other in chunks] for id, near in ids_near.items()}
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, scaled to length 1; zeros where there is none."""
