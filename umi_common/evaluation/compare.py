@@ -130,21 +130,23 @@ def run_system(
             f"system {name!r} returned ids such as {returned[0]!r}, none of which is in {dataset.name}/{dataset.group}"
             f": {dataset.chunks[0].id!r}, ...; give its documents the ids of the dataset's chunks"
         )
-    relevant = {id: dataset.relevant(id) for id in answers}
     top_vectors = {
         id: vectors[[rows[hit] for hit in answer.ids[:top] if hit in rows]] for id, answer in answers.items()
     }
     return Run(
-        name,
-        dataset.name,
-        dataset.group,
-        {id: answer.ids for id, answer in answers.items()},
-        elapsed,
-        {id: answer.llm_calls for id, answer in answers.items()},
-        {q: {id: dict(answer.arms[id]) for id in relevant[q] if id in answer.arms} for q, answer in answers.items()},
-        {id: diversity(hits) for id, hits in top_vectors.items()},
-        {id: duplication(hits) for id, hits in top_vectors.items()},
-        dict(Counter(part for answer in answers.values() for part in answer.degraded)),
+        system=name,
+        set=dataset.name,
+        group=dataset.group,
+        ids={id: answer.ids for id, answer in answers.items()},
+        milliseconds=elapsed,
+        llm_calls={id: answer.llm_calls for id, answer in answers.items()},
+        arms={
+            id: {found: dict(answer.arms[found]) for found in dataset.relevant(id) if found in answer.arms}
+            for id, answer in answers.items()
+        },
+        diversity={id: diversity(hits) for id, hits in top_vectors.items()},
+        duplication={id: duplication(hits) for id, hits in top_vectors.items()},
+        degraded=dict(Counter(part for answer in answers.values() for part in answer.degraded)),
     )
 
 

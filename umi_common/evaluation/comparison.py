@@ -156,18 +156,18 @@ class SystemComparison:
             raise ConfigError(f"k is {k!r:.40}; expected a whole number above 0, or None")
         missed: list[Failure] = []
         for run in self._runs(system, set):
-            dataset = self.datasets[run.set, run.group]
+            where = run.set, run.group
+            dataset = self.datasets[where]
             texts = {chunk.id: chunk.text for chunk in dataset.chunks}
-            others = [other for other in self.runs if (other.set, other.group) == (run.set, run.group)]
+            others = [other for other in self.runs if (other.set, other.group) == where and other is not run]
             for query in dataset.judged:
                 for document in dataset.relevant(query.id):
                     rank = _rank(run, query.id, document)
-                    if rank is not None and rank <= cut:
-                        continue
-                    arms = run.arms.get(query.id, {}).get(document, {})
-                    elsewhere = {other.system: _rank(other, query.id, document) for other in others if other is not run}
-                    text = texts.get(document, "")
-                    missed.append(Failure(run.set, run.group, query, document, text, rank, arms, elsewhere))
+                    if rank is None or rank > cut:
+                        arms = run.arms.get(query.id, {}).get(document, {})
+                        elsewhere = {other.system: _rank(other, query.id, document) for other in others}
+                        text = texts.get(document, "")
+                        missed.append(Failure(*where, query, document, text, rank, arms, elsewhere))
         return missed
 
     def table(self, format: Literal["text", "markdown"] = "text", metrics: Sequence[str] = ()) -> str:
@@ -263,11 +263,11 @@ class SystemComparison:
             pairs = [(value, run.group) for run in runs for value in self._scores[id(run)][metric].values()]
             if any(not math.isnan(value) for value, _ in pairs):
                 metrics[metric] = self._mean(pairs)
-        calls = [count for run in runs for count in run.llm_calls.values()]
-        known = [count for count in calls if count is not None]
-        degraded = sum((Counter(run.degraded) for run in runs), Counter[str]())
         times = [spent for run in runs for spent in run.milliseconds.values()]
-        mean_calls = sum(known) / len(known) if known and len(known) == len(calls) else None
+        all_calls = [calls for run in runs for calls in run.llm_calls.values()]
+        known = [calls for calls in all_calls if calls is not None]
+        mean_calls = sum(known) / len(known) if known and known == all_calls else None
+        degraded = sum((Counter(run.degraded) for run in runs), Counter[str]())
         return Row(system, name, metrics, latency(times), mean_calls, dict(degraded))
 
 

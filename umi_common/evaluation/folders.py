@@ -293,11 +293,7 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
 
 
 def _read_text(path: Path) -> str:
-    """The text of a UTF-8 file, without a byte order mark.
-
-    Raises:
-        DatasetError: If the file is missing or not UTF-8.
-    """
+    """The text of a UTF-8 file, without a byte order mark. Raises DatasetError if the file is missing or not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -307,11 +303,8 @@ def _read_text(path: Path) -> str:
 
 
 def _read_records(path: Path) -> Iterator[_FileRecord]:
-    """Yield the JSON object in each line of a JSON-lines file; blank lines are skipped.
-
-    Raises:
-        DatasetError: At the first line that is not a JSON object, or repeats the `_id` of an earlier line.
-    """
+    """Yield the JSON object in each line of a JSON-lines file; blank lines are skipped. Raises DatasetError at a line
+    that is not a JSON object, or repeats the `_id` of an earlier line."""
     lines: dict[Any, int] = {}
     # Not splitlines, which would also split at a U+2028 inside a text.
     for number, line in enumerate(_read_text(path).split("\n"), 1):

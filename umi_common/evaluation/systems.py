@@ -182,11 +182,8 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
 
 def as_search(name: str, built: Any) -> Search:
-    """The search function of `built`, the result of a system's function; this module's docstring lists the kinds.
-
-    Raises:
-        ConfigError: If `built` is of another kind.
-    """
+    """The search function of `built`, the result of a system's function. Raises ConfigError if it is of none of the
+    kinds in this module's docstring."""
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
         return _search_of(built, "hybrid")
     if hasattr(built, "invoke"):
@@ -225,11 +222,7 @@ def _search_of(retriever: Any, strategy: str) -> Search:
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:
-    """The first k distinct ids, since some frameworks return a document several times.
-
-    Raises:
-        ConfigError: If `ids` is one string, or no iterable.
-    """
+    """The first k distinct ids, since some frameworks return a document several times."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise ConfigError(f"the search returned {ids!r:.80}; expected a list of ids, best first")
     return tuple(dict.fromkeys(str(id) for id in ids))[:k]
