@@ -1,4 +1,4 @@
-"""HTML that the notebook's table and the page share: bars of scores, losses, chunks left out."""
+"""HTML that the notebook's table and the page share: bars of scores, places of chunks, losses, chunks left out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from umi_common.context.budget import AssembledContext
 from umi_common.explain.reasons import best_signals, in_words, stated
-from umi_common.explain.texts import escaped
-from umi_common.types import Hit, SearchResult, Suppressed
+from umi_common.explain.texts import escaped, place
+from umi_common.types import Chunk, Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
 """Colour of each arm: two of Okabe and Ito's colours, which differ for people with any kind of colour blindness. The
@@ -24,9 +24,10 @@ def largest_scores(result: SearchResult) -> dict[str, float]:
     return largest
 
 
-def bar(share: float, colour: str) -> str:
-    """The HTML of a bar that fills `share` (0..1) of its box. Screen readers skip it and read the value beside it."""
-    width = 100 * max(0.0, min(1.0, share))
+def bar(value: float, largest: float, colour: str) -> str:
+    """The HTML of a bar, which `largest` would fill; an empty one if `largest` is 0. Screen readers skip it and read
+    the value beside it."""
+    width = 100 * max(0.0, min(1.0, value / largest)) if largest > 0 else 0.0
     return f"<span class='umi-bar' aria-hidden='true'><i style='width:{width:.0f}%;background:{colour}'></i></span>"
 
 
@@ -38,11 +39,19 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
     """
     lines = []
     for arm, signal in best_signals(hit).items():
-        top = largest.get(arm, 0.0)
-        share = signal.score / top if top > 0 else 0.0
-        colour = ARM_COLOURS.get(arm, OTHER_COLOUR)
-        lines.append(f"<div class='umi-arm'>{bar(share, colour)} {escaped(stated(signal))}</div>")
+        score_bar = bar(signal.score, largest.get(arm, 0.0), ARM_COLOURS.get(arm, OTHER_COLOUR))
+        lines.append(f"<div class='umi-arm'>{score_bar} {escaped(stated(signal))}</div>")
     return "".join(lines)
+
+
+def top_score(result: SearchResult) -> float:
+    """The highest score of the hits; 0 without hits."""
+    return max((hit.score for hit in result), default=0.0)
+
+
+def place_of(chunk: Chunk) -> str:
+    """HTML with the facts of `texts.place`."""
+    return " · ".join(f"<bdi>{escaped(fact)}</bdi>" for fact in place(chunk))
 
 
 def losses(result: SearchResult | AssembledContext) -> str:
@@ -60,8 +69,12 @@ def table(heads: Iterable[str], rows: str, caption: str = "") -> str:
     return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def left_out_item(suppressed: Suppressed) -> str:
-    """An HTML list item that names one chunk that was left out, and why."""
+def left_out(result: SearchResult) -> str:
+    """An HTML list of the chunks that were left out, and why."""
+    return f"<ul>{''.join(map(_left_out_item, result.suppressed))}</ul>"
+
+
+def _left_out_item(suppressed: Suppressed) -> str:
     by = f", replaced by {escaped(suppressed.by)}" if suppressed.by is not None else ""
     score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
     return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(in_words(suppressed.reason))}{by}</li>"

@@ -7,10 +7,10 @@ from typing import Any
 
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import optional_module
-from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, table
+from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out, losses, place_of, table, top_score
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, rank_path, steps
-from umi_common.explain.texts import escaped, place
+from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult
 
 STYLE = """
@@ -37,8 +37,7 @@ def to_html(result: SearchResult) -> str:
 
     Texts are escaped.
     """
-    words, largest = QueryWords.of(result), largest_scores(result)
-    top = max((hit.score for hit in result), default=0.0)
+    words, top, largest = QueryWords.of(result), top_score(result), largest_scores(result)
     rows = "".join(_row(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
     hits = table(("#", "score", "arms", "chunk"), rows) if rows else "<p>No hits.</p>"
     also = "".join(f"<div class='umi-why'>also searched: {escaped(text)}</div>" for text in result.query_variations)
@@ -48,12 +47,10 @@ def to_html(result: SearchResult) -> str:
 
 
 def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
-    where = " · ".join(f"<bdi>{escaped(fact)}</bdi>" for fact in place(hit.chunk))
-    share = hit.score / top if top > 0 else 0.0
     return (
-        f"<tr><td>{hit.rank}</td><td>{hit.score:.3f}<br>{bar(share, BAR_COLOUR)}</td>"
+        f"<tr><td>{hit.rank}</td><td>{hit.score:.3f}<br>{bar(hit.score, top, BAR_COLOUR)}</td>"
         f"<td>{arm_bars(hit, largest)}</td>"
-        f"<td><b>{escaped(hit.chunk.id)}</b> <span class='umi-why'>{where}</span>"
+        f"<td><b>{escaped(hit.chunk.id)}</b> <span class='umi-why'>{place_of(hit.chunk)}</span>"
         f"<p dir='auto'>{marked(excerpt(hit.chunk.text, words), words)}</p>"
         f"<div class='umi-why'>{escaped(rank_path(path))}</div></td></tr>"
     )
@@ -62,8 +59,7 @@ def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
 def _left_out(result: SearchResult) -> str:
     if not result.suppressed:
         return ""
-    items = "".join(map(left_out_item, result.suppressed))
-    return f"<details><summary>left out: {len(result.suppressed)}</summary><ul>{items}</ul></details>"
+    return f"<details><summary>left out: {len(result.suppressed)}</summary>{left_out(result)}</details>"
 
 
 def context_to_html(context: AssembledContext) -> str:
@@ -74,7 +70,7 @@ def context_to_html(context: AssembledContext) -> str:
     """
     stats = context.stats
     rows = "".join(
-        f"<tr><td>{part.number}</td><td>{part.tokens}<br>{bar(part.tokens / stats.budget, BAR_COLOUR)}</td>"
+        f"<tr><td>{part.number}</td><td>{part.tokens}<br>{bar(part.tokens, stats.budget, BAR_COLOUR)}</td>"
         f"<td><b>{escaped(part.ids[0] if part.source is None else part.source)}</b>"
         f"<p dir='auto'>{escaped(part.text)}</p></td></tr>"
         for part in context

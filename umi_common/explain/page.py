@@ -18,7 +18,7 @@ from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import MEASURES, Step, decided, in_words, rank_path, steps
-from umi_common.explain.texts import escaped, hit_count, place
+from umi_common.explain.texts import escaped, hit_count
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 
@@ -89,8 +89,7 @@ def _asset(name: str) -> str:
 
 def _hits_section(result: SearchResult, words: QueryWords) -> str:
     """All hits, below an input field that filters them."""
-    largest = bars.largest_scores(result)
-    top = max((hit.score for hit in result), default=0.0)
+    top, largest = bars.top_score(result), bars.largest_scores(result)
     items = "".join(_hit(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
     found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
     return (
@@ -105,13 +104,11 @@ def _hits_section(result: SearchResult, words: QueryWords) -> str:
 
 def _hit(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
     chunk = hit.chunk
-    share = hit.score / top if top > 0 else 0.0
-    where = " · ".join(f"<bdi>{escaped(fact)}</bdi>" for fact in place(chunk))
     return (
         f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
         f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
-        f"<bdi>{escaped(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
-        f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
+        f"<bdi>{escaped(chunk.id)}</bdi></a></h3><p class='why'>{bars.place_of(chunk)}</p>"
+        f"<div class='bars'><div class='umi-arm'>{bars.bar(hit.score, top, 'var(--ink)')} score {hit.score:.3f}</div>"
         f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
         f"<p class='why'>{escaped(rank_path(path))}</p>{_numbers(hit)}</article></li>"
     )
@@ -196,7 +193,7 @@ def _times_section(result: SearchResult) -> str:
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
     rows = "".join(
         f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
-        f"{bars.bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
+        f"{bars.bar(stage.milliseconds, longest, TIME_COLOUR)}</td>"
         f"<td>{escaped(decided(stage))}</td></tr>"
         for stage in result.trace
     )
@@ -226,7 +223,7 @@ def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
     name = escaped(part.source if part.source is not None else part.ids[0])
     cut = ", cut short" if part.trimmed else ""
     return (
-        f"<li><div class='umi-arm'>{bars.bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
+        f"<li><div class='umi-arm'>{bars.bar(part.tokens, budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
         f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{escaped(part.reason)}</span>"
         f"{_text(part.text, words)}</li>"
     )
@@ -234,10 +231,7 @@ def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
 
 def _left_out_section(result: SearchResult) -> str:
     """Chunks that were left out, and why."""
-    if not result.suppressed:
-        return ""
-    items = "".join(map(bars.left_out_item, result.suppressed))
-    return _section("out", "Left out, and why", f"<ul>{items}</ul>")
+    return _section("out", "Left out, and why", bars.left_out(result)) if result.suppressed else ""
 
 
 def _section(name: str, title: str, body: str) -> str:
