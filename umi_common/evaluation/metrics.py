@@ -50,8 +50,7 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
     """The value of each metric for each query that has a relevant document, as ir-measures computes it.
 
     Args:
-        qrels: Grade by query id and document id; a grade above 0 means relevant.
-        rankings: Document ids by query id, best first, no id twice; a query without a list has the value 0.
+        rankings: No list may hold an id twice; a query without a list has the value 0.
         names: Names of metrics, e.g. "ndcg@10".
 
     Returns:

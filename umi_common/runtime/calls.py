@@ -6,19 +6,12 @@ empty tuple makes no call; it lets the event loop run other tasks.
 
 `drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
 
-Every limit on the threads of a search:
+The constants below limit the threads of a search. Three limits are elsewhere:
 
-    constant            limits                                            of
-    CALL_THREADS_MAX    threads for calls that wait for a service         each retriever and its copies
-    SEARCH_THREADS_MAX  threads in which async searches run               each retriever and its copies
-    GROUP_MAX           searches that one such thread runs as a group     each thread
-    AWAITED_MAX         calls that one search awaits on its event loop    each search
-    LIMITED_CALLS_MAX   calls with a time limit that have not returned    each reranker, rewriter and extra arm
-    SLOT_COUNT          threads that compute at a time                    the process
-
-Further limits: `config.embedder` limits the calls of an embedder at a time. For blocking searches, each store has one
-thread with an event loop, which waits for the embedder's calls. A commit of a ledger takes one thread, and a scan of
-codes takes at most `stores.dense.cosines.SCAN_THREADS_MAX` threads.
+- `config.embedder` limits the calls of an embedder at a time. For blocking searches, one thread of each store waits for
+  them.
+- `stores.dense.cosines.SCAN_THREADS_MAX` limits the threads of a scan of codes.
+- A commit of a ledger takes one thread.
 """
 
 from __future__ import annotations
@@ -44,11 +37,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALL_THREADS_MAX = 8
-"""Largest number of threads of a retriever for calls that wait for a service, for example an LLM. Such threads use no
-processor time. Further calls are queued."""
+"""Largest number of threads of a retriever and its copies for calls that wait for a service, for example an LLM. Such
+threads use no processor time. Further calls are queued."""
 SEARCH_THREADS_MAX = max(2, (os.cpu_count() or 1) // 2)
-"""Largest number of threads of a retriever in which async searches run; more would wait for each other at the
-interpreter lock."""
+"""Largest number of threads of a retriever and its copies in which async searches run; more would wait for each other
+at the interpreter lock."""
 GROUP_MAX = 8
 """Largest number of searches that one thread runs as a group. In a larger group, a search waits longer for the others,
 and the group as a whole is no faster."""

@@ -196,11 +196,9 @@ def _abandon(task: asyncio.Future[Any]) -> None:
 
 
 class Breaker:
-    """A circuit breaker: after several failures in a row it allows no calls for a while, then one trial call.
-
-    It is closed (all calls allowed) at first, open (no call allowed) for `seconds` after `failures` failures in a row,
-    and then half-open: one trial call is allowed. If that call succeeds, the breaker closes; if it fails, the pause
-    starts again.
+    """A circuit breaker. It is closed at first (all calls allowed), open for `seconds` after `failures` failures in a
+    row (no call allowed), and then half-open: one trial call is allowed. If that call succeeds, the breaker closes; if
+    it fails, the pause starts again.
 
     Args:
         failures: Number of failures in a row that opens the breaker, >= 1.
