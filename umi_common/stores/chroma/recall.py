@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.rows.rows import Mask
+from umi_common.stores.rows.rows import Mask, Rows
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
@@ -42,41 +43,47 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
     begun, snapshot = time.perf_counter(), side.snapshot
     rows = snapshot.rows
     allowed = allowed_rows(side, snapshot, request.where, request.window)
-    weights = rows.decay(request)
-    search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, weights)
+    search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, rows.decay(request))
     lexical = search.ranked()
-
-    def terms_of(wanted: Sequence[int]) -> list[Sequence[str]]:
-        ids = [rows.ids[row] for row in wanted]
-        known = {id: record for id in ids if (record := side.last_read(id)) is not None}
-        known |= side.collection.records([id for id in ids if id not in known])
-        chunks = [side.chunk(known.get(id)) for id in ids]
-        return [() if chunk is None else side.analyzer.terms(chunk.indexed_text) for chunk in chunks]
-
-    named, links = search.references(lambda: side.names, lexical, [], terms_of, rare=False)
-    fields: dict[str, Any] = {}
+    named, links = search.references(lambda: side.names, lexical, [], partial(_terms_of, side, rows), rare=False)
+    fields: dict[str, Any] | None = None
     if queries is not None:
         try:
-            nearest = _nearest(side, queries, search, allowed)
-            pooled = search.candidates(lexical, nearest, named, links)
+            pooled = search.candidates(lexical, _nearest(side, queries, search, allowed), named, links)
             vectors = side.vectors[pooled]
-            fields = {"vectors": vectors} | statistics(side, snapshot, queries)
-            fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
+            fields = {"vectors": vectors, "query_vectors": queries} | statistics(side, snapshot, queries)
+            fields["dense"] = cosines(vectors, queries).astype(np.float64)
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
-            queries = None
-    if queries is None:
+    text_alone = fields is None
+    if fields is None:
         if not lexical:
             raise SearchUnavailable(trace.reasons())
         pooled = search.candidates(lexical, [], named, links)
-        if not any(loss.part == "chroma" for loss in trace.degraded):
-            try:
-                fields = {"vectors": side.vectors[pooled]} | statistics(side, snapshot, None)
-            except StoreUnavailable as error:
-                trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
+        fields = _fields_of_text_alone(side, snapshot, pooled, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    fields |= search.scored(lexical, pooled, alone=queries is None)
+    fields |= search.scored(lexical, pooled, alone=text_alone)
     return search.pool(pooled, named, links, **fields)
+
+
+def _terms_of(side: SideIndex, rows: Rows, wanted: Sequence[int]) -> list[Sequence[str]]:
+    """The terms of each wanted row's text; of records that were not read yet, Chroma is asked."""
+    ids = [rows.ids[row] for row in wanted]
+    known = {id: record for id in ids if (record := side.last_read(id)) is not None}
+    known |= side.collection.records([id for id in ids if id not in known])
+    chunks = [side.chunk(known.get(id)) for id in ids]
+    return [() if chunk is None else side.analyzer.terms(chunk.indexed_text) for chunk in chunks]
+
+
+def _fields_of_text_alone(side: SideIndex, snapshot: SideSnapshot, pooled: Ints, trace: RecallTrace) -> dict[str, Any]:
+    """The pool's fields from Chroma if the dense arm does not search; empty if Chroma fails or has failed before."""
+    if any(loss.part == "chroma" for loss in trace.degraded):
+        return {}
+    try:
+        return {"vectors": side.vectors[pooled]} | statistics(side, snapshot, None)
+    except StoreUnavailable as error:
+        trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
+        return {}
 
 
 def allowed_rows(side: SideIndex, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None) -> Mask:
@@ -112,40 +119,36 @@ def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mas
     while True:
         options = {"n_results": min(count, total), "include": [], "where": where}
         listed = side.collection.call("query", query_embeddings=asked, **options)["ids"]
-        best, least, lowest = _best(side, asked, list(map(search.known, listed)), depth, weights)
+        best, above_unlisted = _best(side, asked, list(map(search.known, listed)), depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
-        # A row that Chroma did not list has a cosine of at most `lowest`, and decay only lowers it.
-        ordered = weights is None or count >= DECAYED_MAX or bool((least >= lowest).all())
-        if exhausted or (full and ordered):
+        if exhausted or (full and (above_unlisted or count >= DECAYED_MAX)):
             return best
         count *= WIDER
 
 
 def _best(
     side: SideIndex, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
-) -> tuple[list[Ints], Floats, Floats]:
-    """For each of V queries, rank the rows in its item of `rows` that have a vector.
+) -> tuple[list[Ints], bool]:
+    """For each query, rank the rows in its item of `rows` that have a vector.
 
     Returns:
-        For each query its best `depth` rows by decayed cosine; (V,) the smallest decayed cosine among these; (V,) the
-        smallest cosine of all its rows. Both numbers are -2 for a query without such rows.
+        For each query its best `depth` rows by decayed cosine, ties by id; and whether no row outside of `rows` can be
+        better than these, if Chroma has listed the rows with the largest cosines.
     """
-    together = side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
-    by_row = np.argsort(together)
+    together = side.snapshot.rows.by_id(distinct(np.concatenate(rows)))
     vectors = side.vectors[together]
     scores = cosines(vectors, queries).astype(np.float64)
-    present = np.asarray(vectors.any(axis=1))
-    best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
-    for v, own in enumerate(rows):
-        own = np.sort(by_row[together.searchsorted(own, sorter=by_row)])  # now columns of `scores`
-        own = own[present[own]]
-        decayed = weighted(scores[v, own], None if weights is None else weights[together[own]])
+    has_vector = np.asarray(vectors.any(axis=1))
+    best, above_unlisted = list[Ints](), True
+    for own_scores, own in zip(scores, rows, strict=True):
+        columns = np.flatnonzero(np.isin(together, own) & has_vector)
+        decayed = weighted(own_scores[columns], None if weights is None else weights[together[columns]])
         order = np.argsort(-decayed, kind="stable")[:depth]
-        if len(order):
-            least[v], lowest[v] = decayed[order[-1]], scores[v, own].min()
-        best.append(together[own[order]])
-    return best, least, lowest
+        if len(order):  # an unlisted row has at most the smallest cosine of the listed ones, and decay only lowers it
+            above_unlisted &= bool(decayed[order[-1]] >= own_scores[columns].min())
+        best.append(together[columns[order]])
+    return best, above_unlisted
 
 
 def statistics(side: SideIndex, snapshot: SideSnapshot, queries: Vectors | None) -> dict[str, Any]:
