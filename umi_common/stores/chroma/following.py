@@ -17,11 +17,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from umi_common.errors import StoreUnavailable
 from umi_common.stores.chroma.side_index import SideIndex
-from umi_common.stores.rows.rows import UNKNOWN
 
 RECORDS_COMPARED = 1_000
 """Number of records that are read and compared together, which takes about 20 ms."""
@@ -131,16 +128,11 @@ class Follower:
 
     def compare_ids(self) -> None:
         """List all ids; read the records that are new, and drop those that are gone. The caller holds `lock`."""
-        rows, skipped = self._side.snapshot.rows, set(self._side.skipped)
-        unseen, gone = rows.alive.copy(), set(skipped)
+        gone = {*self._side.ids(), *self._side.skipped}
         new: list[str] = []
         for page in self._collection.pages_of_ids():
-            known = self._side.table.rows_of(page)
-            unseen[known[known != UNKNOWN]] = False
-            others = [page[index] for index in np.flatnonzero(known == UNKNOWN).tolist()]
-            gone.difference_update(others)
-            new += [id for id in others if id not in skipped]
-        gone.update(rows.ids[row] for row in np.flatnonzero(unseen).tolist())
+            gone.difference_update(page)
+            new += [id for id in page if not self._side.knows(id)]
         if gone:
             self._side.update([], gone)
         self._reread(new)
