@@ -62,25 +62,26 @@ def beside(
     """The chunks at most `reach` places before and after the positions of these; one round trip, or several if many
     chunks have one position."""
     places = {(each.source, each.position) for each in chunks if each.source is not None and each.position is not None}
-    directions = [(*place, after) for place in sorted(places) for after in (False, True)]
+    open_requests = [(*place, after) for place in sorted(places) for after in (False, True)]
     limit = reach + 1 + TIES
     points: dict[str, Any] = {}
     following: dict[str, str] = {}
-    while directions:
-        answers = connection.query([_request(*direction, limit, payload, vectors) for direction in directions])
-        cut = []
-        for direction, answer in zip(directions, answers, strict=True):
+    while open_requests:
+        answers = connection.query([_request(*each, limit, payload, vectors) for each in open_requests])
+        repeated = []
+        for each, answer in zip(open_requests, answers, strict=True):
+            position = each[1]
             # An answer that was cut off may lack chunks at its last position, and then has wrong pairs there.
-            last = answer[-1].payload["position"] if len(answer) == limit else None
-            whole = [point for point in answer if point.payload["position"] != last]
-            beyond = sum(point.payload["position"] != direction[1] for point in whole)
-            if last is not None and beyond < reach and limit < REQUESTED_MAX:
-                cut.append(direction)
+            cut_at = answer[-1].payload["position"] if len(answer) == limit else None
+            whole = [point for point in answer if point.payload["position"] != cut_at]
+            beyond = sum(point.payload["position"] != position for point in whole)
+            if cut_at is not None and beyond < reach and limit < REQUESTED_MAX:
+                repeated.append(each)
                 continue
             points |= {point.payload["id"]: point for point in whole}
-            in_order = [id for _, id in sorted((point.payload["position"], point.payload["id"]) for point in whole)]
-            following |= dict(pairwise(in_order))
-        directions, limit = cut, 4 * limit
+            in_order = sorted((point.payload["position"], point.payload["id"]) for point in whole)
+            following |= dict(pairwise(id for _, id in in_order))
+        open_requests, limit = repeated, 4 * limit
     return Beside(points, following, {second: first for first, second in following.items()})
 
 
@@ -111,15 +112,13 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]],
 
 def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:
     """Source -> the positions that no candidate has, at most `reach` from the position of a candidate in `best`."""
-    held: dict[str, set[int]] = defaultdict(set)
-    for each in candidates.values():
-        if each.source is not None and each.position is not None:
-            held[each.source].add(each.position)
+    held = {(each.source, each.position) for each in candidates.values()}
     missing: dict[str, set[int]] = defaultdict(set)
     for id in best:
         source, position = candidates[id].source, candidates[id].position
         if source is not None and position is not None:
-            missing[source] |= {position + step for step in range(-reach, reach + 1)} - held[source]
+            near = range(position - reach, position + reach + 1)
+            missing[source].update(other for other in near if (source, other) not in held)
     return {source: positions for source, positions in missing.items() if positions}
 
 
@@ -131,15 +130,13 @@ def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, s
     indices = np.full(len(candidates), NO_POSITION, dtype=np.int64)
     inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]
     inside.sort(key=lambda row: (str(candidates[row].source), candidates[row].position, candidates[row].id))
-    last: Candidate | None = None
-    index = 0
+    last: int | None = None
     for row in inside:
-        each = candidates[row]
-        if last is None or last.source != each.source:
-            index = 0
+        if last is None or candidates[last].source != candidates[row].source:
+            indices[row] = 0
         else:
-            index += 1 if _adjacent(last, each, following) else 2
-        indices[row], last = index, each
+            indices[row] = indices[last] + (1 if _adjacent(candidates[last], candidates[row], following) else 2)
+        last = row
     return indices
 
 
