@@ -132,21 +132,20 @@ class CandidateScorer:
             listed: (V, n) whether an arm ranks the row for the variation.
         """
         tf, lengths = self._frequencies(found)
-        is_of_source = source[:, np.newaxis] == np.arange(source.max(initial=NO_SOURCE) + 1)  # (n, sources)
         scores, bounds = np.zeros(listed.shape), np.zeros(len(listed))
-        for v, ranked in enumerate(listed):
-            members = is_of_source & ranked[:, np.newaxis]
-            has_members = members.any(axis=0)
-            if not has_members.any():
+        for v, is_listed in enumerate(listed):
+            rows = np.flatnonzero(is_listed & (source != NO_SOURCE))
+            if not len(rows):
                 continue
-            members = members[:, has_members]
-            tf_of_sources, lengths_of_sources = tf @ members, lengths @ members
-            documents, terms = members.shape[1], float(lengths_of_sources.sum())
-            weighting = Weighting(self.config, documents, terms / documents or 1.0)
-            frequency = np.count_nonzero(tf_of_sources, axis=1).tolist()
-            idf = np.array([weighting.idf(df) if df else 0.0 for df in frequency])
+            codes, column = np.unique(source[rows], return_inverse=True)
+            belongs = (column[:, np.newaxis] == np.arange(len(codes))).astype(np.float64)  # (rows, sources)
+            tf_of_sources, lengths_of_sources = tf[:, rows] @ belongs, lengths[rows] @ belongs
+            weighting = Weighting(self.config, len(codes), float(lengths_of_sources.sum()) / len(codes) or 1.0)
+            frequencies_of_terms = np.count_nonzero(tf_of_sources, axis=1).tolist()
+            idf = np.array([weighting.idf(df) if df else 0.0 for df in frequencies_of_terms])
             own, bound = _scores(self._weights[[v]], weighting, idf, tf_of_sources, lengths_of_sources)
-            scores[v], bounds[v] = is_of_source[:, has_members] @ own[0], bound[0]
+            score_of = dict(zip(codes.tolist(), own[0].tolist(), strict=True))
+            scores[v], bounds[v] = [score_of.get(code, 0.0) for code in source.tolist()], bound[0]
         return scores, bounds
 
     def coverage(self) -> Floats:
