@@ -92,6 +92,17 @@ def test_a_question_that_one_passage_answers_is_ranked_as_without_references():
     )
 
 
+def test_among_few_passages_a_shared_word_does_not_put_another_before_the_best():
+    texts = {
+        "install": "Run pip install umi to set the package up.",
+        "car": "Bob said that I may use the car on Fridays.",
+        "train": "A night train to Graz leaves at nine.",
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(id, text) for id, text in texts.items())
+        assert umi.search("how do I install it?").ids[0] == "install"
+
+
 def test_a_question_finds_the_passage_that_it_names_though_others_hold_more_of_its_words():
     play = Chunk("play", "Brand (play). A verse tragedy in five acts, printed in 1865 and performed in Stockholm.")
     others = [Chunk(f"f{at}", f"The author {at} of this firm is a citizen of country {at}.") for at in range(8)]

@@ -6,15 +6,16 @@
                     the chunk of that name, and score(i) is larger than the score of every named candidate; else 0
     e(i) = own(i) / max own
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
-    final(j) = e(j) + share * min(1, gain(j))
+    final(j) = e(j) + share * min(1, gain(j)); in a small store at most `SMALL_STORE_LIMIT`, if e(j) is below it
 
 A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. But the named
 chunk may be a heading without content, so a chunk that mentions its name and holds more query terms gains half as much.
 
 i refers to j if one of the two texts mentions the name of the other, or both hold a rare term. The more query terms j
 holds and i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms gives no chunk
-a gain. This helps if the answer is spread over two chunks and only one of them resembles the query. Measured in
-docs/decisions.md.
+a gain. This helps if the answer is spread over two chunks and only one of them resembles the query. In a small store
+nearly all words are rare, and a reference tells little: there the best chunk stays the best, unless the query has
+several questions, whose best chunks differ. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -30,12 +31,19 @@ POWER = 5
 """Exponent of e(i). It is so large that only the best few candidates count: one with half the best score gives 3 % of
 its weight."""
 
+SMALL_STORE = 100
+"""Number of chunks from which a store is not small."""
+SMALL_STORE_LIMIT = 0.999
+"""Largest score after a gain in a small store, as a share of the best. So close to it that a later stage decides."""
+
 
 def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[str, object]) -> Floats:
     """(n,) scores with the gain of `with_references`; `facts` gets the number of named candidates and of references."""
     facts["named"] = int(np.count_nonzero(pool.named))
     facts["references"] = 0 if pool.links is None else len(pool.links.source)
-    return with_references(scores, pool.named, pool.mentioning, pool.links, settings.share)
+    small = pool.background is not None and 0 < pool.background.count < SMALL_STORE and pool.variations == 1
+    limit = SMALL_STORE_LIMIT if small else None
+    return with_references(scores, pool.named, pool.mentioning, pool.links, settings.share, limit)
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
@@ -50,7 +58,9 @@ def referring(pool: Pool, scores: Floats) -> dict[int, int]:
     return dict(zip(pool.links.target[rising].tolist(), pool.links.source[rising].tolist(), strict=True))
 
 
-def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Links | None, share: float) -> Floats:
+def with_references(
+    scores: Floats, named: Floats, mentioning: Floats, links: Links | None, share: float, limit: float | None = None
+) -> Floats:
     """(n,) scores by the formula at the top of this file, divided by their best.
 
     Args:
@@ -58,6 +68,7 @@ def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Li
         named, mentioning: (n,) 0..1, fields of `Pool`; (0,): the query names no chunk.
         links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
         share: Largest gain by a name, and largest gain by references; >= 0, in units of the best score.
+        limit: Largest score after a gain by references, in the same units; None: there is none.
     """
     own = np.maximum(scores, 0.0)
     best = float(own.max(initial=0.0))
@@ -73,4 +84,5 @@ def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Li
         return own
     gain = sums_by(links.target, own[links.source] ** POWER * links.weight, len(own))
     final = own + share * np.minimum(1.0, gain)
+    final = final if limit is None else np.maximum(own, np.minimum(final, limit))
     return np.asarray(final / final.max(), dtype=np.float64)
