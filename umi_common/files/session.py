@@ -26,7 +26,7 @@ from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
 from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, real_path, source_of
-from umi_common.files.work import PartOutcome, remove_chunks
+from umi_common.files.work import PartOutcome, id_twice, remove_chunks
 from umi_common.filters import parse_filter
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
@@ -322,9 +322,8 @@ class IngestSession:
         files, self._written = self._written, []
         if not files:
             return
-        parts = [part for file in files for part in file.parts]
         try:
-            keep = {(part.source, chunk.id) for part in parts for chunk in chunks_of_part(part, self.pdf).chunks}
+            keep = self._present(files)
             self.report.stale += remove_chunks(self._store, [file.source for file in files], keep)
         except FileUnreadable as error:  # a file changed during the run: the next run repeats this for all these files
             self.report.problems.append(Problem.of("", error))
@@ -332,6 +331,23 @@ class IngestSession:
         for file in files:
             self._settle(file)
         self._save_settled()
+
+    def _present(self, files: Sequence[_File]) -> dict[tuple[str, str], FilePart]:
+        """By (source, id), the chunks of the present versions of these files, each with its first part.
+
+        Reports each part with an id that an earlier part of its file has, by the first such id: when it was written,
+        the chunk of the earlier part was taken for one of an earlier version, and replaced.
+        """
+        parts: dict[tuple[str, str], FilePart] = {}
+        for file in files:
+            for part in file.parts:
+                ids = [chunk.id for chunk in chunks_of_part(part, self.pdf).chunks]
+                twice = [id for id in ids if parts.setdefault((part.source, id), part) is not part]
+                if twice:
+                    message = f"{part.path} {id_twice(twice[0])}"
+                    self.report.problems.append(Problem(part.source, FileUnreadable.__name__, message))
+                    file.skipped = True
+        return parts
 
     def _remove_vanished(self) -> None:
         """Remove the chunks of files below the roots that no longer exist or are now left out."""

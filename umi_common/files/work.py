@@ -93,7 +93,7 @@ def _compared(
         for chunk in found.chunks:
             other = in_batch.get(chunk.id, stored.get(chunk.id))
             if other is not None and (clash := _clash(chunk, other, part, in_batch=chunk.id in in_batch)):
-                found.skip(f"{part.path} {clash}; give every record an id of its own")
+                found.skip(f"{part.path} {clash}")
                 ids_taken = ids_taken or other.metadata.get(FILE_KEY) != part.source
                 continue
             in_batch[chunk.id] = chunk
@@ -115,9 +115,15 @@ def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str
         other: The chunk with the same id: an earlier one of the batch if `in_batch`, else the one in the store.
     """
     if other.metadata.get(FILE_KEY) != part.source:
-        return f"holds id {chunk.id!r}, which the store has from {other.metadata.get(FILE_KEY, 'elsewhere')}"
+        owner = other.metadata.get(FILE_KEY, "elsewhere")
+        return f"holds id {chunk.id!r}, which the store has from {owner}; give every record an id of its own"
     twice = in_batch or (part.fresh and other.position != chunk.position)
-    return f"holds id {chunk.id!r} twice" if twice else None
+    return id_twice(chunk.id) if twice else None
+
+
+def id_twice(id: str) -> str:
+    """What is wrong with a file of which two records have this id."""
+    return f"holds id {id!r} twice; give every record an id of its own"
 
 
 def _write(store: Store, embedder: Embedder, chunks: Sequence[Chunk]) -> None:
