@@ -244,6 +244,22 @@ def test_a_fork_is_told_and_does_not_hang(path):
         assert store.get(["after"])[0] is not None
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_of_a_store_in_memory_is_told_that_it_cannot_be_opened_again():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        child = os.fork()
+        if child == 0:
+            told = 1
+            try:
+                with pytest.raises(StoreForked, match="make it in this process, or with a path on disk"):
+                    store.get(["t0"])
+                told = 0
+            finally:
+                os._exit(told)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_thirty_two_threads_at_once(path):
     errors: list[BaseException] = []
     with HybridStore.open(path, embedder=HashEmbedder()) as store:
