@@ -53,6 +53,19 @@ def test_names_are_found_as_chats_are_exported(tom, mira, asked):
     assert searched(texts, QUESTION.format(asked)).ids[0] == "1"
 
 
+def test_a_speaker_may_stand_in_the_metadata_alone():
+    chunks = [
+        Chunk("tom", "I planted bulbs along the fence in the garden.", metadata={"speaker": "Tom"}),
+        Chunk("mira", "I planted bulbs in the garden.", metadata={"speaker": "Mira"}),
+        Chunk("pond", "The pond needs cleaning.", metadata={"speaker": "Tom"}),
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(chunks)
+        off = DualRetriever(store, config=OFF)
+        question = "What did Tom plant in the garden?"
+        assert [each.search(question).ids[0] for each in (off, umi)] == ["mira", "tom"]
+
+
 def test_a_group_is_also_asked_for_what_others_say_about_a_person():
     texts = [
         "Tom: Saúl lands on flight IB412 on Friday.",

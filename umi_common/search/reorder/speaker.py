@@ -3,8 +3,8 @@
     final(i) = score(i) * (1 + weight * s)   if candidate i is a message of this person or, in a group, names the person
     s = the share of candidates that begin with a message
 
-A text begins with a message if it begins with a name and a colon: "Mira: I have planted tulips." It is a group if the
-candidates have more than two speakers. Two speakers name each other to address each other; a group talks about its
+A candidate begins with a message if its metadata have a "speaker", or if its text begins with a name and a colon:
+"Mira: I have planted tulips." It is a group if the candidates have more than two speakers. Two speakers name each other to address each other; a group talks about its
 members, too. Scores below 0 stay. Then all scores are multiplied by one factor, so that the largest is as large as
 before. All other messages keep `OTHERS_RELEVANCE` of their relevance. If the query names no speaker, or several ("what
 did Mira give Tom?"), nothing changes.
@@ -30,7 +30,9 @@ STAGE = "speaker"
 CANDIDATES = 50
 """Number of best candidates whose texts are read."""
 CHARACTERS_MAX = 5_000
-"""Number of characters at the beginning of a text that are read."""
+"""Number of characters at the beginning of a text in which a name is sought."""
+SPEAKER_KEY = "speaker"
+"""Metadata key of a message's speaker, as umi's reader of chat logs writes it."""
 OTHERS_RELEVANCE = 0.5
 """Factor on the relevance of a message that neither is of the person whom the query names nor, in a group, names the
 person."""
@@ -60,8 +62,8 @@ def reorder_by_speaker(
     """
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(STAGE) as facts:
-        texts = [chunks[id].indexed_text[:CHARACTERS_MAX] for id in pool.ids_at(rows)]
-        speakers = [_speaker(text) for text in texts]
+        read = [chunks[id] for id in pool.ids_at(rows)]
+        speakers = [_speaker(chunk) for chunk in read]
         names = {name for name in speakers if name is not None}
         named = named_in(query, names)
         facts.update(candidates=len(rows), speakers=len(names), named=len(named))
@@ -71,7 +73,7 @@ def reorder_by_speaker(
         messages = np.array([speaker is not None for speaker in speakers])
         about = np.array([speaker == name for speaker in speakers])
         if len(names) > 2:
-            about |= _holding(texts, said)
+            about |= _holding(read, said)
         scores = ranked.scores[rows]
         raised = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * about, STAGE)
         if ranked.relevance is None:
@@ -97,13 +99,17 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
     return in_full or {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
 
 
-def _speaker(text: str) -> str | None:
-    """The name, in lower case, of the speaker with whose message a text begins; None: it begins with no message."""
-    found = MESSAGE.match(text)
-    words = [] if found is None else words_in(found[1])
+def _speaker(chunk: Chunk) -> str | None:
+    """The name, in lower case, of the speaker with whose message a chunk begins; None: it begins with no message."""
+    name = chunk.metadata.get(SPEAKER_KEY)
+    if not isinstance(name, str):
+        found = MESSAGE.match(chunk.indexed_text)
+        name = "" if found is None else found[1]
+    words = words_in(name)
     return " ".join(words) if 0 < len(words) <= NAME_WORDS_MAX else None
 
 
-def _holding(texts: Sequence[str], name: str) -> Bools:
-    """(n,) whether each text holds a name, given in lower case."""
-    return np.array([spaced([name]) in spaced(words_in(text)) for text in texts], dtype=np.bool_)
+def _holding(chunks: Sequence[Chunk], name: str) -> Bools:
+    """(n,) whether the text of each chunk holds a name, given in lower case."""
+    texts = (words_in(chunk.indexed_text[:CHARACTERS_MAX]) for chunk in chunks)
+    return np.array([spaced([name]) in spaced(words) for words in texts], dtype=np.bool_)
