@@ -4,10 +4,10 @@
     s = the share of candidates that begin with a message
 
 A candidate begins with a message if its metadata have a "speaker", or if its text begins with a name and a colon:
-"Mira: I have planted tulips." It is a group if the candidates have more than two speakers. Two speakers name each other to address each other; a group talks about its
-members, too. Scores below 0 stay. Then all scores are multiplied by one factor, so that the largest is as large as
-before. All other messages keep `OTHERS_RELEVANCE` of their relevance. If the query names no speaker, or several ("what
-did Mira give Tom?"), nothing changes.
+"Mira: I have planted tulips." It is a group if the candidates have more than two speakers. Two speakers name each other
+to address each other; a group talks about its members, too. Scores below 0 stay. Then all scores are multiplied by one
+factor, so that the largest is as large as before. All other messages keep `OTHERS_RELEVANCE` of their relevance. If the
+query names no speaker, or several ("what did Mira give Tom?"), nothing changes.
 
 BM25 learns little from the name, because it is in many messages of a chat. Measured in docs/decisions.md.
 """

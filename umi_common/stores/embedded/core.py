@@ -178,7 +178,7 @@ class Core:
     def check_open(self) -> None:
         """Raise StoreForked in a process that was forked after the opening, StoreClosed after close()."""
         if self.forked:
-            how = "open it again in this process" if self.directory else "make it in this process, or with a path on disk"
+            how = "open it again in this process" if self.directory else "make it in this process, or on disk"
             raise StoreForked(f"the store was opened before a fork; {how}")
         if self.closed:
             raise StoreClosed("the store is closed; open it again")
