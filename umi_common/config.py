@@ -208,7 +208,7 @@ class FusionConfig(Frozen):
     word_run_weight: NotNegative = 0.5
     """Largest gain of a chunk, as a share of its score, if it holds the query's words in the query's order, such as a
     quotation or an error message. A chunk with a part of the words gains less. 0: off. Not used in rrf."""
-    speaker_weight: NotNegative = 0.2
+    speaker_weight: NotNegative = 0.3
     """Largest gain of a chunk, as a share of its score, if it is a message ("Mira: ...") of the one speaker whom the
     query names; in a group also if it names this speaker. 0: off. Not used in rrf."""
     alike: bool = True

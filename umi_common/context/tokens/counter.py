@@ -108,11 +108,9 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
     allowed, a warning says so, once per process, encoding and reason.
 
     Args:
-        spec: One of
-            - a name that tiktoken knows, of a model ("gpt-4o") or an encoding ("o200k_base"); None: `DEFAULT_ENCODING`
-            - a tiktoken `Encoding` or a Hugging Face tokenizer
-            - a LangChain model, or an object with `.count(text)`
-            - a function from a text to its tokens or their number, such as LlamaIndex's `Settings.tokenizer`
+        spec: A name that tiktoken knows, of a model ("gpt-4o") or an encoding ("o200k_base"); None: `DEFAULT_ENCODING`.
+            Or a tiktoken `Encoding`, a Hugging Face tokenizer, a LangChain model, an object with `.count(text)`, or a
+            function from a text to its tokens or their number, such as LlamaIndex's `Settings.tokenizer`.
         allow_download: Whether tiktoken may download a file that its cache lacks.
         timeout_seconds: Longest time for the download, in seconds.
 

@@ -28,13 +28,17 @@ MEANING = frozenset(
 )
 """Words that ask what another word or a name of capital letters means."""
 
+NO_ENTRY = frozenset({"who", "whom", "whose", "when", "where"})
+"""First words of questions that no entry answers: "who works at Acme?" asks for no text that begins with "Acme"."""
+
 
 def heads_in(query: str) -> tuple[list[str], bool]:
     """(words, meaning): the words of a short query with which an entry may begin, and whether the query asks what its
     only such word means, so that every entry on it is right."""
     content = content_words(query)
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
-    if len(heads) > HEADS_MAX or len(words_in(query)) > QUERY_WORDS_MAX:
+    words = words_in(query)
+    if len(heads) > HEADS_MAX or len(words) > QUERY_WORDS_MAX or not NO_ENTRY.isdisjoint(words[:1]):
         return [], False
     return heads, len(heads) == 1 and not MEANING.isdisjoint(content)
 
