@@ -1,7 +1,7 @@
 """Stage: a chunk gains if it resembles the best candidates (pseudo-relevance feedback by vectors). Pure.
 
     e(i) = score(i) / max score                                       the chunk's own score
-    s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b other than i
+    s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b, without i itself
     z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and standard deviation over the candidates
     final(i) = e(i) + weight * (1 - e(i))^2 * min(1, (z(i) / 4)^2)
 
@@ -20,7 +20,7 @@ from umi_common.ranking.evidence import EPSILON, weighted_sum
 from umi_common.ranking.fusion import first_rows
 
 BEST = 3
-"""Number of best candidates that the others are compared with."""
+"""Number of best candidates with which each candidate is compared."""
 LEAST_DEVIATION = 0.05
 """Smallest divisor in z. If all candidates resemble the best ones equally, they differ by chance only, and this divisor
 keeps their z small."""
@@ -51,12 +51,14 @@ def resemblance(scores: Floats, vectors: Vectors) -> Floats:
         vectors: (n, dim) unit rows; a zero row has cosine 0 with all.
     """
     best = first_rows(scores, BEST)
-    weights, directions = np.maximum(scores[best], 0.0) ** 2, vectors[best]
+    weights, best_vectors = np.maximum(scores[best], 0.0) ** 2, vectors[best]
     total = weights.sum()
-    products = np.einsum("nd,d->n", vectors, weighted_sum(weights, directions).astype(np.float32)).astype(np.float64)
-    similar = products / total
-    others = total - weights  # of each of the best: the weights of the other two
-    of_others = products[best] - weights * np.einsum("bd,bd->b", directions, directions)
-    similar[best] = of_others / np.where(others > EPSILON, others, np.inf)
+    weighted = weighted_sum(weights, best_vectors).astype(np.float32)
+    cosine_sums = np.einsum("nd,d->n", vectors, weighted).astype(np.float64)
+    similar = cosine_sums / total
+    # One of the best is compared with the other two: its own weight and its cosine with itself are subtracted.
+    others = total - weights
+    of_others = cosine_sums[best] - weights * np.einsum("bd,bd->b", best_vectors, best_vectors)
+    similar[best] = of_others / np.where(others > EPSILON, others, np.inf)  # 0 if the other two have no weight
     z = (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION)
     return np.asarray(np.clip(z / FULL_Z, 0.0, 1.0) ** 2, dtype=np.float64)

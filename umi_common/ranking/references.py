@@ -2,20 +2,21 @@
 
     own(i) = score(i) / max score + share * (named(i) + 1/2 * mentioning(i))
     named(i)      = weight of the query's mention of the name of i, 0..1
-    mentioning(i) = weight of a name in the query that the text of i holds, if i holds more of the query's terms than
-                    the chunk of that name, and score(i) is larger than the score of every named candidate; else 0
+    mentioning(i) = named(c) of a chunk c, if the text of i holds the name of c and more of the query's terms than c,
+                    and score(i) is larger than the score of every named candidate; else 0
     e(i) = own(i) / max own
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
-    final(j) = e(j) + share * min(1, gain(j)); in a small store at most `SMALL_STORE_LIMIT`, if e(j) is below it
+    final(j) = e(j) + share * min(1, gain(j)), divided by the largest; in a small store no gain lifts a score above
+               `SMALL_STORE_LIMIT`
 
 A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. But the named
 chunk may be a heading without content, so a chunk that mentions its name and holds more query terms gains half as much.
 
-i refers to j if one of the two texts mentions the name of the other, or both hold a rare term. The more query terms j
-holds and i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms gives no chunk
-a gain. This helps if the answer is spread over two chunks and only one of them resembles the query. In a small store
-nearly all words are rare, and a reference tells little: there the best chunk stays the best, unless the query has
-several questions, whose best chunks differ. Measured in docs/decisions.md.
+A candidate i refers to a chunk j with query terms that i lacks, if one of the two texts mentions the name of the other,
+or both hold a rare term. The more such query terms, the larger is the weight (`stores.references`). This helps if the
+answer is spread over two chunks and only one of them resembles the query. In a small store nearly all words are rare,
+and a reference tells little: there the best chunk stays the best, unless the query has several questions, whose best
+chunks differ. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
     """(n,) scores with the gain of `with_references`; `facts` gets the number of named candidates and of references."""
     facts["named"] = int(np.count_nonzero(pool.named))
     facts["references"] = 0 if pool.links is None else len(pool.links.source)
-    small = pool.background is not None and 0 < pool.background.count < SMALL_STORE and pool.variations == 1
-    limit = SMALL_STORE_LIMIT if small else None
+    small = pool.background is not None and 0 < pool.background.count < SMALL_STORE
+    limit = SMALL_STORE_LIMIT if small and pool.variations == 1 else None  # 1: the query has no further questions
     return with_references(scores, pool.named, pool.mentioning, pool.links, settings.share, limit)
 
 
@@ -70,19 +71,18 @@ def with_references(
         share: Largest gain by a name, and largest gain by references; >= 0, in units of the best score.
         limit: Largest score after a gain by references, in the same units; None: there is none.
     """
-    own = np.maximum(scores, 0.0)
-    best = float(own.max(initial=0.0))
+    best = float(scores.max(initial=0.0))
     if best <= 0:
         return np.array(scores)
-    own = own / best
+    own = np.maximum(scores, 0.0) / best
     if named.any():
-        above = own > own[named > 0].max(initial=0.0)
-        gained = named + MENTIONING * mentioning * above if len(mentioning) else named
-        own = own + share * gained
-        own = own / own.max()
+        above_named = own > own[named > 0].max(initial=0.0)
+        by_name = named + MENTIONING * mentioning * above_named if len(mentioning) else named
+        own = own + share * by_name
+    e = own / own.max()
     if links is None:
-        return own
-    gain = sums_by(links.target, own[links.source] ** POWER * links.weight, len(own))
-    final = own + share * np.minimum(1.0, gain)
-    final = final if limit is None else np.maximum(own, np.minimum(final, limit))
+        return np.asarray(e, dtype=np.float64)
+    gain = sums_by(links.target, e[links.source] ** POWER * links.weight, len(e))
+    final = e + share * np.minimum(1.0, gain)
+    final = final if limit is None else np.maximum(e, np.minimum(final, limit))
     return np.asarray(final / final.max(), dtype=np.float64)
