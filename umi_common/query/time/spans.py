@@ -1,7 +1,7 @@
 """Periods of the calendar relative to a time, in its time zone. Weeks start on Monday.
 
 Periods are half-open, [start, end), and most begin and end at midnight, local time: a day on which clocks change
-has 23 or 25 hours.
+has 23 or 25 hours. Functions to which the year is given take only the time zone from `now`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class CalendarPeriod:
     start: datetime
     end: datetime
     in_year: Callable[[int], CalendarPeriod] | None = None
-    """The same period of any year, if the phrase names no year; None: it names one. In "between May and July 2023" May
-    takes the year of July."""
+    """The same period of any year, if the phrase names no year; None: it names one. In "between May and July 2023"
+    it gives the May of 2023."""
     vague: bool = False
     """Whether start and end are estimates ("a few weeks ago")."""
 
@@ -88,12 +88,11 @@ def easter(year: int) -> int:
 
 
 def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
-    """The day of a weekday (Monday is 0): with offset -1 the last one before today, with offset 1 the first after
-    today."""
-    ahead = (number - now.weekday()) % 7
-    if offset > 0:
-        return days(now + timedelta(days=(ahead or 7) + 7 * (offset - 1)))
-    return days(now - timedelta(days=((now.weekday() - number) % 7 or 7) + 7 * (-offset - 1)))
+    """The day of a weekday (Monday is 0): with offset -1 the last one before today, -2 the one before that; with offset
+    1 the first after today, 2 the second."""
+    ahead = (number - now.weekday()) % 7  # 0: today is this weekday
+    weeks = offset - 1 if offset > 0 and ahead else offset
+    return days(now + timedelta(days=ahead + 7 * weeks))
 
 
 def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> CalendarPeriod:
@@ -123,8 +122,9 @@ def nearest_on(now: datetime, span_of_year: Callable[[int], CalendarPeriod], num
 
 
 def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offset: int) -> CalendarPeriod:
-    """One of the periods that `span_of_year` gives for each year: for 0 this year's, or last year's if that is not
-    or just over; for -1 the last that is over; for 1 the first to come."""
+    """One of the periods that `span_of_year` gives for each year: with offset -1 the last that is over, with 1 the
+    first to come. With 0 this year's; but last year's, if it ended at most JUST_OVER ago or has not ended: "this
+    winter" in February."""
     year = now.year
     if offset == 0:
         before = span_of_year(year - 1)
@@ -132,10 +132,10 @@ def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offse
     if offset < 0:
         while span_of_year(year).end > now:
             year -= 1
-        return span_of_year(year + 1 + offset)
+        return span_of_year(year + offset + 1)  # the period of `year` has offset -1
     while span_of_year(year).start <= now:
         year += 1
-    return span_of_year(year - 1 + offset)
+    return span_of_year(year + offset - 1)  # the period of `year` has offset 1
 
 
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
@@ -165,8 +165,8 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
 
 
 def around(moment: datetime, unit: str) -> CalendarPeriod:
-    """The period of "N units ago": the minute, hour or week around the moment, or its day, month, quarter, year or
-    decade in the calendar."""
+    """The period of "N units ago": the minute, hour or week around the moment, or its day, weekend, month, quarter,
+    year or decade in the calendar. For a fortnight it is the week around the moment."""
     if unit in {"minute", "hour"}:
         half = timedelta(**{f"{unit}s": 1}) / 2
         return CalendarPeriod(_elapsed(moment, -half), _elapsed(moment, half))
