@@ -68,7 +68,7 @@ last: 上 去
 this: 这 本 今
 next: 下
 """
-"""English words, each with its forms in the other languages."""
+"""English words, with "_" for a space, each with its forms in the other languages."""
 _ENGLISH = {
     form: english.replace("_", " ")
     for english, forms in (line.split(":") for line in _WORDS.strip().splitlines())
@@ -81,29 +81,27 @@ HINTS = frozenset(
         "anoche soir stasera vanavond seit sinds depuis desde"
     ).split()
 ) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
-"""Each phrase for a period in one of the European languages holds one of these words, or a month that English spells
-alike, such as "August", and one of `BESIDE_MONTHS`."""
+"""Each phrase for a period in one of the European languages holds one of these words, or else one of `BESIDE_MONTHS`
+and a month that English spells alike, such as "August". Forms that are English words are left out, and so are numbers,
+beside which a unit stands."""
 BESIDE_MONTHS = frozenset({"am", "im", "em", "op", "van", "vom", "zum", "bis"})
 _CHINESE_HINT = re.compile("[天晚早周期月年]")
 
 
-def _any(*words: str) -> str:
-    """A pattern of a group that matches a form of one of these English words; longer forms are tried first."""
-    forms = (form for form, word in _ENGLISH.items() if word in words)
-    return f"({'|'.join(sorted(forms, key=len, reverse=True))})"
+def _forms(*words: str) -> str:
+    """The forms of these English words, separated by "|", longer ones first."""
+    return "|".join(sorted((form for form, word in _ENGLISH.items() if word in words), key=len, reverse=True))
 
 
-_UNITS, _SEASONS = ("day", "week", "month", "year", "weekend"), (*SEASONS, "night")
-_MONTH, _DAY, _UNIT, _SEASON = _any(*MONTHS), _any(*WEEKDAYS), _any(*_UNITS), _any(*_SEASONS)
-_NAME, _HOLIDAY, _PART = (
-    _any(*WEEKDAYS, *MONTHS, *_UNITS, *_SEASONS, *HOLIDAYS),
-    _any(*HOLIDAYS),
-    _any("early", "mid", "late"),
-)
+_UNITS = ("day", "week", "month", "year", "weekend")
+_MONTH, _DAY, _UNIT, _HOLIDAY = (f"({_forms(*words)})" for words in (MONTHS, WEEKDAYS, _UNITS, HOLIDAYS))
+_SEASON_OR_NIGHT = f"({_forms(*SEASONS, 'night')})"
+_PERIOD = f"({_forms(*WEEKDAYS, *MONTHS, *_UNITS, *SEASONS, 'night', *HOLIDAYS)})"
+_EARLY_MID_LATE = f"({_forms('early', 'mid', 'late')})"
 _COUNT = (
-    rf"(?:(?:ein|een|un) (?=pa[ai]?r|paio))?(\d{{1,3}}(?:\s?[-–]\s?\d{{1,3}})?|{_any(*NUMBERS, 'few')[1:]}(?: d[ei])?"
+    rf"(?:(?:ein|een|un) (?=pa[ai]?r|paio))?(\d{{1,3}}(?:\s?[-–]\s?\d{{1,3}})?|{_forms(*NUMBERS, 'few')})(?: d[ei])?"
 )
-_GONE = "(?:dernière|dernier|passée?|pass?ad[oa]|passat[oa]|scors[oa])"
+_LAST_AFTER = "(?:dernière|dernier|passée?|pass?ad[oa]|passat[oa]|scors[oa])"
 _LAST_YEAR = (
     "(?:letzte[sn] jahr(?:es)?|(?:de )?l'an(?:née)? derni(?:er|ère)|del? año pasado|do ano passado|dell'anno scorso"
     "|vorig jaar)"
@@ -122,12 +120,12 @@ _PHRASES = {
     "heute (?:morgen|früh)|ce matin|esta mañana|esta manhã": "this morning",
     "heute abend|ce soir|stasera|hoje à noite|vanavond": "this evening",
     "übermorgen|après-demain|pasado mañana": "the day after tomorrow",
-    rf"(?:letzte|vorige|vergangene|afgelopen)[mnrs]? {_NAME}": "last {}",
-    rf"vorletzte[mnrs]? {_NAME}": "the {} before last",
-    rf"(?:el |la |le |il |n[ao] |l')?{_NAME} {_GONE}": "last {}",
-    rf"(?:diese[mnrs]?|cette|ce|est[ea]|quest[oa]|deze|dit) (?!nacht|nuit){_NAME}": "this {}",
-    rf"(?:nächste|kommende|volgende)[mnrs]? {_NAME}": "next {}",
-    rf"(?:el |la |le |il |n[ao] |l')?{_NAME} (?:prochaine?|que (?:viene|vem)|prossim[oa])": "next {}",
+    rf"(?:letzte|vorige|vergangene|afgelopen)[mnrs]? {_PERIOD}": "last {}",
+    rf"vorletzte[mnrs]? {_PERIOD}": "the {} before last",
+    rf"(?:el |la |le |il |n[ao] |l')?{_PERIOD} {_LAST_AFTER}": "last {}",
+    rf"(?:diese[mnrs]?|cette|ce|est[ea]|quest[oa]|deze|dit) (?!nacht|nuit){_PERIOD}": "this {}",
+    rf"(?:nächste|kommende|volgende)[mnrs]? {_PERIOD}": "next {}",
+    rf"(?:el |la |le |il |n[ao] |l')?{_PERIOD} (?:prochaine?|que (?:viene|vem)|prossim[oa])": "next {}",
     rf"(?:vor|il y a|hace|há) {_COUNT} {_UNIT}": "{} {}s ago",
     rf"(?:vor|il y a|hace|há) {_COUNT} (?:bis|oder|à|ou?|a) {_COUNT} {_UNIT}": "{} or {} {}s ago",
     rf"{_COUNT} {_UNIT} (?:fa|atrás|geleden)": "{} {}s ago",
@@ -139,15 +137,15 @@ _PHRASES = {
     rf"{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}": "{} {} {}",
     rf"{_NUMBER}(?: bis | au | al? | tot |\s?[-–]\s?){_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?": "{} to {} {} {}",
     rf"(?:im|en|em|in|{SINCE}) {_MONTH}": "in {}",
-    rf"(?:(?:im|en) )?(?:{_HOLIDAY}|{_SEASON}|{_MONTH}){_OF_YEAR}": "{} {}",
-    rf"(?:{_HOLIDAY}|{_SEASON}|{_MONTH}) {_LAST_YEAR}": "{} last year",
+    rf"(?:(?:im|en) )?(?:{_HOLIDAY}|{_SEASON_OR_NIGHT}|{_MONTH}){_OF_YEAR}": "{} {}",
+    rf"(?:{_HOLIDAY}|{_SEASON_OR_NIGHT}|{_MONTH}) {_LAST_YEAR}": "{} last year",
     rf"(?:an|zu|à|en|a|met|{SINCE}) {_HOLIDAY}": "at {}",
     rf"(?:{SINCE}) (\d{{4}})": "in {}",
-    rf"(?:a |à la )?{_PART}[ -](?:d[ei] |du )?(?:{_MONTH}{_OF_YEAR}?|(\d{{4}}))": "{} {} {}",
-    rf"{_PART} (?:letzten|vorigen|vergangenen) {_UNIT}(?:e?s)?": "{} last {}",
-    rf"(?:a )?{_PART} (?:del? |du )?(?:la |l')?{_UNIT} {_GONE}": "{} last {}",
+    rf"(?:a |à la )?{_EARLY_MID_LATE}[ -](?:d[ei] |du )?(?:{_MONTH}{_OF_YEAR}?|(\d{{4}}))": "{} {} {}",
+    rf"{_EARLY_MID_LATE} (?:letzten|vorigen|vergangenen) {_UNIT}(?:e?s)?": "{} last {}",
+    rf"(?:a )?{_EARLY_MID_LATE} (?:del? |du )?(?:la |l')?{_UNIT} {_LAST_AFTER}": "{} last {}",
 }
-"""By pattern: the English phrase, in which each {} stands for a group of the match."""
+"""By pattern: the English phrase, in which each {} stands for a group of the match. "Ayer" and "Hoy" are surnames."""
 _DIGIT = "[\\d一二两三四五六七八九十]"
 _CHINESE_PHRASES = {
     "前天": "the day before yesterday",
@@ -171,7 +169,7 @@ def _resolve(english: str, match: re.Match[str], now: datetime) -> CalendarPerio
     English."""
     given = [group.lower() for group in match.groups() if group]
     words = [_ENGLISH.get(word, word) for word in given]
-    phrase = english.format(*words, "").strip()
+    phrase = english.format(*words, "").strip()  # "" for the last group, a year, if the match lacks it
     found = ((each, each.pattern.fullmatch(phrase)) for each in RULES)
     return next((each.resolve(whole, now) for each, whole in found if whole is not None), None)
 
@@ -189,8 +187,8 @@ def _rules() -> list[Rule]:
 
 
 def further_rules(query: str) -> list[Rule]:
-    """The rules of this file; [] for a query that holds none of the words and signs of their phrases, because applying
-    the rules takes half a millisecond."""
+    """The rules of this file; [] if no phrase of theirs can be in the query, to save the half millisecond that applying
+    them takes."""
     words = frozenset(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower()))
     named = words & HINTS or (words & BESIDE_MONTHS and not words.isdisjoint(MONTHS))
     return _rules() if named or _CHINESE_HINT.search(query) else []
