@@ -4,10 +4,10 @@
     s = the share of candidates that begin with a message
 
 A candidate begins with a message if its metadata have a "speaker", or if its text begins with a name and a colon:
-"Mira: I have planted tulips." It is a group if the candidates have more than two speakers. Two speakers name each other
-to address each other; a group talks about its members, too. Scores below 0 stay. Then all scores are multiplied by one
-factor, so that the largest is as large as before. All other messages keep `OTHERS_RELEVANCE` of their relevance. If the
-query names no speaker, or several ("what did Mira give Tom?"), nothing changes.
+"Mira: I have planted tulips." The chat is a group if the candidates have more than two speakers. Two speakers name each
+other to address each other; a group talks about its members, too. Scores below 0 stay. Then all scores are multiplied
+by one factor, so that the largest is as large as before. The relevance of messages that are not raised is multiplied by
+`OTHERS_RELEVANCE`. If the query names no speaker, or several ("what did Mira give Tom?"), nothing changes.
 
 BM25 learns little from the name, because it is in many messages of a chat. Measured in docs/decisions.md.
 """
@@ -38,9 +38,13 @@ OTHERS_RELEVANCE = 0.5
 person."""
 NAME_WORDS_MAX = 4
 """Largest number of words of a speaker's name."""
-MESSAGE = re.compile(r"(?:[^\w\n]|\d|(?<=[\d ])[ap]m\b)*([^\W\d]{2}[^\n\d:?!,;]{0,40}):[*_]* +(?=\S)", re.I)
-"""The beginning of a message. A time, brackets or signs of Markdown may stand before the name: "[11.06. 19:15] Mira: ".
-A name begins with two letters, unlike "Q: ", and has no digits, unlike "Relay K30: "."""
+MESSAGE = re.compile(
+    r"(?:[^\w\n]|\d|(?<=[\d ])[ap]m\b)*"  # a time, brackets, signs of Markdown: "**[11.06. 7:15 pm] "
+    r"([^\W\d]{2}[^\n\d:?!,;]{0,40})"  # a name: two letters first, unlike "Q: ", and no digits, unlike "Relay K30: "
+    r":[*_]* +(?=\S)",
+    re.I,
+)
+"""The beginning of a message."""
 CAPITALS = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
 """Words in a row that begin with a capital letter: "Dr. Weber"."""
 
@@ -69,23 +73,23 @@ def reorder_by_speaker(
         facts.update(candidates=len(rows), speakers=len(names), named=len(named))
         if len(named) != 1:
             return ranked
-        ((name, said),) = named.items()
+        ((name, asked_name),) = named.items()
         messages = np.array([speaker is not None for speaker in speakers])
-        about = np.array([speaker == name for speaker in speakers])
+        raised = np.array([speaker == name for speaker in speakers])
         if len(names) > 2:
-            about |= _holding(read, said)
+            raised |= _holding(read, asked_name)
         scores = ranked.scores[rows]
-        raised = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * about, STAGE)
+        reordered = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * raised, STAGE)
         if ranked.relevance is None:
-            return raised
+            return reordered
         relevance = np.array(ranked.relevance)
-        relevance[rows[messages & ~about]] *= OTHERS_RELEVANCE
-        return replace(raised, relevance=relevance)
+        relevance[rows[messages & ~raised]] *= OTHERS_RELEVANCE
+        return replace(reordered, relevance=relevance)
 
 
 def named_in(query: str, names: Set[str]) -> dict[str, str]:
-    """The names that a query holds in full; if there is none, those of which it holds a part in capitals, such as
-    "Mira" of "mira lenz".
+    """The names that a query holds in full; if there is none, those of which it holds a part that begins with a capital
+    letter: of "mira lenz", "what did Mira plant?" holds "mira".
 
     Args:
         names: In lower case.
@@ -94,9 +98,10 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
         By name, what the query holds of it, in lower case.
     """
     asked = spaced(words_in(query))
-    in_full = {name: name for name in names if spaced([name]) in asked}
+    if in_full := {name: name for name in names if spaced([name]) in asked}:
+        return in_full
     parts = [words for run in CAPITALS.findall(query) if (words := content_words(run))]
-    return in_full or {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
+    return {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
 
 
 def _speaker(chunk: Chunk) -> str | None:

@@ -50,11 +50,12 @@ def reorder_stages(
     config = components.config
     if request.strategy != "hybrid":
         return
-    start, end = (0, 0) if when is None else when.span  # "last March" and "the first week of May" ask for no order
-    outside = request.asked[:start] + request.asked[end:]
-    by_time = time_order(outside) if config.when.enabled and config.when.order_boost else None
-    if when is None or not when.nothing_else:  # else the query has no words besides those of the period
-        yield from _by_words(components, request, pool, order, when, by_time)
+    start, end = (0, 0) if when is None else when.span
+    outside = request.asked[:start] + request.asked[end:]  # in a period, "last" and "first" ask for no order of texts
+    latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
+    names_subject = when is None or not when.nothing_else
+    if names_subject:
+        yield from _by_words(components, request, pool, order, when, latest_or_first)
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted(pool)
         yield ReorderStage(alike.COMPARED, partial(alike.reorder_alike, query=request.searched, of_period=of_period))
@@ -64,10 +65,11 @@ def reorder_stages(
                 excluded.CANDIDATES,
                 partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of),
             )
-    if by_time is not None:
+    if latest_or_first is not None:
+        weight = config.when.order_boost
         yield ReorderStage(
             in_time_order.CANDIDATES,
-            partial(in_time_order.reorder_by_time, query=outside, asked=by_time, weight=config.when.order_boost),
+            partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight),
         )
 
 
@@ -77,12 +79,12 @@ def _by_words(
     pool: Pool,
     order: Ints,
     when: When | None,
-    by_time: TimeOrder | None,
+    latest_or_first: TimeOrder | None,
 ) -> Iterator[ReorderStage]:
     """The stages that look for the query's words in the texts.
 
     Args:
-        by_time: Whether the query asks for the latest or the first of several texts on one subject; None: for neither.
+        latest_or_first: Which of several texts on one subject the query asks for; None: for neither.
     """
     config, fusion = components.config, components.config.fusion
     terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
@@ -113,7 +115,7 @@ def _by_words(
         )
     if fusion.lookup_weight:
         sought = lookup_of(request, (0, 0) if when is None else when.span)
-        if by_time is not None and not sought.quoted:  # the text with an older value may repeat the query's words
+        if latest_or_first is not None and not sought.quoted:  # words do not tell which text is the latest
             sought = sought._replace(phrases=[], content="", keywords=[])
         if read := sought.candidates(pool, order):
             yield ReorderStage(
@@ -135,10 +137,12 @@ def _by_words(
 def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
     """Factor on the weight of late interaction, 0..1; 0: it is off.
 
-    If the best candidates are copies of each other, they match all tokens of the query equally well, except its numbers
-    and names, and the similarity of the vectors of two numbers is noise.
+    It is smaller if the best candidates are copies that differ in numbers and names alone. They match all other tokens
+    of the query equally well, and vectors of numbers do not tell which number is the right one.
     """
     if not config.enabled:
         return 0.0
-    share = order_share(pool.calibration) if config.adaptive else 1.0
-    return share * share_of_distinct(pool, order) if config.adaptive and share else share
+    if not config.adaptive:
+        return 1.0
+    share = order_share(pool.calibration)
+    return share * share_of_distinct(pool, order) if share else 0.0

@@ -1,4 +1,4 @@
-"""Codes of a query ("error 502", "UMB-2231", "bug 983434"), found in texts as wholes.
+"""Codes of a query ("error 502", "UMB-2231", "bug 983434"), looked up in texts.
 
 A code is a word of at least two characters, one of them a digit; a digit alone mostly counts something. A code with at
 least `IDENTIFIER_DIGITS` digits is an identifier, such as the number of an order. Identifiers are looked up in a query
@@ -7,8 +7,9 @@ of any length, short codes only in a query of few other words: in a longer one, 
 For a code p and a text i:
 
     g(p, i) = 1 - offset of p / length of the text, if the text holds p; else 0
-              1 more for a short code, if the text also holds the query's other words, and another text with a code does
-              not: "which relay replaces K35?" asks for a text that names K35 late and holds "replaces"
+
+If only some of the texts with a short code also hold the query's other words, each code of these texts counts 1 more:
+"which relay replaces K35?" asks for the text with "replaces", even if K35 stands late in it.
 """
 
 from __future__ import annotations
@@ -51,22 +52,21 @@ def codes_in(query: str) -> tuple[list[Code], list[Code]]:
     """(short codes, identifiers) of a query, at most `PARTS_MAX` of each. There are no short codes if the query has
     more than `OTHER_WORDS_MAX` other words."""
     words = dict.fromkeys(bare(word).lower() for word in query.split())
-    digits = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
-    identifiers = [word for word, count in digits.items() if count >= IDENTIFIER_DIGITS]
-    codes = [word for word, count in digits.items() if 0 < count < IDENTIFIER_DIGITS]
-    others = words.keys() - {"", *codes, *identifiers} - all_function_words()
+    digit_counts = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
+    identifiers = [word for word, count in digit_counts.items() if count >= IDENTIFIER_DIGITS]
+    short = [word for word, count in digit_counts.items() if 0 < count < IDENTIFIER_DIGITS]
+    others = words.keys() - {"", *short, *identifiers} - all_function_words()
     if len(others) > OTHER_WORDS_MAX:
-        codes = []
-    return list(map(_code, codes[:PARTS_MAX])), list(map(_code, identifiers[:PARTS_MAX]))
+        short = []
+    return list(map(_code, short[:PARTS_MAX])), list(map(_code, identifiers[:PARTS_MAX]))
 
 
 def _code(code: str) -> Code:
-    """The pattern of a code, which also finds it as a part of a longer code.
+    """The pattern of a code. It finds whole parts of a longer code, too: "1444" finds "INV-2024-1444".
 
     The parts of a code are its runs of letters and its runs of digits. Between two parts a text may have one sign of
-    any kind or none; between two runs of digits it must have one.
-
-    "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
+    any kind or none ("E-1042" finds "e1042"); between two runs of digits it must have one ("10.1" does not find "101").
+    The code must not touch another letter or digit, nor continue a number ("10.1" does not find "10.1.2").
     """
     parts = LETTERS_OR_DIGITS.findall(code)
     pattern = re.escape(parts[0])
@@ -101,8 +101,8 @@ def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str],
         terms_of: The store's function from a text to its terms, which finds "replaces" for "replacement"; None: a text
             must hold the words themselves, with at most `phrases.ENDING` more letters.
     """
-    holding = np.asarray(held.any(axis=1))
-    if not (beside and holding.any()):
+    with_code = np.asarray(held.any(axis=1))
+    if not (beside and with_code.any()):
         return held
     wanted = frozenset(terms_of(" ".join(beside))) if terms_of is not None else frozenset()
 
@@ -112,5 +112,7 @@ def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str],
             return True
         return terms_of is not None and wanted <= frozenset(terms_of(text))
 
-    full = np.array([holds and holds_words(text) for text, holds in zip(texts, holding.tolist(), strict=True)])
-    return held if full[holding].all() else held + (held > 0) * full[:, np.newaxis]
+    with_words = np.array([coded and holds_words(text) for text, coded in zip(texts, with_code.tolist(), strict=True)])
+    if with_words[with_code].all():  # the words tell no text with a code from another
+        return held
+    return np.asarray(held + (held > 0) * with_words[:, np.newaxis])

@@ -1,6 +1,6 @@
 """Entries of a dictionary or a reference, which begin with the word that a query asks for: "what does open do?".
 
-Other texts use the word more often than its entry does, so BM25 ranks them first.
+This word is the head of the entry. Other texts use it more often than its entry does, so BM25 ranks them first.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ name of a speaker or a label, unless the query asks for its meaning."""
 ENTRY_WORDS_MIN = 4
 """Smallest number of words of an entry: a heading without a text says nothing about its head."""
 ENTRY_CHARACTERS = 100
-"""Number of characters at the beginning of a text that are read for its first word, the head of an entry."""
+"""Number of characters at the beginning of a text that are read for its first words."""
 MEANING = frozenset(
     {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
 )
-"""Words that ask what another word or a name of capital letters means."""
+"""Words that ask what another word or an abbreviation means."""
 
 NO_ENTRY = frozenset({"who", "whom", "whose", "when", "where"})
 """First words of questions that no entry answers: "who works at Acme?" asks for no text that begins with "Acme"."""
 
 
 def heads_in(query: str) -> tuple[list[str], bool]:
-    """(words, meaning): the words of a short query with which an entry may begin, and whether the query asks what its
-    only such word means, so that every entry on it is right."""
+    """(heads, asks_meaning): the words of a short query with which an entry may begin, and whether there is one such
+    word and the query asks what it means; then each of its entries may be the answer."""
     content = content_words(query)
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
     words = words_in(query)
@@ -54,4 +54,4 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
     beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
     first = [words[0] if len(words) >= ENTRY_WORDS_MIN else "" for words in beginnings]
     held = np.array([[float(own == head) for head in heads] for own in first])
-    return np.asarray(held * (asks_meaning | (held.sum(axis=0) <= ENTRIES_MAX)))
+    return held if asks_meaning else np.asarray(held * (held.sum(axis=0) <= ENTRIES_MAX))
