@@ -35,29 +35,31 @@ def near(one: Piece, other: Piece) -> bool:
         return True
     if one.offset is None or other.offset is None:
         return False
-    first_end = min(one.offset + len(one.text) - one.head, other.offset + len(other.text) - other.head)
-    return max(one.offset, other.offset) - first_end <= GAP_MAX
+    one_end = one.offset + len(one.text) - one.head
+    other_end = other.offset + len(other.text) - other.head
+    return max(one.offset, other.offset) - min(one_end, other_end) <= GAP_MAX
 
 
 def seam(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
     """How to join `second` to `first`, which comes before it in the source; None: they cannot be joined.
 
     Returns:
-        (start, between): the text between the two pieces, "" if they overlap or touch; and the index of the first
-        character of `second` in the text of `first` with `between` appended.
+        (start, between): the index at which `second` begins in the text of `first` with `between` appended; and the
+        text between the two pieces, "" if they overlap or touch.
     """
     if first.kind != second.kind or first.chunk.source is None or first.chunk.source != second.chunk.source:
         return None
     text = first.text
     if first.offset is not None and second.offset is not None and _count_from_one_start(first, second):
-        at = second.offset - first.offset + first.head
+        at = second.offset - first.offset + first.head  # where in `text` the character after second's head belongs
         gap = at - len(text)
         if gap > GAP_MAX:
             return None
         if gap > 0:
             # A joiner as long as the stripped white space, so that offsets in the source stay valid.
             white = " " if gap == 1 and not second.begins_line else "\n" * gap
-            return None if first.ends_early or second.start else (at - second.head, white)
+            cut = first.ends_early or second.start > 0  # then the gap may hold text, which was cut off to save tokens
+            return None if cut else (at - second.head, white)
         end, start = text[max(0, at) :], second.text[second.head :]
         if at >= 0 and (start.startswith(end) or end.startswith(start)):
             return at - second.head, ""
@@ -72,8 +74,8 @@ def seam(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
 def _count_from_one_start(first: Piece, second: Piece) -> bool:
     """Whether the offsets of two pieces may count from the same start.
 
-    If they do, offsets and positions rise together, and positions rise by at most 1 per character. Two pieces with
-    equal offsets may be one position apart.
+    If they do, offsets and positions rise together, and positions rise by at most 1 per character: pieces that begin
+    500 characters apart are 1 to 500 positions apart, and pieces with equal offsets 0 or 1.
     """
     if first.chunk.position is None or second.chunk.position is None:
         return True
@@ -112,13 +114,11 @@ def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 class Stretch:
-    """Pieces of one source, joined into one text.
-
-    Args:
-        first: The first piece; `add` adds further pieces, in the order of the source.
+    """Pieces of one source, joined into one text; `add` adds them in the order of the source.
 
     `spans` holds one `Span` for each of `pieces`: where `text` shows the piece. `tail` is the piece that ends where the
-    text ends, and `tail_at` is the index in the text at which that piece begins.
+    text ends; a later piece that lies inside the text does not replace it. `tail_at` is the index in the text at which
+    the tail begins.
     """
 
     def __init__(self, first: Piece) -> None:
@@ -144,14 +144,13 @@ class Stretch:
 
     def _put(self, piece: Piece, at: int) -> None:
         """Add a piece that begins at index `at` of the text, and append its characters that the text lacks."""
-        shown = piece.text
+        shown, head = piece.text, piece.head
         overlap = len(self.text) - at
-        head = piece.head
-        in_source = None if piece.offset is None else (piece.offset, piece.offset + len(shown) - head)
-        self.pieces.append(piece)
+        length = len(shown) - head  # a span begins after the repeated head
         start = max(piece.start, piece.chunk_head if head else 0)
-        end = start + len(shown) - head
-        self.spans.append(Span(piece.chunk.id, start, end, at + head, in_source))
+        in_source = None if piece.offset is None else (piece.offset, piece.offset + length)
+        self.pieces.append(piece)
+        self.spans.append(Span(piece.chunk.id, start, start + length, at + head, in_source))
         if len(shown) >= overlap:  # else the text contains the whole piece, and the tail does not change
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at
@@ -161,12 +160,13 @@ def _overlap(first: str, second: str) -> int:
     """Length of the longest suffix of `first` that is a prefix of `second`; 0 if it is shorter than OVERLAP_MIN."""
     if len(second) < OVERLAP_MIN:
         return 0
-    start = second[:OVERLAP_MIN]
-    at = first.find(start, max(0, len(first) - min(len(second), OVERLAP_MAX)))
+    beginning = second[:OVERLAP_MIN]
+    longest = min(len(first), len(second), OVERLAP_MAX)
+    at = first.find(beginning, len(first) - longest)
     while at >= 0:
         if second.startswith(first[at:]):
             return len(first) - at
-        at = first.find(start, at + 1)
+        at = first.find(beginning, at + 1)
     return 0
 
 
