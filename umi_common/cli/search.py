@@ -58,10 +58,10 @@ def search(
     if json:
         print_json(as_data(result))
     elif result:
-        typer.echo(to_text(result, emphasis=BOLD))
+        typer.echo(to_text(result, emphasis=BOLD))  # states losses, too
     else:
         typer.echo(NOTHING_FOUND)
-        _print_losses(result)  # `to_text` itself states losses
+        _print_losses(result)
 
 
 def explain(
@@ -115,7 +115,7 @@ def ask(
 
 def _print_unknown_keys(umi: DualRetriever, found: SearchResult | AssembledContext, where: list[str] | None) -> None:
     """If nothing was found, print the keys of the filter that no chunk of the store has."""
-    if found:
+    if found:  # true if it holds a passage
         return
     for key in umi.store.unknown_keys(where_of(where)):  # type: ignore[attr-defined]
         typer.echo(

@@ -32,7 +32,8 @@ METHODS = frozenset({"get", "add", "delete", "scan", "close"})
 
 
 class _Worker:
-    """The Ray actor. Its first call opens store and embedder, so that errors of opening reach the driver.
+    """The Ray actor. Its first call opens store and embedder, because Ray tells the driver an error of `ingest`, but an
+    error of `__init__` only as the death of the actor.
 
     Args:
         store: The store that all workers share; None: `open_store` opens one for this worker.
@@ -83,16 +84,18 @@ def _answers(
     """
     import ray
 
-    idle, running, left = [*actors] * ahead, dict[Any, tuple[Any, Sequence[FilePart]]](), iter(batches)
+    free = [*actors] * ahead  # a worker stands here once for each further batch that may be submitted to it
+    running: dict[Any, tuple[Any, Sequence[FilePart]]] = {}
+    left = iter(batches)
     while True:
-        while idle and (batch := next(left, None)) is not None:
-            actor = idle.pop(0)
+        while free and (batch := next(left, None)) is not None:
+            actor = free.pop(0)
             running[actor.ingest.remote(batch)] = (actor, batch)
         if not running:
             return
         (reference, *_), _ = ray.wait(list(running), num_returns=1)
         actor, batch = running.pop(reference)
-        idle.append(actor)
+        free.append(actor)
         try:
             outcomes = result(reference)
         except ray.exceptions.RayActorError:
@@ -120,7 +123,7 @@ def started_workers(
     kind: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=RETRIES)(_Worker)
     actors = [kind.remote(open_store, open_embedder, store) for _ in range(count)]
     try:
-        for opened in [actor.ingest.remote([]) for actor in actors]:
+        for opened in [actor.ingest.remote([]) for actor in actors]:  # a call without parts only opens
             try:
                 result(opened)
             except ray.exceptions.RayActorError as error:
@@ -140,7 +143,8 @@ def _worker_died(part: FilePart) -> Problem:
 
 @contextmanager
 def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
-    """Open a store in a process of its own; it is closed at the end of the block. Ray must be connected."""
+    """Open a store in a process of its own; it is closed at the end of the block. If the block raises, the process is
+    ended without closing it. Ray must be connected."""
     import ray
 
     name = f"umi-writer-{uuid4().hex}"
@@ -210,22 +214,22 @@ class RemoteStore:
 
 
 class _Writer:
-    """The actor that holds the store. Its first call opens the store, so that errors of opening reach the caller."""
+    """The actor that holds the store. As in `_Worker`, its first call opens the store."""
 
     def __init__(self, open_store: Callable[[], Any]) -> None:
         self._open_store = open_store
-        self._opened: Any = None
+        self._store: Any = None
 
     def apply(self, function: Callable[[Any], Any]) -> Any:
-        return function(self._store())
+        return function(self._opened_store())
 
-    def _store(self) -> Any:
+    def _opened_store(self) -> Any:
         deadline = time.monotonic() + LOCKED_SECONDS
-        while self._opened is None:
+        while self._store is None:
             try:
-                self._opened = self._open_store()
+                self._store = self._open_store()
             except StoreLocked:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(LOCKED_SECONDS / 100)
-        return self._opened
+        return self._store
