@@ -82,9 +82,9 @@ ENGINES_LOST = (
     "they refer to here; give them there to retriever(object_map={index_id: engine}). Logged once."
 )
 LISTED_TYPES = (ImageNode.class_name(), IndexNode.class_name())
-"""Node types of which a `VectorStoreIndex` keeps a list of ids although the store holds their texts."""
+"""Node types of which a `VectorStoreIndex` keeps a list of ids, the index list, although the store holds the texts."""
 IDS_READ = 1_000
-"""Number of a query's node ids that are looked up at once, to detect the list of an index."""
+"""Number of a query's node ids that are looked up at once, to detect an index list."""
 PREFETCH_FACTOR = 4.0
 """Default of `mmr_prefetch_factor`: MMR chooses from this many candidates for each node of the result. LlamaIndex's
 simple store has the same default."""
@@ -254,18 +254,13 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """
         nodes = listed(nodes)
         skipped: list[SkippedChunk] = []
-        given, left_out = (with_text(nodes), None) if self._skipped is None else (nodes, skipped)
-        with self._ends.placed(given, left_out) as chunks:
+        given = with_text(nodes) if self._skipped is None else nodes
+        with self._ends.placed(given, None if self._skipped is None else skipped) as chunks:
             copied = not self._warned and self._holds_copies(chunks)
             texts = [chunk.indexed_text for chunk in chunks]
             vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
             self._store.add(chunks, vectors=vectors)
-        self._listed.update(node.node_id for node in nodes if isinstance(node, (ImageNode, IndexNode)))
-        index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
-        engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
-        if engines and self._store.path is not None:
-            warn_once("index nodes", "engines", ENGINES_LOST)
-        self._objects |= engines
+        self._remember_index_nodes(nodes)
         if self._skipped is not None:
             self._skipped += skipped
         if copied:
@@ -277,6 +272,15 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
                 "mirror=True it also removes all other nodes"
             )
         return [node.node_id for node in nodes]
+
+    def _remember_index_nodes(self, nodes: Sequence[BaseNode]) -> None:
+        """Keep the ids of image and index nodes, and the engines that index nodes refer to."""
+        self._listed.update(node.node_id for node in nodes if isinstance(node, (ImageNode, IndexNode)))
+        index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
+        engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
+        if engines and self._store.path is not None:
+            warn_once("index nodes", "engines", ENGINES_LOST)
+        self._objects |= engines
 
     def _warn_of_another_model(self) -> None:
         """Log one warning if another model than the store's made the vectors that the store holds.
@@ -306,7 +310,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         if not len(self._store):
             return False
         ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
-        for chunk in chunks[:: max(1, len(chunks) // COPIES_CHECKED)][:COPIES_CHECKED]:
+        for chunk in chunks[:: max(1, len(chunks) // COPIES_CHECKED)][:COPIES_CHECKED]:  # spread over all chunks
             near = self._store.recall(
                 [Probe(chunk.text[-QUERY_BYTES_MAX:])], depth=COPY_CANDIDATES, now=now, strategy="text"
             ).ids
@@ -318,7 +322,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove all nodes of a document, or the document itself if it was stored without a splitter.
 
-        The document of a text that was not stored as a node, such as one of `umi index`, is its source.
+        A text that was not stored as a node, for example by `umi index`, has its source as its document.
 
         Raises:
             InputError: If the id is no string: None would remove all nodes without a document.
@@ -383,16 +387,16 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """The best nodes, best first. Of a query over 10,000 bytes only the last 10,000 are searched.
 
         A blank query, which `VectorIndexAutoRetriever` may send, returns the first nodes by id that pass the filter,
-        with similarity 0; without a filter, it returns no node. `node_ids` of image and index nodes alone do not
-        filter, because a `VectorStoreIndex` sends those of its own with every query. `doc_ids` find only texts that
-        were stored as nodes.
+        with similarity 0; without a filter, it returns no node. `node_ids` do not filter if all are ids of image and
+        index nodes, because a `VectorStoreIndex` sends the ids of all its image and index nodes with every query.
+        `doc_ids` find only texts that were stored as nodes.
 
         Raises:
             ConfigError: If umi does not have the mode.
             EmptyQuery: If the query has neither `query_str` nor `query_embedding` nor a filter.
             UmiError: As `DualRetriever.search`.
         """
-        text, options, changes = self._search_of(query, kwargs)
+        text, options, changes = self._search_without_index_list(query, kwargs)
         with _with_advice():
             hits = self._umi.with_config(**changes).search(text, **options).hits if text else ()
         return self._answer(query, options, hits)
@@ -401,31 +405,30 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """`query` for an event loop, which is never blocked."""
         if overrides(self, UmiVectorStore, "query") and not overrides(self, UmiVectorStore, "aquery"):
             return await asyncio.to_thread(self.query, query, **kwargs)
-        text, options, changes = await asyncio.to_thread(self._search_of, query, kwargs)
+        text, options, changes = await asyncio.to_thread(self._search_without_index_list, query, kwargs)
         with _with_advice():
             hits = (await self._umi.with_config(**changes).asearch(text, **options)).hits if text else ()
         return await asyncio.to_thread(self._answer, query, options, hits)
 
-    def _search_of(
+    def _search_without_index_list(
         self, query: VectorStoreQuery, extras: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """`_search_of` for the query, without the list of image and index nodes that an index sends with each query."""
-        return _search_of(replace(query, node_ids=None) if self._is_index_list(query.node_ids) else query, extras)
+        """`_search_of` for the query, without its node ids if they are an index list."""
+        return _search_of(replace(query, node_ids=None) if self._is_index_list(query.node_ids or []) else query, extras)
 
-    def _is_index_list(self, ids: list[str] | None) -> bool:
+    def _is_index_list(self, ids: list[str]) -> bool:
         """Whether a query's node ids are those of image and index nodes alone.
 
         A `VectorStoreIndex` over a store with text lists these nodes, and sends the list for "any node" of the store.
-        Ids of nodes that are removed stay in its list.
+        Ids of nodes that are removed stay in its list. Ids that are found are added to `_listed`.
         """
-        ids, known = ids or [], self._listed
-        unknown = [id for id in ids if id not in known]
+        unknown = [id for id in ids if id not in self._listed]
         for start in range(0, len(unknown), IDS_READ):
             stored = [chunk for chunk in self._store.get(unknown[start : start + IDS_READ]) if chunk is not None]
             if any(chunk.metadata.get(NODE_TYPE) not in LISTED_TYPES for chunk in stored):
                 return False
-            known.update(chunk.id for chunk in stored)
-        return not known.isdisjoint(ids)
+            self._listed.update(chunk.id for chunk in stored)
+        return not self._listed.isdisjoint(ids)
 
     def _answer(self, query: VectorStoreQuery, options: dict[str, Any], hits: Sequence[Hit]) -> VectorStoreQueryResult:
         """The nodes of the hits; for a blank query with a filter, the first nodes by id that pass the filter."""
@@ -499,9 +502,11 @@ def _search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str,
 
 def _strategy(alpha: float | None) -> str:
     """The arms for `alpha`, the dense arm's share 0..1: 0 is "text", 1 is "vector", any other and None "hybrid"."""
-    if alpha is not None and not 0 <= alpha <= 1:
+    if alpha is None:
+        return "hybrid"
+    if not 0 <= alpha <= 1:
         raise ConfigError(f"alpha {alpha!r}: expected 0 (the lexical arm alone) to 1 (the dense arm alone)")
-    return {0.0: "text", 1.0: "vector"}.get(0.5 if alpha is None else alpha, "hybrid")
+    return {0.0: "text", 1.0: "vector"}.get(alpha, "hybrid")
 
 
 def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
