@@ -713,5 +713,6 @@ def test_three_words_of_a_text_find_it_although_others_hold_two_of_them_more_oft
 
 def test_a_question_for_a_person_asks_for_no_entry_that_begins_with_its_word():
     with HybridStore.open() as store, DualRetriever(store) as umi:
-        store.add([Chunk("priya", "Priya started in accounting at Acme."), Chunk("acme", "Acme moved to the old harbour.")])
+        store.add([Chunk("priya", "Priya started in accounting at Acme.")])
+        store.add([Chunk("acme", "Acme moved to the old harbour.")])
         assert umi.search("who works at Acme?", now=NOW).ids == ["priya", "acme"]
