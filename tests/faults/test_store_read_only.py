@@ -106,7 +106,7 @@ def reader_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callab
 def free_descriptors(count: int) -> Iterator[None]:
     """Within the block, this process can open `count` further files."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(map(int, os.listdir("/dev/fd")))
+    highest = max(int(path.name) for path in Path("/dev/fd").iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 64, limits[1]))
     opened: list[int] = []
     try:
