@@ -226,6 +226,11 @@ def test_a_letter_that_is_a_word_is_no_number():
         assert query_pairs(query, terms_of) is None
 
 
+@pytest.mark.parametrize("query", ["यह पुस्तक किसने लिखी?", "মুম্বাই শহরের নাম কী"])
+def test_the_first_letter_of_a_word_with_vowel_signs_is_no_letter_of_its_own(query):
+    assert query_pairs(query, terms_of) is None
+
+
 @pytest.mark.parametrize(("number", "one"), [("2021", True), ("7", False)])
 def test_a_year_may_stand_on_either_side_of_its_word_and_a_short_number_may_not(number, one):
     for asked, written in (("edition {}", "the {} edition"), ("{} edition", "the edition {}")):

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
+from unicodedata import category
 
 import numpy as np
 
@@ -107,7 +108,9 @@ def _labelled(query: str) -> list[tuple[str, str]]:
 
 def _letters(query: str) -> list[str]:
     """Patterns of the query's single letters, without "I" and the function word "a"; a capital finds capitals only."""
-    letters = [letter for letter in dict.fromkeys(LETTER.findall(query)) if letter != "I"]
+    # A letter before a combining mark begins a word: `\w` finds no vowel sign of Hindi.
+    found = [each[0] for each in LETTER.finditer(f"{query} ") if category(each.string[each.end()])[0] != "M"]
+    letters = [letter for letter in dict.fromkeys(found) if letter != "I"]
     return [
         f"(?-i:{letter})" if letter.isupper() else letter
         for letter in letters[:PARTS_MAX]
