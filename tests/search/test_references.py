@@ -103,6 +103,26 @@ def test_among_few_passages_a_shared_word_does_not_put_another_before_the_best()
         assert umi.search("how do I install it?").ids[0] == "install"
 
 
+def test_among_few_passages_words_around_a_question_do_not_put_another_before_its_answer():
+    texts = {
+        "email": "How do I change my email address? Go to Settings, Account, and enter the new address. You must "
+        "confirm it with a link.",
+        "cancel": 'How do I cancel my subscription? Open Settings, Billing, and choose "Cancel plan". You keep access '
+        "until the end of the period.",
+        "payment": "Which payment methods do you accept? Visa, Mastercard, PayPal and SEPA direct debit. We do not "
+        "accept cheques.",
+        "delete": 'How do I delete my account? Under Settings, Account, click "Delete account". All data is erased '
+        "after 14 days.",
+        "support": "How do I contact support? Use the chat in the app from 9 to 17, or write to help@example.com.",
+        "offline": "Can I use the product offline? The desktop app works offline; changes are synced when you are "
+        "back online.",
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(id, text) for id, text in texts.items())
+        assert umi.search("How do I reach support?").ids[0] == "support"
+        assert umi.search("I am new here. How do I reach support? I need it today.").ids[0] == "support"
+
+
 def test_a_question_finds_the_passage_that_it_names_though_others_hold_more_of_its_words():
     play = Chunk("play", "Brand (play). A verse tragedy in five acts, printed in 1865 and performed in Stockholm.")
     others = [Chunk(f"f{at}", f"The author {at} of this firm is a citizen of country {at}.") for at in range(8)]

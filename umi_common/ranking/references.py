@@ -15,8 +15,8 @@ chunk may be a heading without content, so a chunk that mentions its name and ho
 A candidate i refers to a chunk j with query terms that i lacks, if one of the two texts mentions the name of the other,
 or both hold a rare term. The more such query terms, the larger is the weight (`stores.references`). This helps if the
 answer is spread over two chunks and only one of them resembles the query. In a small store nearly all words are rare,
-and a reference tells little: there the best chunk stays the best, unless the query has several questions, whose best
-chunks differ. Measured in docs/decisions.md.
+and a reference tells little: there the limit holds for all chunks, except the first of both arms for a variation of the
+query, such as one of its questions. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from umi_common.config import ReferencesConfig
-from umi_common.pool import Floats, Links, Pool, sums_by
+from umi_common.pool import FIRST_RANK, Floats, Links, Pool, sums_by
 
 MENTIONING = 0.5
 """Factor on mentioning(i)."""
@@ -42,8 +42,10 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
     """(n,) scores with the gain of `with_references`; `facts` gets the number of named candidates and of references."""
     facts["named"] = int(np.count_nonzero(pool.named))
     facts["references"] = 0 if pool.links is None else len(pool.links.source)
-    small = pool.background is not None and 0 < pool.background.count < SMALL_STORE
-    limit = SMALL_STORE_LIMIT if small and pool.variations == 1 else None  # 1: the query has no further questions
+    limit = None
+    if pool.background is not None and 0 < pool.background.count < SMALL_STORE:
+        best_of_a_question = (pool.lexical_rank[1:] == FIRST_RANK) & (pool.dense_rank[1:] == FIRST_RANK)
+        limit = np.where(best_of_a_question.any(axis=0), np.inf, SMALL_STORE_LIMIT)
     return with_references(scores, pool.named, pool.mentioning, pool.links, settings.share, limit)
 
 
@@ -60,7 +62,7 @@ def referring(pool: Pool, scores: Floats) -> dict[int, int]:
 
 
 def with_references(
-    scores: Floats, named: Floats, mentioning: Floats, links: Links | None, share: float, limit: float | None = None
+    scores: Floats, named: Floats, mentioning: Floats, links: Links | None, share: float, limit: Floats | None = None
 ) -> Floats:
     """(n,) scores by the formula at the top of this file, divided by their best.
 
@@ -69,7 +71,7 @@ def with_references(
         named, mentioning: (n,) 0..1, fields of `Pool`; (0,): the query names no chunk.
         links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
         share: Largest gain by a name, and largest gain by references; >= 0, in units of the best score.
-        limit: Largest score after a gain by references, in the same units; None: there is none.
+        limit: (n,) largest score after a gain by references, in the same units; None: there is none.
     """
     best = float(scores.max(initial=0.0))
     if best <= 0:
