@@ -92,6 +92,31 @@ def test_a_label_that_is_no_name_changes_nothing():
     assert "speaker" not in searched(texts, "What is relay K31?").hits[0].stages
 
 
+NOTES = {
+    "boiler": "Warning: the boiler must not run dry.",
+    "filter": "Note: the filter is changed in spring.",
+    "meter": "Note: read the meter before you leave.",
+    "shipping": "Info: order 4713 was shipped after an error of the courier.",
+    "mail": "Error: the mail to the customer bounced.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("Is there a Note about the boiler running dry?", "boiler"),
+        ("was there an error with the shipping of order 4713?", "shipping"),
+        ("error shipping order 4713", "shipping"),
+    ],
+)
+def test_a_word_for_a_kind_of_line_takes_no_relevance_from_the_answer(query, answer):
+    with HybridStore.open() as store:
+        store.add(Chunk(id, text) for id, text in NOTES.items())
+        on, off = (DualRetriever(store, config=config).search(query).hits[0] for config in (None, OFF))
+        assert on.chunk.id == off.chunk.id == answer
+        assert on.relevance == off.relevance
+
+
 def test_what_only_others_say_is_less_relevant():
     asked = "What did {} say about the pump of the pond?"
     stopped, other = (searched(CHAT, asked.format(name)) for name in ("Tom", "Mira"))

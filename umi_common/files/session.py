@@ -323,7 +323,7 @@ class IngestSession:
         if not files:
             return
         try:
-            keep = self._present(files)
+            keep = self._present_chunks(files)
             self.report.stale += remove_chunks(self._store, [file.source for file in files], keep)
         except FileUnreadable as error:  # a file changed during the run: the next run repeats this for all these files
             self.report.problems.append(Problem.of("", error))
@@ -332,7 +332,7 @@ class IngestSession:
             self._settle(file)
         self._save_settled()
 
-    def _present(self, files: Sequence[_File]) -> dict[tuple[str, str], FilePart]:
+    def _present_chunks(self, files: Sequence[_File]) -> dict[tuple[str, str], FilePart]:
         """By (source, id), the chunks of the present versions of these files, each with its first part.
 
         Reports each part with an id that an earlier part of its file has, by the first such id: when it was written,

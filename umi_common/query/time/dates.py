@@ -18,8 +18,8 @@ from umi_common.query.time.vocabulary import (
     year_number,
 )
 
-ON = [weekday[:3] for weekday in WEEKDAYS]
-"""The first letters of the weekdays, from Monday."""
+WEEKDAY_ABBREVIATIONS = [weekday[:3] for weekday in WEEKDAYS]
+"""From Monday: "mon", "tue"."""
 
 
 def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
@@ -97,8 +97,10 @@ def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
     year = year_of(given, now)
     if year is None:
         whole = spans.latest(now, span)
-        fitting = spans.nearest_on(now, span, ON.index(given["on"])) if "on" in given else None
-        return named_part(fitting or whole, given)
+        if "weekday_of_date" in given:
+            weekday = WEEKDAY_ABBREVIATIONS.index(given["weekday_of_date"])
+            whole = spans.nearest_on(now, span, weekday) or whole
+        return named_part(whole, given)
     whole = span(year)
     if given.get("season") == "winter" and year == now.year and "until" not in given:  # the nearer winter
         before = span(year - 1)

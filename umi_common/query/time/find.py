@@ -60,7 +60,6 @@ class When:
     yearless: bool = False
     """Whether the phrase is a date, month, season or holiday without a year, such as "on 19 May". `range` is then the
     latest one that has begun."""
-
     earlier_days: tuple[TimeRange, ...] = ()
     """If the phrase is a date without a year: that day in each of the LEAP_YEARS_APART years before `range`, the latest
     first. The name of a month has none, because it is mostly part of what a text says: "live by February"."""

@@ -73,7 +73,7 @@ _Y = r"(?P<year>(?:19|20)\d\d)"
 _TH = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
 _LAST = rf"(?P<last>[0-3]?\d){_TH}?"
-_DAY_NAME = r"(?:(?P<on>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
+_DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
 _VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
 """In front of a month: it may be a verb in lower case before a number, as in "you may 3 times", "march 5 miles"."""
@@ -106,10 +106,8 @@ _NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\
 _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \d\d?\b)"
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 
-_ON = "(?:am|vom|zum|den|du|le|au|del?|el|al|il|dal|em|do|dia|op|van)"
-"""Words before a date in other languages."""
 _NUMERIC = (
-    rf"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<elsewhere>{_ON} )?"
+    rf"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<elsewhere>{vocabulary.BEFORE_DATE} )?"
     r"(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
     r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
 )
@@ -126,7 +124,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "Sat, the 7th of May 2023": rf"{_DAY_NAME}(?:the )?{_DAY}(?:\s{{0,3}}|[-/])(?:of )?{MONTH}{_OF_YEAR}?",
         "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
         "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
-        "am 7.5.": rf"{_ON} (?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.(?:(?P<year>\d\d)(?![.:]\d))?",
+        "am 7.5.": rf"{vocabulary.BEFORE_DATE} (?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.(?:(?P<year>\d\d)(?![.:]\d))?",
         "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
         rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
         "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",

@@ -14,7 +14,7 @@ from functools import cache, partial
 
 from umi_common.query.time.grammar import RULES, Rule, whole_words
 from umi_common.query.time.spans import SEASONS, CalendarPeriod
-from umi_common.query.time.vocabulary import HOLIDAYS, MONTHS, NUMBERS, SINCE, WEEKDAYS
+from umi_common.query.time.vocabulary import BEFORE_DATE, HOLIDAYS, MONTHS, NUMBERS, SINCE, WEEKDAYS
 
 _WORDS = """
 monday: montag lundi lunes lunedì lunedi segunda-feira segunda maandag 周一 星期一
@@ -109,7 +109,6 @@ _LAST_YEAR = (
 _OF_YEAR = r"(?: (?:de )?(\d{4}))"
 _NUMBER = r"(\d{1,2})(?:\.|er|º)?"
 _DATE = rf"(?:d[ií]a )?{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?"
-_ON_DATE = "(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|op|van)"
 _PHRASES = {
     "vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|anteontem|eergisteren": "the day before yesterday",
     r"gestern|gisteren|ieri|ontem|(?-i:ayer)": "yesterday",
@@ -132,8 +131,8 @@ _PHRASES = {
     rf"(?:am|el|op|na|(?:{SINCE})(?: el)?) {_DAY}": "on {}",
     rf"(?:zwischen|entre|tra|tussen) (?:el )?{_DAY} (?:und|et|y|en?) (?:el )?{_DAY}": "between {} and {}",
     rf"(?:zwischen|entre|tra|tussen) {_MONTH} (?:und|et|y|en?) {_MONTH}{_OF_YEAR}?": "between {} and {} {}",
-    rf"{_ON_DATE} {_DATE}": "{} {} {}",
-    rf"(?:{_ON_DATE} )?{_DAY},? (?:den )?{_DATE}": "{} {} {} {}",
+    rf"{BEFORE_DATE} {_DATE}": "{} {} {}",
+    rf"(?:{BEFORE_DATE} )?{_DAY},? (?:den )?{_DATE}": "{} {} {} {}",
     rf"{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}": "{} {} {}",
     rf"{_NUMBER}(?: bis | au | al? | tot |\s?[-–]\s?){_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?": "{} to {} {} {}",
     rf"(?:im|en|em|in|{SINCE}) {_MONTH}": "in {}",

@@ -8,6 +8,9 @@ from umi_common import times
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 
+BEFORE_DATE = "(?:am|vom|zum|den|du|le|au|del?|el|al|il|dal|em|do|dia|op|van)"
+"""A pattern of the words before a date in other languages: "am 3. Mai"."""
+
 
 def _list(words: str) -> list[str]:
     return words.split()

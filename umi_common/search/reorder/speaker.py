@@ -7,7 +7,8 @@ A candidate begins with a message if its metadata have a "speaker", or if its te
 "Mira: I have planted tulips." The chat is a group if the candidates have more than two speakers. Two speakers name each
 other to address each other; a group talks about its members, too. Scores below 0 stay. Then all scores are multiplied
 by one factor, so that the largest is as large as before. The relevance of messages that are not raised is multiplied by
-`OTHERS_RELEVANCE`. If the query names no speaker, or several ("what did Mira give Tom?"), nothing changes.
+`OTHERS_RELEVANCE`, unless the query writes the name in small letters: "error" may be the level of a log's lines. If the
+query names no speaker, or several ("what did Mira give Tom?"), nothing changes.
 
 BM25 learns little from the name, because it is in many messages of a chat. Measured in docs/decisions.md.
 """
@@ -22,7 +23,7 @@ import numpy as np
 
 from umi_common.pool import Bools, Pool
 from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.reorder.words import content_words, spaced, words_in
+from umi_common.search.reorder.words import WHOLE_WORD, content_words, spaced, words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
@@ -47,6 +48,10 @@ MESSAGE = re.compile(
 """The beginning of a message."""
 CAPITALS = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
 """Words in a row that begin with a capital letter: "Dr. Weber"."""
+ARTICLE = re.compile(
+    r"(?<= )(an?|the|every|which|der|die|das|de[mnrs]|eine?[mnr]?|les?|la|une?|el|l[ao]s|una|il|lo|uma?|het|een) "
+)
+"""An article or the like before a word that is then no name: "a note", "the error", "the project manager"."""
 
 
 def reorder_by_speaker(
@@ -80,7 +85,8 @@ def reorder_by_speaker(
             raised |= _holding(read, asked_name)
         scores = ranked.scores[rows]
         reordered = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * raised, STAGE)
-        if ranked.relevance is None:
+        in_small_letters = spaced([asked_name]) in spaced(WHOLE_WORD.findall(query))
+        if ranked.relevance is None or in_small_letters:
             return reordered
         relevance = np.array(ranked.relevance)
         relevance[rows[messages & ~raised]] *= OTHERS_RELEVANCE
@@ -97,10 +103,10 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
     Returns:
         By name, what the query holds of it, in lower case.
     """
-    asked = spaced(words_in(query))
+    asked = ARTICLE.sub(r"\1_", spaced(words_in(query)))  # " the note " -> " the_note "
     if in_full := {name: name for name in names if spaced([name]) in asked}:
         return in_full
-    parts = [words for run in CAPITALS.findall(query) if (words := content_words(run))]
+    parts = [words for run in CAPITALS.findall(query) if (words := content_words(run)) and spaced(words) in asked]
     return {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
 
 

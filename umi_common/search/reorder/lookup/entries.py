@@ -27,7 +27,6 @@ MEANING = frozenset(
     {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
 )
 """Words that ask what another word or an abbreviation means."""
-
 NO_ENTRY = frozenset({"who", "whom", "whose", "when", "where"})
 """First words of questions that no entry answers: "who works at Acme?" asks for no text that begins with "Acme"."""
 
