@@ -43,6 +43,15 @@ def test_a_line_of_a_form_is_found_by_all_that_is_asked_of_it(umi, place, item):
         assert umi.search(f"{place} {year} {item}").ids[0] == f"{place} {year} {item}"
 
 
+def test_the_one_train_in_the_direction_asked_for_is_not_lost_among_eighteen_in_the_other():
+    back = [f"Train {100 + 7 * n} from Paris to London, leaves {6 + n % 17:02}:{13 * n % 60:02}" for n in range(18)]
+    others = [f"Train {300 + n} from {start} to Oslo, leaves {6 + n:02}:10" for n, start in enumerate(TOWNS * 3)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in back + others])
+        store.add([Chunk("there", "Train 391 from London to Paris, leaves 09:31")])
+        assert umi.search("trains from London to Paris").ids[0] == "there"
+
+
 def test_the_first_hit_does_not_depend_on_the_limit(umi):
     for chunk in inspections():
         assert umi.search(chunk.id, limit=1).ids == umi.search(chunk.id, limit=10).ids[:1]

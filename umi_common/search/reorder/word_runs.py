@@ -15,7 +15,7 @@ not see the order of words. Measured in docs/decisions.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -133,5 +133,5 @@ def _without_questions(text: str) -> str:
     return " ".join(sentence for sentence in SENTENCE_END.split(text) if not sentence.endswith("?"))
 
 
-def _tells(words: list[str]) -> bool:
+def _tells(words: Sequence[str]) -> bool:
     return not all_function_words().issuperset(words)
