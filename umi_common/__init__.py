@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "AssembledContext": "umi_common.context.budget",
     "AssemblyPolicy": "umi_common.context.budget",
     "Chunk": "umi_common.types",
@@ -45,14 +45,14 @@ _HOMES = {
     "UmiError": "umi_common.errors",
 }
 
-__all__ = list(_HOMES)
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'umi_common' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

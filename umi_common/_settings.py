@@ -1,6 +1,6 @@
 """Read settings from a TOML file and the environment.
 
-A file of its own, imported only when settings are read, because pydantic-settings is slow to import.
+`config` imports this module only when it reads settings, because pydantic-settings is slow to import.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ else:
 
 
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
-    """The tables of the file; variables `UMI_<STAGE>__<FIELD>` replace single fields. The values are not checked here.
+    """The tables of a TOML file, with the fields replaced that environment variables `UMI_<STAGE>__<FIELD>` set.
+
+    The values are not checked here. `path` None: only the environment is read.
 
     Raises:
-        ConfigError: If the file cannot be read or parsed, a variable names no stage or has one underscore in place of
-            two, or a variable for a list or a table is not valid JSON.
+        ConfigError: If the file cannot be read or parsed, a variable names no stage of `UmiConfig` or has one
+            underscore after it instead of two, or a variable for a list or a table is not valid JSON.
     """
     stages = "|".join(model.model_fields)
     one_underscore = re.compile(f"({ENVIRONMENT_PREFIX}(?:{stages}))_(?!_)(.+)", re.IGNORECASE)
     other_stage = re.compile(f"{ENVIRONMENT_PREFIX}(?!(?:{stages})__)(.+?)__.*", re.IGNORECASE)
     for name in os.environ:
         if found := one_underscore.fullmatch(name):
-            raise ConfigError(f"{name} is no setting; two underscores follow the stage: {found[1]}__{found[2]}")
+            raise ConfigError(f"{name} is no setting; write two underscores: {found[1]}__{found[2]}")
         if found := other_stage.fullmatch(name):
             stage = found[1].lower()
             advice = nearest_name(stage, model.model_fields)
@@ -90,7 +92,7 @@ class WatchedFile:
         return self._stamp not in (before, None)
 
     def _stamp_now(self) -> tuple[int, int, int] | None:
-        """Time of the last change, size and inode; None: there is no file."""
+        """Time of the last change, size and inode of the file; None: there is no file."""
         try:
             found = self.path.stat()
         except OSError:

@@ -1,8 +1,11 @@
-"""Every setting and its default: one frozen model for each part of umi.
+"""Every setting and its default: one frozen model for each stage of umi, such as fusion or the analyzer.
 
-From code: `UmiConfig(fusion=FusionConfig(method="rrf"))`. From a TOML file and the environment:
-`UmiConfig.load("umi.toml")`, where `UMI_FUSION__METHOD=rrf` beats the file. Unknown names are errors.
-The defaults are measured: see the tables in `docs/decisions.md`.
+In code: `UmiConfig(fusion=FusionConfig(method="rrf"))`. From a TOML file: `UmiConfig.load("umi.toml")`; an environment
+variable, such as `UMI_FUSION__METHOD=rrf`, overrides the file. Unknown names are errors.
+
+An arm is a way to find chunks: the lexical arm (BM25), the dense arm (vectors) or an extra arm. The pool of a search
+holds its candidates. A gain is added to a candidate's score. The measurements behind the defaults are in
+`docs/decisions.md`.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ Query: {query}
 
 Return as JSON array of strings. Example: ["variation 1", "variation 2", "variation 3"]
 Only return the JSON array, nothing else."""
-"""The default prompt. Its wording is fixed by the requirements of umi."""
+"""The default prompt. umi's specification prescribes its wording: do not change it."""
 
 
 class Frozen(BaseModel):
@@ -51,10 +54,11 @@ class AnalyzerConfig(Frozen):
     """How a text is cut into terms. The index holds the terms, so a change needs a reindex."""
 
     language: str = "auto"
-    """A Snowball language ("english", "german", ...), "none" for no stemming, or "auto": the language of each text, by
-    its function words, or English if it has too few. Words in another script have the stemmer of that script."""
+    """A Snowball language ("english", "german", ...), "none" for no stemming, or "auto": the function words of a text
+    show its language; English if it has too few. A word in another script is stemmed by the stemmer of that script."""
     stop_words: frozenset[str] = frozenset()
-    """Lower-case words that are dropped before stemming. Empty by default: in short chats such words carry meaning."""
+    """Lower-case words that are dropped before stemming. Empty by default, because function words carry meaning in
+    short chats."""
 
 
 class LexicalConfig(Frozen):
@@ -62,11 +66,13 @@ class LexicalConfig(Frozen):
 
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
-    """Term saturation: the larger k1 is, the more the second and later occurrences of a term in a chunk add."""
+    """Term saturation: the larger k1 is, the more the second and later occurrences of a term in a chunk raise its
+    score."""
     b: Share = 0.75
     """How much the length of a chunk lowers its score: with 0 not at all, with 1 fully."""
     delta: float = Field(default=0.5, ge=0.0, le=10.0)
-    """For "l" and "plus" only: added to the term frequency part. rank_bm25 uses 0.5 for L and 1.0 for Plus."""
+    """For "l" and "plus" only: added to the part of the formula that depends on the term's frequency. rank_bm25 uses
+    0.5 for L and 1.0 for Plus."""
     epsilon: Share = 0.25
     """For "okapi" only: a negative idf is replaced by this share of the mean idf."""
     function_word_weight: Share = 0.5
@@ -80,49 +86,51 @@ class RecallConfig(Frozen):
     depth: int = Field(default=200, ge=10, le=10_000)
     """Largest number of candidates that each arm returns for the query, and for each of its variations."""
     around: int = Field(default=1, ge=0, le=10)
-    """Number of chunks on each side of a candidate, in its source, that are added to the pool."""
+    """Number of chunks before and after each of the best candidates, in its source, that are added to the pool."""
     embedder_timeout_seconds: Positive = 5.0
     """Longest time, in seconds, that a search waits for the embedder; then the lexical arm answers alone. Most services
     reply within one second; a model that loads at its first call may take a few seconds."""
 
 
 class EmbedderConfig(Frozen):
-    """Which model embeds, and how it is called. umi's built-in model calls no service: it uses `batch_texts` only."""
+    """Which model embeds, and how it is called. For umi's built-in model, which calls no service, only `batch_texts`
+    counts."""
 
     model: str | None = None
     """"minilm", "fastembed:MODEL" or "sentence-transformers:MODEL", read when a store is opened without an embedder.
-    None: the model that made the store if that is "minilm", else the built-in model."""
+    None: "minilm" if the store was made with it, else the built-in model."""
     concurrency: int = Field(default=64, ge=1, le=1_000)
-    """Largest number of calls for queries at the same time, for a model that embeds one query per call. For a model
+    """Largest number of concurrent calls that embed queries, for a model that embeds one query per call. For a model
     that embeds several queries per call, the limit is half of this."""
     batch_texts: int = Field(default=256, ge=1, le=100_000)
     """Largest number of documents in one call."""
     batch_bytes: OneOrMore = 300_000
-    """Largest size in UTF-8 bytes of the documents in one call: under 100,000 tokens of most tokenizers. A longer
-    document is sent in a call of its own."""
+    """Largest total size of the documents in one call, in UTF-8 bytes; the default is under 100,000 tokens of most
+    tokenizers. A longer document is sent in a call of its own."""
     document_calls: int = Field(default=4, ge=1, le=100)
-    """Largest number of calls for documents at the same time. Calls are made one at a time unless the model waits for a
-    service during most of a call."""
+    """Largest number of concurrent calls that embed documents. Calls are made one at a time unless the model waits for
+    a service during most of a call."""
     retry_seconds: NotNegative = 60.0
     """Seconds from the first call for a batch of documents to the last retry after rate limits, timeouts and failures
     of the service. Queries are retried within `recall.embedder_timeout_seconds`."""
     cached_queries: Count = 4_096
     """Largest number of query vectors cached in memory; the least recently used is dropped first. 0: none."""
     cached_documents: Count = 200_000
-    """Largest number of document vectors cached in the store's directory; the oldest is dropped first. With the cache,
-    an `add` that is repeated after a failure, and a text that is added again under another id, need no second call of
-    the model. An `add` of fewer than 16 texts caches none. For a store in memory, or a model without a name, at most
-    20,000 vectors are cached in memory. 0: none."""
+    """Largest number of document vectors cached in the store's directory; the oldest is dropped first. The model then
+    embeds no text twice if an `add` is repeated after a failure, or if a text is added under another id. An `add` of
+    fewer than 16 texts caches none. For a store in memory, or a model without a name, at most 20,000 vectors are cached
+    in memory. 0: none."""
 
 
 class RoutingConfig(Frozen):
-    """The queries for which the LLM is asked for variations."""
+    """For which queries the LLM writes variations."""
 
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
-    """heuristic: ask if the query has a trigger word such as "who" or "last". evidence: ask if a first search without
-    the LLM finds weak evidence. always: ask for every query. never: never ask."""
+    """heuristic: for queries with a trigger word such as "who" or "last". evidence: for queries whose first search,
+    without the LLM, has weak results. always: for every query. never: for none."""
     weakness: Share = 0.64
-    """Mode evidence asks the LLM if the weakness of the evidence, from 0 (strong) to 1 (weak), is at least this."""
+    """Mode evidence calls the LLM if the weakness of the first search's results, from 0 (strong) to 1 (weak), is at
+    least this."""
 
 
 class RewriteConfig(Frozen):
@@ -145,7 +153,8 @@ class RewriteConfig(Frozen):
     breaker_failures: OneOrMore = 5
     """Number of failures in a row after which the LLM is not called for `breaker_seconds`."""
     breaker_seconds: Positive = 30.0
-    """Seconds without a call of the LLM after `breaker_failures`; then one call tests whether the LLM works again."""
+    """Seconds without a call of the LLM after `breaker_failures` failures; then one call tests whether it works
+    again."""
 
     @field_validator("template")
     @classmethod
@@ -166,33 +175,34 @@ class WhenConfig(Frozen):
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
     """How much the chunks of the period gain:
 
-    - each chunk: its score is multiplied by 1 + boost, or by 1 + 5 * boost if the query limits records to the period
-      ("what did I say yesterday");
-    - if the query asks about a past day, week or month ("three days ago"): the best of these chunks also gains boost
-      times the largest score of all chunks, the others less.
+    - The score of each is multiplied by 1 + boost, or by 1 + 5 * boost if the query limits records to the period
+      ("what did I say yesterday").
+    - If the query asks about a past day, week or month ("three days ago"), each gains in addition. The best chunk of
+      the period gains boost times the largest score of all chunks; the other chunks of the period gain less.
     """
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """Used instead of `boost` if the phrase names a year, because it can then mean only one period."""
     order_boost: float = Field(default=0.5, ge=0.0, le=5.0)
-    """If the query asks for the latest or the first version ("current", "newest", "originally"), the score of the
-    latest or first of nearly equal chunks is multiplied by 1 + order_boost, and the score of a text that states a
-    change by 1 + 3 * order_boost. 0: off."""
+    """Boost for queries that ask for the latest or the first version ("current", "newest", "originally"). The score of
+    the latest or first of nearly equal chunks is multiplied by 1 + order_boost. The score of a chunk whose text states
+    a change ("moved to Friday") is multiplied by 1 + 3 * order_boost. 0: off."""
 
 
 class FusionConfig(Frozen):
     """How the scores of both arms for all query variations become one score."""
 
     method: Literal["convex", "rrf"] = "convex"
-    """convex: weighted mean of the arms' evidence, or of their normalised scores if `adaptive` is False. rrf: sum of
-    weighted reciprocal ranks; the scores do not count."""
+    """convex: weighted mean of the arms' evidence, or of their normalised scores if `adaptive` is False. Evidence is
+    a score on a scale common to both arms (`umi_common.ranking.evidence`). rrf: sum of weighted reciprocal ranks; the
+    arms' scores do not count."""
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
-    """How convex brings the arms' scores to one scale if `adaptive` is False."""
+    """How method convex brings the arms' scores to one scale if `adaptive` is False."""
     lexical_weight: NotNegative = 0.45
     """Weight of the lexical arm. With method convex and no extra arms, only the ratio of the two weights matters."""
     dense_weight: NotNegative = 0.55
     """Weight of the dense arm."""
     adaptive: bool = True
-    """Whether convex takes each arm's evidence in place of its normalised scores; see `umi_common.ranking.evidence`."""
+    """Whether method convex fuses the arms' evidence or, if False, their normalised scores."""
     rrf_k: Positive = 60.0
     """Rank damping of rrf: an arm adds weight / (rrf_k + rank), rank from 1."""
     variation_weight: NotNegative = 1.0
@@ -201,20 +211,21 @@ class FusionConfig(Frozen):
     """Largest gain of a chunk, as a share of its score, if it holds a number of the query beside the same word as in
     the query, such as "revision 7"; 0: off."""
     lookup_weight: NotNegative = 1.0
-    """Largest gain of a chunk, as a share of its score, if it holds, verbatim, what the query looks up: a code
-    ("error 502"), a name ("os.path.join", "GDPR"), a phrase in quotation marks, or all of a short query;
-    `search.reorder.lookup` lists them. A long number or a full name adds up to the best score of all, whatever the
-    weight is. 0: off. Not used in rrf."""
+    """Largest gain of a chunk, as a share of its score, if it holds an entry of the query verbatim: a code ("error
+    502"), a name ("os.path.join", "GDPR"), a phrase in quotation marks, or the whole of a short query;
+    `search.reorder.lookup` lists the kinds of entries. A long number or a full name adds up to the best score of all
+    chunks, whatever the weight is. 0: off. Not used in rrf."""
     word_run_weight: NotNegative = 0.5
     """Largest gain of a chunk, as a share of its score, if it holds the query's words in the query's order, such as a
     quotation or an error message. A chunk with a part of the words gains less. 0: off. Not used in rrf."""
     speaker_weight: NotNegative = 0.3
     """Largest gain of a chunk, as a share of its score, if it is a message ("Mira: ...") of the one speaker whom the
-    query names; in a group also if it names this speaker. 0: off. Not used in rrf."""
+    query names. In a chat of more than two speakers, a message that names this speaker gains, too. 0: off. Not used in
+    rrf."""
     alike: bool = True
-    """Among chunks that are nearly alike, such as rows of a table, put the chunk first that holds more of the query's
-    words, or holds them in the query's order. Also put chunks with words that the query excludes ("but not on AWS")
-    behind all others."""
+    """Whether, among chunks that are nearly alike, such as rows of a table, those with more of the query's words, or
+    with these words in the query's order, are put first. Also whether chunks with words that the query excludes ("but
+    not on AWS") are put last."""
 
 
 class NeighboursConfig(Frozen):
@@ -222,14 +233,14 @@ class NeighboursConfig(Frozen):
 
     enabled: bool = True
     previous: NotNegative = 0.6
-    """Factor on the gain from the chunk before. Larger than `following`, because answers follow questions."""
+    """Factor on the gain from the chunk before. Larger than `following`, because an answer follows its question."""
     following: NotNegative = 0.3
     """Factor on the gain from the chunk after."""
     source: NotNegative = 0.5
     """Factor on the gain from the whole source; the better the source matches the query, the larger the gain."""
     adaptive: bool = True
-    """Reduce the gains, down to 0, if adjacent chunks, or chunks of one source, are hardly more alike than other
-    chunks."""
+    """Whether the gains are reduced, down to 0, if adjacent chunks, or chunks of one source, are hardly more alike than
+    other chunks."""
 
 
 class FeedbackConfig(Frozen):
@@ -237,8 +248,8 @@ class FeedbackConfig(Frozen):
 
     enabled: bool = True
     weight: float = Field(default=0.5, ge=0.0, le=0.5)
-    """Largest gain, as a share of the best score. The higher a chunk's own score is, the less it can gain: a chunk with
-    a score just above 0 can gain all of this, the best chunk nothing."""
+    """Largest gain, as a share of the best score. It is the limit for a chunk with a score just above 0; the limit
+    falls with rising score, to 0 for the best chunk."""
 
 
 class ReferencesConfig(Frozen):
@@ -260,36 +271,37 @@ class DecayConfig(Frozen):
 
 
 class LateInteractionConfig(Frozen):
-    """The best candidates gain by how well their tokens match the query's tokens, compared by the token vectors of the
-    built-in model.
+    """A built-in reranker: the better a candidate's tokens match the query's tokens, the more it gains.
 
-    A built-in reranker, which needs no other model and no service.
+    Tokens are compared by the token vectors of umi's built-in model, so no other model and no service is needed.
     """
 
     enabled: bool = True
     pool: int = Field(default=50, ge=1, le=1_000)
     """Number of best candidates that are compared."""
     weight: NotNegative = 0.16
-    """A candidate whose match is z > 0 standard deviations above the mean of the compared ones gains weight * z^2, as a
-    share of its score; a long candidate gains less."""
+    """A candidate whose match is z > 0 standard deviations above the mean match of the compared candidates gains
+    weight * z^2, as a share of its score. A long candidate gains less."""
     adaptive: bool = True
-    """Reduce the gain if adjacent chunks are hardly more alike than other chunks; to 0 if chunks have no position."""
+    """Whether the gain is reduced if adjacent chunks are hardly more alike than other chunks; to 0 if chunks have no
+    position."""
 
 
 class DuplicatesConfig(Frozen):
     """Leave out hits that repeat a better hit, and list them in that hit's `duplicates`.
 
-    Two texts are duplicates if they are equal, except for case, white space, Unicode form and punctuation; or if they
-    are near: their cosine is at least `similarity`, and one text is the other with words added. Texts that differ in a
-    number, a name, a negation or the order of words are never near. Chunks with equal source, event_time and metadata
-    are in one group. Contexts show equal text once, whether this is enabled or not.
+    Two texts are duplicates if they are equal or near. Equal texts may differ in case, white space, Unicode form and
+    punctuation. Near texts have a cosine of at least `similarity`, and one of them is the other with words added. Texts
+    that differ in a number, a name, a negation or the order of words are never near. Chunks with equal source,
+    event_time and metadata form one group; chunks of one group can be near. Contexts show equal text once, whether
+    this is enabled or not.
     """
 
     enabled: bool = False
     similarity: Similarity = 0.98
     """Smallest cosine of near texts."""
     across_sources: bool = False
-    """Whether equal texts of different groups are duplicates. Near texts of different groups never are."""
+    """Whether equal texts of different groups are duplicates. Near texts of different groups are never duplicates."""
 
 
 class MmrConfig(Frozen):
@@ -297,7 +309,7 @@ class MmrConfig(Frozen):
 
     enabled: bool = False
     trade_off: Share = 0.7
-    """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
+    """lambda of MMR, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: OneOrMore = 50
     """Number of best candidates from which MMR chooses."""
 
@@ -308,21 +320,21 @@ class RelevanceConfig(Frozen):
     minimum: Share | None = None
     """Hits of a lower relevance are left out; None: no hit is left out."""
     answerable: Share = 0.1
-    """`SearchResult.answerable` is True if the relevance of the first hit is at least this. Measured with
-    0.1: True for 94 % of the questions about the corpus, and for 5 % of the questions about other subjects."""
+    """`SearchResult.answerable` is True if the relevance of the first hit is at least this. Measured with 0.1: True
+    for 94 % of the questions that the store answers, and for 5 % of the questions about other subjects."""
 
 
 class RerankConfig(Frozen):
     """The reranker, if the retriever has one."""
 
     pool: int = Field(default=50, ge=1, le=1_000)
-    """Number of best candidates that it scores."""
+    """Number of best candidates that the reranker scores."""
     timeout_seconds: Positive = 10.0
-    """Longest time, in seconds, that a search waits for the reranker; then the order is left as it was before."""
+    """Longest time, in seconds, that a search waits for the reranker; then the hits keep their order."""
 
 
 class ExtraArmsConfig(Frozen):
-    """The extra arms, if the retriever has any."""
+    """The extra arms, if the retriever has any (`DualRetriever(arms=...)`)."""
 
     depth: int = Field(default=50, ge=1, le=1_000)
     """Largest number of candidates that each arm returns."""
@@ -333,14 +345,18 @@ class ExtraArmsConfig(Frozen):
 FORMATS = ("plain", "xml", "json")
 """Names of the formats of a context; any other format is a template for one part of the context."""
 PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
-"""Names that the template of a part may hold in braces, as in "{text}"; other braces are literal."""
+"""Names that such a template may hold in braces, as in "{text}"; other braces are literal."""
 PLACEHOLDERS_OF_SOURCE = PLACEHOLDERS - {"text", "score", "kind"}
-"""Names that the template of a line in the list of sources may hold."""
+"""Names that `AssemblyConfig.citation` may hold in braces."""
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 def check_format(owner: str, format: str, header: str, citation: str) -> None:
-    """Raise ConfigError if no context can have this format, header and citation; `owner`: the class that sets them."""
+    """Raise ConfigError if no context can have this format, header and citation.
+
+    Args:
+        owner: Name of the class that has these settings, for the message.
+    """
     if format not in FORMATS and "{text}" not in format:
         raise ConfigError(f"{owner}.format is {format!r:.80}; expected {FORMATS} or a template with {{text}}")
     if header and format in ("xml", "json"):
@@ -352,7 +368,7 @@ def check_format(owner: str, format: str, header: str, citation: str) -> None:
 
 
 class AssemblyConfig(Frozen):
-    """The `TokenBudget` and `AssemblyPolicy` of calls that give none; those two classes describe the fields."""
+    """The defaults of `get_context` for the fields of `TokenBudget` and `AssemblyPolicy`, which describe them."""
 
     max_total: OneOrMore = 4_096
     """Largest number of tokens of the whole text."""
@@ -378,7 +394,7 @@ class AssemblyConfig(Frozen):
 
 
 class UmiConfig(Frozen):
-    """All settings, by part of umi."""
+    """All settings, by stage."""
 
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()
@@ -402,7 +418,8 @@ class UmiConfig(Frozen):
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:
-        """The defaults; values of a TOML file replace them, and variables `UMI_<STAGE>__<FIELD>` replace both.
+        """The defaults, replaced by the values of a TOML file; environment variables `UMI_<STAGE>__<FIELD>` override
+        both.
 
         Raises:
             ConfigError: If the file is missing or is not TOML, or a name or a value is wrong.
@@ -417,7 +434,7 @@ class UmiConfig(Frozen):
         Raises:
             ConfigError: If a name or value is wrong.
         """
-        values = self.model_dump(include=self.model_fields_set)  # only these: `checked_live_change` asks which are set
+        values = self.model_dump(include=self.model_fields_set)  # `checked_live_change` asks which stages were set
         for name, change in changes.items():
             present = getattr(self, name, None)
             if isinstance(change, BaseModel):
@@ -428,12 +445,12 @@ class UmiConfig(Frozen):
         return type(self)(**values)
 
     def checked_live_change(self, new: UmiConfig) -> UmiConfig:
-        """`new`, checked as a replacement for these settings of an open store. If `new` sets no analyzer, it gets the
-        present one.
+        """`new`, checked as a replacement for the present settings of an open store. If `new` sets no analyzer, it gets
+        the present analyzer.
 
         Raises:
             ConfigError: If `new` is no `UmiConfig`.
-            ReindexRequired: If `new` sets another analyzer; the message names the call that makes the index again.
+            ReindexRequired: If `new` sets another analyzer; the message names the call that rebuilds the index.
         """
         if not isinstance(new, UmiConfig):
             raise _no_config(new)
@@ -468,7 +485,7 @@ def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
     path = [str(part) for part in fault["loc"]]
     name = ".".join([settings.__name__, *(path or ["value"])])
     inner = fault.get("ctx", {}).get("error")
-    if isinstance(inner, ConfigError):  # of a part, which says "LexicalConfig.k1: ...", or of this model itself
+    if isinstance(inner, ConfigError):  # raised by a nested model ("LexicalConfig.k1: ...") or a validator of this one
         return f"{name}.{str(inner).split('.', 1)[-1]}" if path else str(inner)
     if fault["type"] == "missing":
         return f"{name} is missing; {settings.__name__}({path[-1]}=...){more}"
@@ -487,7 +504,7 @@ def nearest_name(name: str, known: Collection[str]) -> str:
 
 
 def _settings_at(settings: type[BaseModel], path: list[str]) -> list[str]:
-    """The names of the settings of the part that a path of names leads to."""
+    """Names of the fields of the model at a path of field names: of `FusionConfig` for ["fusion"] in `UmiConfig`."""
     fields = settings.model_fields
     for name in path:
         fields = getattr(fields[name].annotation, "model_fields", {}) if name in fields else {}

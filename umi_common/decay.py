@@ -1,9 +1,8 @@
-"""Exponential decay: a factor on scores that falls with age. Stores choose their best chunks by decayed scores; decay
-is also a stage of ranking.
+"""Exponential decay: a factor on scores that falls with age.
 
     factor = floor + (1 - floor) * exp(-rate * age)
 
-Pure functions.
+Stores use it to choose the candidates with the best decayed scores, and ranking to order them. Pure functions.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from umi_common.errors import ConfigError
 from umi_common.pool import Floats, Pool, weighted
 
 EXPONENT_MAX = 600.0
-"""Largest rate * age, 866 half-lives; a larger one counts as this. Without the limit, exp(-rate * age) would become 0
-in float64 from about 745, and a chunk of score 0 is no hit."""
+"""Largest rate * age, 866 half-lives; a larger product counts as this. Without the limit, exp(-rate * age) would be 0
+in float64 from a product of about 745, and a chunk of score 0 is no hit."""
 
 
 def rate_of(half_life_hours: float) -> float:
@@ -57,7 +56,7 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
 
 
 def decay(scores: Floats, age_hours: Floats, *, rate: float, floor: float) -> Floats:
-    """Scores (n,) times their `decay_factors`, a new array; a score below 0 stays: a factor would raise it.
+    """A new array of the scores (n,), those above 0 times their `decay_factors`. A factor would raise a score below 0.
 
     Raises:
         ConfigError: As `decay_factors`.

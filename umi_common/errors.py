@@ -15,23 +15,23 @@
     │   ├── DatasetError               an evaluation file; names file and line
     │   └── BudgetError                a token budget is too small for any context
     ├── StoreError                     a store's directory, file, lock or server
-    │   ├── StoreLocked                another writer holds it
+    │   ├── StoreLocked                in use by another process, or by this one in a conflicting way
     │   ├── StoreClosed
     │   ├── StoreForked                used in a child process after a fork
     │   ├── StoreReadOnly
-    │   ├── StoreMoved                 directory or file deleted, renamed or replaced while open
+    │   ├── StoreMoved                 its directory or file was deleted, renamed or replaced while it was open
     │   ├── StoreFull                  the disk refused the write
     │   ├── NotAStore                  the directory holds something other than a store
-    │   ├── LedgerDamaged              the ledger, which cannot be rebuilt, fails its check
+    │   ├── LedgerDamaged              the ledger `umi.db`, which cannot be rebuilt, fails its integrity check
     │   ├── StoreUnavailable           the store's server failed; its own error is the cause
     │   ├── PartlyWritten              a server stored part of a batch; adding the batch again completes it
     │   ├── CopyDiffers                a migrated store differs from its source; names chunks
-    │   └── ReindexRequired            another embedder, dimension or analyzer
+    │   └── ReindexRequired            made with another embedder, dimension or analyzer
     ├── EmbedderError                  the model failed; its own error is the cause
-    ├── IndexUnavailable               one index cannot answer; searches use the others
+    ├── IndexUnavailable               one index cannot answer; searches continue with the other indexes
     ├── SearchUnavailable              no arm of the store can answer
-    ├── SystemFailed                   a system under comparison; names system, dataset and query
-    └── MissingExtra (also ImportError) names the pip line
+    ├── SystemFailed                   a system that is compared with others failed; names system, dataset and query
+    └── MissingExtra (also ImportError) an optional package is not installed; has the pip line
 
 The error of a backend, such as a database or a model, never reaches the caller by itself: it is the `__cause__` of one
 of these errors.
@@ -108,7 +108,7 @@ class StoreLocked(StoreError):
 
 
 class StoreClosed(StoreError):
-    """The store, or the retriever that searches it, was closed before this call had run."""
+    """The store, or the retriever that searches it, was closed before the call had finished."""
 
 
 class StoreForked(StoreError):
@@ -156,7 +156,7 @@ class EmbedderError(UmiError):
 
 
 class IndexUnavailable(UmiError):
-    """One index cannot answer; searches continue with the others."""
+    """One index cannot answer; searches continue with the other indexes."""
 
 
 class SearchUnavailable(UmiError):
@@ -164,7 +164,7 @@ class SearchUnavailable(UmiError):
 
 
 class SystemFailed(UmiError):
-    """A system under comparison raised; its own error is the cause."""
+    """A system that is compared with others raised an error, which is the cause."""
 
 
 class MissingExtra(UmiError, ImportError):
@@ -176,7 +176,12 @@ class MissingExtra(UmiError, ImportError):
 
 
 def optional_module(module: str, package: str, extra: str | None = None) -> Any:
-    """The module, imported; raises MissingExtra if its package, which an extra installs, is missing."""
+    """The imported module.
+
+    Raises:
+        MissingExtra: If the module cannot be imported; its message says to install `extra` of umi, or if that is None
+            `package`.
+    """
     try:
         return import_module(module)
     except ImportError as error:

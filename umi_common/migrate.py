@@ -4,9 +4,9 @@
         target = QdrantStore(client, "memory", source.embedder, config=source.config)
         migrate(source, target, checkpoint=Path("memory.migration.json"))
 
-Chunks are copied by rising id, one page at a time; copying a page again changes nothing. After a kill, the next run
-continues after the last page that the target acknowledged. Then every chunk and vector is compared, and the results of
-sampled queries.
+Chunks are copied by rising id, one page at a time; copying a page again changes nothing. If the process is killed, the
+next run continues after the last page that the target acknowledged. At the end, all chunks and vectors of the two
+stores are compared, and their results for sampled queries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from umi_common.types import Chunk
 __all__ = ["Migrated", "content_hash", "migrate"]
 
 PAGE = 500
-"""Default number of chunks copied in one call: with their vectors a few megabytes."""
+"""Default number of chunks in a page: with their vectors a few megabytes."""
 SAMPLES = 20
 """Default number of chunks whose text and vector are sent as queries to both stores."""
 SAMPLE_CHARACTERS = 300
@@ -53,7 +53,7 @@ IDS_NAMED = 3
 
 
 class Movable(Store, Protocol):
-    """A store with the embedder of its vectors as attribute."""
+    """A store with an attribute `embedder`: the embedder that made its vectors."""
 
     @property
     def embedder(self) -> Embedder: ...
@@ -70,8 +70,8 @@ class Migrated:
     samples: int
     """Number of sampled queries that were searched in both stores."""
     agreement: float
-    """Share, 0..1, of the ten best scores of an arm that are equal in both stores within 5 %: mean over arms and
-    samples; 1 without samples."""
+    """Share, 0..1, of the ten best scores of an arm that are equal in both stores within 5 %. A mean over both arms and
+    all samples; 1 without samples."""
 
 
 def migrate(
@@ -83,17 +83,17 @@ def migrate(
     samples: int = SAMPLES,
     show_progress: bool = False,
 ) -> Migrated:
-    """Copy all chunks and vectors of `source` into `target`, and compare the two.
+    """Copy all chunks and vectors of `source` into `target`, and compare the two stores.
 
     Two vectors count as equal if no coordinate differs by more than 1e-6. Do not write to either store during the call.
-    A later call copies chunks that were added or changed meanwhile; chunks that were deleted in the source must be
-    deleted in the target before.
+    After a migration, a further call copies chunks that were added or changed in the source since. Before that call,
+    delete in the target the chunks that were deleted in the source.
 
     Args:
         target: An empty store, or one that an earlier migration from `source` filled.
-        checkpoint: Path of a file for the progress, removed at the end; None: after an interruption, a repeated call
-            starts from the first chunk.
-        page: Number of chunks copied in one call, >= 1.
+        checkpoint: Path of a file for the progress, which is removed at the end. None: after an interruption, a
+            repeated call starts from the first chunk.
+        page: Number of chunks copied or compared at a time, >= 1.
         samples: Number of queries by which the two stores are compared at the end; 0: none, and the agreement is 1.
         show_progress: Whether to show two progress bars, for copying and for comparing.
 
@@ -103,7 +103,7 @@ def migrate(
         ReindexRequired: If the stores have different embedders or dimensions.
         StoreError: If the target holds a chunk that the source does not have; nothing is written then.
         CopyDiffers: If the target differs from the source after copying; the message names chunks.
-        LedgerDamaged: If a store returns fewer chunks than it holds; verify() and repair() it, then repeat the call.
+        LedgerDamaged: If a store cannot read some of its chunks; call its verify() and repair(), then migrate again.
     """
     _refuse_other_vectors(source, target)
     mark = MigrationCheckpoint(checkpoint, f"{source!r} -> {target!r}", target)
@@ -114,7 +114,7 @@ def migrate(
         sampled = compare_stores(source, target, page, samples, show_progress=show_progress)
         alike = agreement(source, target, sampled)
     except (CopyDiffers, LedgerDamaged):
-        mark.forget()  # pages that were copied may lack chunks: the next run must copy all pages again
+        mark.forget()  # a page that counts as copied may lack chunks, so the next run must copy all pages again
         raise
     mark.forget()
     return Migrated(len(target), copied, len(sampled), alike)
@@ -124,8 +124,7 @@ class MigrationCheckpoint:
     """The progress of a migration, in a file.
 
     `after` is the id of the last chunk that was copied, and `chunks` the number of chunks copied so far. They are None
-    and 0 if there is no file, or if the target does not fit the file: it lacks the chunk `after`, or holds fewer than
-    `chunks` chunks.
+    and 0 if there is no file, or if the target lacks the chunk `after` or holds fewer than `chunks` chunks.
 
     Args:
         path: Path of the file; None: the progress is not saved.
@@ -137,8 +136,10 @@ class MigrationCheckpoint:
         self._of = of
         self.after: str | None = None
         self.chunks = 0
+        if self._path is None:
+            return
         with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            saved: Any = {} if self._path is None else json.loads(self._path.read_text(encoding="utf-8"))
+            saved: Any = json.loads(self._path.read_text(encoding="utf-8"))
             named, after, chunks = str(saved["of"]), str(saved["after"]), int(saved["chunks"])
             if named == of and len(target) >= chunks and target.get([after]) != [None]:
                 self.after, self.chunks = after, chunks
@@ -184,7 +185,7 @@ def _refuse_other_chunks(source: Store, target: Store, page: int) -> None:
 
 
 def _copy(source: Store, target: Store, mark: MigrationCheckpoint, page: int, *, show_progress: bool) -> int:
-    """Copy the chunks that earlier runs have not copied; returns the number of chunks copied."""
+    """Copy the chunks that earlier runs have not copied; returns their number."""
     before, total = mark.chunks, len(source)
     with progress_bar(total=total, initial=before, unit="chunk", desc="copying", disable=not show_progress) as bar:
         for chunks in pages(source, after=mark.after, size=page):
@@ -209,7 +210,7 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
     """Compare every chunk and vector of both stores; returns sampled chunks of the source.
 
     Args:
-        page: Number of chunks compared in one call.
+        page: Number of chunks compared at a time.
         samples: Number of chunks to return, spread evenly over the source; all chunks if the source has fewer.
 
     Raises:
@@ -233,8 +234,8 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
         )
     if len(source) != seen:
         raise CopyDiffers(
-            f"{source!r} holds {len(source)} chunks and gave {seen} when all were read; run verify() and repair() "
-            "on it (umi verify, umi repair), then migrate again while nobody writes to it"
+            f"{source!r} counts {len(source)} chunks, but {seen} were read; run verify() and repair() on it "
+            "(umi verify, umi repair), then migrate again while nobody writes to it"
         )
     if len(target) != seen:
         raise CopyDiffers(
@@ -246,7 +247,7 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
 def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:
     """Search both stores for each sampled chunk; returns `Migrated.agreement`, 0..1.
 
-    The query is the beginning of the chunk's text for the lexical arm, and the chunk's vector for the dense arm.
+    The lexical arm searches for the beginning of the chunk's text, the dense arm for the chunk's vector.
 
     Raises:
         CopyDiffers: If the best cosine differs for more than DIFFERING_MAX of the samples.

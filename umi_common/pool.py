@@ -1,7 +1,7 @@
 """The candidates of one recall as arrays: `Store.recall` returns a `Pool`, and ranking reads it.
 
-Rows are sorted by id, so a stable sort by falling score puts equal scores in the order of their ids.
-V is the number of query variations (number 0 is the original query), n the number of candidates.
+A row stands for one candidate. Rows are sorted by id, so a stable sort by falling score puts equal scores in the order
+of their ids. V is the number of query variations (number 0 is the original query), n the number of candidates.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ Scores = TypeVar("Scores", bound=npt.NDArray[np.floating[Any]])
 NO_SOURCE = -1
 NO_POSITION = -1
 NOT_RANKED = 0
-"""Value in an array of ranks: the arm may have scored the row, but the arm's list does not hold it."""
+"""Rank of a row that is not in the arm's list; the arm may have scored it."""
 FIRST_RANK = 1
 
 RARE = 2
-"""Largest number of chunks that hold a rare term. In a store of fewer than RARE * RARE_SHARE chunks the limit is lower:
-see `RARE_SHARE`."""
+"""A term is rare only if at most this many chunks hold it."""
 RARE_SHARE = 100
-"""A term is rare only if at most 1 in this many chunks holds it: in a store of a few chunks, only one or two chunks
-hold most of the words, rare or not."""
+"""A term is rare only if at most 1 in this many chunks holds it. In a store of a few chunks, common words, too, occur
+in only one or two chunks."""
 CHUNKS_WITH_TIME = "chunks_with_time"
 """Key of `Pool.facts`. Its value is 0 if a time range passes no chunk because no chunk of the store has a time; else
 the key is missing."""
@@ -43,7 +42,7 @@ changes the length by up to 6e-8."""
 
 
 def rare_frequency(chunks: int) -> int:
-    """The largest number of chunks that may hold a rare term, in a store of `chunks` chunks; 0: no term is rare."""
+    """Largest number of chunks that hold a rare term, in a store of `chunks` chunks; 0: no term is rare."""
     return min(RARE, chunks // RARE_SHARE)
 
 
@@ -56,7 +55,7 @@ class Background:
     deviation: Floats
     """(V,) >= 0."""
     count: int
-    """Number of chunks in the sample; 0: nothing is known."""
+    """Number of chunks from which mean and deviation were computed; 0: they are not known."""
 
     def of_queries(self, which: slice) -> Background:
         """The background of some of the queries."""
@@ -65,15 +64,15 @@ class Background:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """E references from one row to another, of a pool or of a store.
+    """E references: in each, the chunk `source` names the chunk `target`. Both are rows, of a pool or of a store.
 
-    The source of a reference is a candidate; its target is a chunk with query terms that the candidate lacks.
+    The source is a candidate; the target holds query terms that the source lacks.
     """
 
     source: Ints
-    """(E,) rows."""
+    """(E,)"""
     target: Ints
-    """(E,) rows; no pair of source and target occurs twice."""
+    """(E,); no pair of source and target occurs twice."""
     weight: Floats
     """(E,) > 0; the weights of the references from one source add up to at most 1."""
 
@@ -88,7 +87,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """The candidates of one recall. Frozen, and no ranking stage changes its arrays."""
+    """The candidates of one recall. Immutable: no ranking stage changes its arrays."""
 
     ids: tuple[str, ...]
     """(n,) rising."""
@@ -97,12 +96,12 @@ class Pool:
     dense: Floats
     """(V, n) cosine, -1..1; all 0 in mode "text"."""
     lexical_rank: Ints
-    """(V, n) rank from FIRST_RANK in the lexical arm's own list; NOT_RANKED outside it."""
+    """(V, n) rank in the lexical arm's list, from FIRST_RANK; NOT_RANKED if the list lacks the row."""
     dense_rank: Ints
-    """(V, n) rank from FIRST_RANK in the dense arm's own list; NOT_RANKED outside it."""
+    """(V, n) rank in the dense arm's list, from FIRST_RANK; NOT_RANKED if the list lacks the row."""
     lexical_bound: Floats
-    """(V,) the largest BM25 that a chunk could reach: the sum, over the query's terms, of the largest score that the
-    term adds to any chunk; 0: the corpus holds none of the terms."""
+    """(V,) an upper bound of BM25: the sum, over the query's terms, of the largest score that the term adds to any
+    chunk; 0: the corpus holds none of the terms."""
     coverage: Floats
     """(V,) idf-weighted share of the query's terms that the corpus holds, 0..1."""
     source_lexical: Floats
@@ -112,7 +111,7 @@ class Pool:
     other_language: Bools
     """(V, n) whether the row is known to be in another language than the query, so that a low BM25 says little."""
     rare: Bools
-    """(V, n) whether the row holds, as the query spells it, a rare term of the query that is no function word; see
+    """(V, n) whether the row holds a rare term of the query in the query's spelling, function words excepted; see
     `RARE`."""
     source: Ints
     """(n,) a number for each source; NO_SOURCE for a chunk without one."""
@@ -131,8 +130,8 @@ class Pool:
     named: Floats
     """(n,) 0..1, how certain it is that the query, or one of its questions, names the chunk by its heading."""
     mentioning: Floats
-    """(n,) 0..1. If the text of row i holds the name of a chunk in `named`, and more of the query's terms than that
-    chunk, the value of that chunk in `named`; else 0."""
+    """(n,) 0..1: `named[j]` if the text of row i holds the heading of row j, and more of the query's terms than row j
+    does; else 0."""
     unscored: Bools
     """(n,) whether the store did not score the row: only extra arms found it."""
     background: Background | None = None
@@ -140,16 +139,16 @@ class Pool:
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
-    """By the name of an extra arm, its (n,) scores for the original query: above 0; 0 for chunks that it did not
-    find."""
+    """By the name of an extra arm, its (n,) scores for the original query: above 0 for the chunks that the arm found,
+    else 0."""
     links: Links | None = None
-    """References of the best candidates for the query, or for its questions; None: there are no references, or the
-    store does not look for them."""
+    """References in the best candidates for the query or for its questions; None: the store found none or does not look
+    for any."""
     query_weight: float = 1.0
-    """Weight of the original query in fusion; each variation has the weight `FusionConfig.variation_weight`. Below 1 if
-    the query is a text that holds questions; the questions are then among its variations."""
+    """Weight of the original query in fusion; each variation has the weight `FusionConfig.variation_weight`. It may be
+    below 1 if the query holds questions beside other text; the questions are then among the variations."""
     calibration: Mapping[str, float] = field(default_factory=dict)
-    """Numbers about the corpus by name, computed from its vectors without labels; empty: none yet. `shares_of` in
+    """Numbers about the corpus by name, computed from its vectors; empty: not computed yet. `shares_of` in
     `ranking.neighbours` explains them."""
     degraded: tuple[Degradation, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -168,19 +167,20 @@ class Pool:
         depth: int | None = None,
         **others: Any,
     ) -> Pool:
-        """The pool of n chunks, sorted by id. A field that is left out is computed from others or set to "not known".
+        """The pool of n chunks, sorted by id. A field that is left out is computed from other fields or set to its
+        value for "not known".
 
         Args:
-            ids: n distinct ids in any order; the arrays of rows are in the same order.
+            ids: n distinct ids in any order; all arrays of n rows have the same order.
             lexical: (V, n) BM25; None: no lexical arm. At least one of `lexical` and `dense` is given.
             dense: (V, n) cosines; None: no dense arm.
             vectors: (n, dim) unit rows; None: not known, (n, 0).
             query_vectors: (V, dim) unit rows; None: not known, (V, 0).
             weights: (n,) >= 0, such as decay factors, by which scores above 0 are multiplied before ranking; None: 1.
             depth: Largest number of rows that an arm ranks for each variation; None: all.
-            others: Further fields of a pool. If they are left out, `lexical_rank` ranks the rows with a BM25 above 0,
-                `dense_rank` the rows with a vector if the query has one, `lexical_bound` is the largest BM25, and
-                `coverage` is 1 for a query that some row matches.
+            others: Further fields of a pool. If left out, `lexical_rank` ranks the rows with a BM25 above 0;
+                `dense_rank` ranks the rows with a vector, for the variations with a vector; `lexical_bound` is the
+                largest BM25; and `coverage` is 1 for a variation that some row matches, else 0.
         """
         given = {"lexical": lexical, "dense": dense, "vectors": vectors, "query_vectors": query_vectors}
         arrays = {name: array for name, array in given.items() if array is not None} | others
@@ -204,8 +204,8 @@ class Pool:
         return replace(pool, **ranks) if ranks else pool
 
     def _has_cosine(self) -> Bools:
-        """(V, n) whether query and row both have a vector. If `query_vectors` or `vectors` is not known, all its rows
-        count as having one."""
+        """(V, n) whether variation and row both have a vector. If `query_vectors` is not known, all variations count as
+        having one; if `vectors` is not known, all rows do."""
         query, row = (
             np.any(each, axis=1) if each.shape[1] else np.ones(len(each), dtype=np.bool_)
             for each in (self.query_vectors, self.vectors)
@@ -217,7 +217,7 @@ class Pool:
         return len(self.ids)
 
     def ranked_within(self, rank: int) -> Bools:
-        """(n,) whether a row has at most this rank in the list of an arm, for any query variation."""
+        """(n,) whether a row has at most this rank in the list of the lexical or dense arm, for any query variation."""
         ranks = np.concatenate([self.lexical_rank, self.dense_rank])
         return np.asarray(((ranks != NOT_RANKED) & (ranks <= rank)).any(axis=0))
 
@@ -227,15 +227,15 @@ class Pool:
 
     @property
     def variations(self) -> int:
-        """V."""
+        """V, the number of query variations."""
         return int(self.lexical.shape[0])
 
     def only(self, strategy: str) -> Pool:
-        """The pool of one arm alone: the rows with a BM25 above 0, or those with a cosine, without the other arm's
-        scores.
+        """The pool of one arm alone: the rows that this arm scored, without the other arm's scores.
 
         Args:
-            strategy: "text" keeps the lexical arm, "vector" the dense arm.
+            strategy: "text" keeps the lexical arm and the rows with a BM25 above 0; "vector" keeps the dense arm and
+                the rows with a cosine.
 
         Raises:
             SearchUnavailable: If the arm to keep did not answer.
@@ -252,11 +252,11 @@ class Pool:
         return replace(self, mode=strategy, **unknown).rows(np.flatnonzero(keep))
 
     def of_variations(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
-        """The pool that a recall of some of the variations alone would have returned.
+        """The pool that a recall of the variations `which` alone would have returned.
 
         Args:
-            best: Chunks with at most this rank in an arm add their neighbours to the pool.
-            around: Neighbours on each side of such a chunk, in its source.
+            best: A chunk with at most this rank in an arm also keeps its neighbours in the pool.
+            around: Number of neighbours on each side of the chunk, in its source.
             ids: Chunks that stay in the pool even if no arm found them.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[which] for name in (*PER_VARIATION, *PER_VARIATION_AND_ROW)}
@@ -285,7 +285,7 @@ class Pool:
         return replace(self, ids=all_ids, **wider).rows(np.array(order, dtype=np.int64))
 
     def _beside(self, which: Bools, around: int) -> Bools:
-        """(n,) whether a row is at most `around` positions from a row of `which`, a mask (n,), in the same source."""
+        """(n,) whether a row is at most `around` positions from a row of the mask `which` (n,), in the same source."""
         width = int(self.position.max(initial=0)) + 2 * around + 1
         code = self.source * width + self.position  # the codes of two sources differ by more than `around`
         positioned = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
@@ -294,7 +294,7 @@ class Pool:
         return beside
 
     def rows(self, which: Ints) -> Pool:
-        """The pool of the rows with the indices `which`, whose order must put the ids in rising order."""
+        """The pool of the rows with the indices `which`. Their ids must be rising."""
         per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in PER_ROW}
         per_variation: dict[str, Any] = {
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
@@ -336,16 +336,16 @@ PER_VARIATION_AND_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if
 
 
 def source_codes(sources: Iterable[str | None]) -> Ints:
-    """(n,) the number of each row's source, from 0 in the order of first appearance; NO_SOURCE for None."""
+    """(n,) a number for each row's source, from 0 in the order of first appearance; NO_SOURCE for None."""
     codes: dict[str, int] = {}
     return np.array([NO_SOURCE if name is None else codes.setdefault(name, len(codes)) for name in sources], np.int64)
 
 
 def sums_by(places: Ints, values: Floats, count: int) -> Floats:
-    """(count,) the sum of the (n,) values at each of the (n,) places 0..count-1.
+    """(count,) sums: entry i is the sum of the values (n,) whose entry in `places` (n,) is i.
 
-    The values of a place are added by rising size, so that the sum is the same, to the last bit, in whatever order the
-    rows of a store were written.
+    The values of a sum are added by rising size. It is then the same, to the last bit, in whatever order the rows of a
+    store were written.
     """
     rising = np.argsort(values)
     sums: Floats = np.bincount(places[rising], weights=values[rising], minlength=count)  # type: ignore[assignment]
@@ -353,18 +353,19 @@ def sums_by(places: Ints, values: Floats, count: int) -> Floats:
 
 
 def unit_vectors(vectors: Vectors) -> Vectors:
-    """New float32 rows, scaled to length 1. Rows of zeros, and unit vectors (see ROUNDING), keep their numbers."""
+    """A float32 copy of the rows, scaled to length 1. Rows of zeros, and unit vectors (see ROUNDING), stay equal bit by
+    bit."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may change `vectors` later
-    other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # unit vectors stay equal bit by bit
-    if len(other):  # in float64: a length may be too large for float32 although each coordinate fits
-        rows[other] = vectors[other] / norms[other, np.newaxis]
+    scaled = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))
+    if len(scaled):  # in float64: a length may be too large for float32 although each coordinate fits
+        rows[scaled] = vectors[scaled] / norms[scaled, np.newaxis]
     return rows
 
 
 def weighted(scores: Scores, weights: Floats | None) -> Scores:
-    """Scores above 0 times the weights of their rows. Other scores stay: a weight below 1 would raise a score below
-    0."""
+    """Scores above 0 times the weights of their rows. Other scores stay, because a weight below 1 would raise a score
+    below 0."""
     if weights is None:
         return scores
     changed: Scores = np.where(scores > 0, scores * weights, scores)  # type: ignore[assignment]
@@ -376,7 +377,7 @@ def ranked(scores: Floats, found: Bools, depth: int | None = None) -> Ints:
 
     Args:
         scores: (V, n)
-        found: (V, n)
+        found: (V, n) whether the row can have a rank.
         depth: Largest number of rows that are ranked for each variation; None: all.
     """
     ranks = np.full(scores.shape, NOT_RANKED, dtype=np.int64)
