@@ -31,8 +31,8 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     The values are not checked here. `path` None: only the environment is read.
 
     Raises:
-        ConfigError: If the file cannot be read or parsed, a variable names no stage of `UmiConfig` or has one
-            underscore after it instead of two, or a variable for a list or a table is not valid JSON.
+        ConfigError: If the file cannot be read or parsed. Or if a variable names no stage of `UmiConfig`, has one
+            underscore after the stage instead of two, or holds a list or a table that is not valid JSON.
     """
     stages = "|".join(model.model_fields)
     one_underscore = re.compile(f"({ENVIRONMENT_PREFIX}(?:{stages}))_(?!_)(.+)", re.IGNORECASE)

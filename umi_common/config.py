@@ -165,7 +165,7 @@ class RewriteConfig(Frozen):
 
 
 class WhenConfig(Frozen):
-    """Time phrases in the query: "in March 2023", "last week"."""
+    """Phrases of the query that name a period: "in March 2023", "last week"."""
 
     enabled: bool = True
     mode: Literal["lift", "filter"] = "lift"
@@ -208,13 +208,13 @@ class FusionConfig(Frozen):
     variation_weight: NotNegative = 1.0
     """Weight of each variation that the LLM wrote and of each question of a longer query; the query itself has 1."""
     number_pair_weight: NotNegative = 0.3
-    """Largest gain of a chunk, as a share of its score, if it holds a number of the query beside the same word as in
-    the query, such as "revision 7"; 0: off."""
+    """Largest gain of a chunk, as a share of its score, if it holds a number of the query together with the word beside
+    it ("revision 7"). 0: off."""
     lookup_weight: NotNegative = 1.0
-    """Largest gain of a chunk, as a share of its score, if it holds an entry of the query verbatim: a code ("error
-    502"), a name ("os.path.join", "GDPR"), a phrase in quotation marks, or the whole of a short query;
-    `search.reorder.lookup` lists the kinds of entries. A long number or a full name adds up to the best score of all
-    chunks, whatever the weight is. 0: off. Not used in rrf."""
+    """Largest gain of a chunk, as a share of its score, if it holds a part of the query verbatim: a code ("error 502"),
+    a name ("os.path.join", "GDPR"), a phrase in quotation marks, or the whole of a short query (`search.reorder.lookup`
+    lists all). A long number or a full name adds up to the best score of all chunks, whatever the weight is. 0: off.
+    Not used in rrf."""
     word_run_weight: NotNegative = 0.5
     """Largest gain of a chunk, as a share of its score, if it holds the query's words in the query's order, such as a
     quotation or an error message. A chunk with a part of the words gains less. 0: off. Not used in rrf."""
@@ -223,9 +223,8 @@ class FusionConfig(Frozen):
     query names. In a chat of more than two speakers, a message that names this speaker gains, too. 0: off. Not used in
     rrf."""
     alike: bool = True
-    """Whether, among chunks that are nearly alike, such as rows of a table, those with more of the query's words, or
-    with these words in the query's order, are put first. Also whether chunks with words that the query excludes ("but
-    not on AWS") are put last."""
+    """Of chunks that are nearly alike, such as rows of a table, put first those that hold more of the query's words, or
+    hold them in the query's order. Also put chunks with words that the query excludes ("but not on AWS") last."""
 
 
 class NeighboursConfig(Frozen):
@@ -248,8 +247,8 @@ class FeedbackConfig(Frozen):
 
     enabled: bool = True
     weight: float = Field(default=0.5, ge=0.0, le=0.5)
-    """Largest gain, as a share of the best score. It is the limit for a chunk with a score just above 0; the limit
-    falls with rising score, to 0 for the best chunk."""
+    """Largest gain, as a share of the best score. A chunk with a score just above 0 can gain all of it; the higher the
+    score of a chunk, the less it can gain; the best chunk gains nothing."""
 
 
 class ReferencesConfig(Frozen):

@@ -64,15 +64,15 @@ class Background:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """E references: in each, the chunk `source` names the chunk `target`. Both are rows, of a pool or of a store.
+    """E references from one row to another, of a pool or of a store.
 
-    The source is a candidate; the target holds query terms that the source lacks.
+    The source is a candidate; the target is a chunk with query terms that this candidate lacks.
     """
 
     source: Ints
-    """(E,)"""
+    """(E,) rows."""
     target: Ints
-    """(E,); no pair of source and target occurs twice."""
+    """(E,) rows; no pair of source and target occurs twice."""
     weight: Floats
     """(E,) > 0; the weights of the references from one source add up to at most 1."""
 
@@ -373,11 +373,9 @@ def weighted(scores: Scores, weights: Floats | None) -> Scores:
 
 
 def ranked(scores: Floats, found: Bools, depth: int | None = None) -> Ints:
-    """(V, n) ranks from FIRST_RANK by falling score, ties by row; NOT_RANKED beyond `depth` and where `found` is False.
+    """(V, n) ranks from FIRST_RANK by falling scores (V, n), ties by row; NOT_RANKED where `found` (V, n) is False.
 
     Args:
-        scores: (V, n)
-        found: (V, n) whether the row can have a rank.
         depth: Largest number of rows that are ranked for each variation; None: all.
     """
     ranks = np.full(scores.shape, NOT_RANKED, dtype=np.int64)

@@ -36,22 +36,22 @@ class Embedder(Protocol):
         aembed_queries  `embed_queries` as a coroutine function, which async searches await
         in_place        True: it computes in this process within a millisecond. A search then calls it in its own
                         thread, without time limit, retries and cache
-        calls_max       Largest number of `embed_queries` calls at a time, for a model that computes in this process. A
-                        search that needs n times as many calls has n times as much time
+        calls_max       Largest number of concurrent `embed_queries` calls, for a model that computes in this process.
+                        The time limit of a search that needs n times as many calls is n times as long
         one_by_one      True: `embed_queries` makes one request per text. umi then calls it with one text at a time
         named           False: `name` does not identify the model. umi then caches no vectors in a file
     """
 
     @property
     def name(self) -> str:
-        """Name and version of the model. A store opens only with an embedder of the name that made it."""
+        """Name and version of the model. A store opens only with an embedder of the name with which it was made."""
 
     @property
     def dim(self) -> int:
         """Number of coordinates of a vector."""
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32, row i for texts[i]; any length, normalised or not. Deterministic."""
+        """(n, dim) float32, row i for texts[i]; vectors of any length. Equal texts have equal vectors."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, row i for texts[i]; in the vector space of the documents."""
@@ -72,7 +72,7 @@ class Reranker(Protocol):
     def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """One score per text, aligned with texts: a finite number, larger is better, or -inf, which drops the text.
 
-        If a text is dropped, candidates that the reranker was not given are left out of the hits, too.
+        If it drops a text, the candidates that the reranker was not given are left out of the hits, too.
         """
 
 
@@ -93,11 +93,11 @@ class Probe:
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore this field."""
     typed: str | None = None
-    """The query as the user typed it, if umi left some of its words out of `text`; None: it left out none. The caller's
-    own embedder is given `typed`, because it may cache vectors by the query; umi's built-in models are given `text`."""
+    """The query as the user typed it, if `text` lacks some of its words; None: `text` is the query. The caller's own
+    embedder is given `typed`, because it may cache vectors by the query; umi's built-in models are given `text`."""
     references: bool = False
-    """Whether to add to the pool the chunks that this text and its best candidates name or refer to (`Pool.named`,
-    `Pool.links`). A store may ignore this field."""
+    """Whether the pool must also hold the chunks that the text names (`Pool.named`) and those to which its best
+    candidates refer (`Pool.links`). A store may ignore this field."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
@@ -113,7 +113,7 @@ class RecallRequest:
 
     probes: Sequence[Probe]
     depth: int
-    """Chunks that each arm finds for each probe, >= 1."""
+    """Largest number of chunks that each arm finds for each probe, >= 1."""
     now: datetime
     where: Filter | None = None
     """None: every chunk passes."""
@@ -122,12 +122,12 @@ class RecallRequest:
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
     decay: DecayConfig = field(default_factory=DecayConfig)
     around: int = 0
-    """Chunks on each side of the best ones, in their sources, that join the pool; see NEIGHBOURS_OF."""
+    """Number of chunks before and after each of the best ones, in its source, that join the pool; see NEIGHBOURS_OF."""
     strategy: Strategy = "hybrid"
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
 
     def run(self, store: Store) -> Pool:
-        """The pool of `store.recall`. An option in LATER_OPTIONS is passed only if this store's `recall` has it.
+        """The pool of `store.recall`. An option of LATER_OPTIONS is passed only if this store's `recall` has it.
 
         Raises:
             SearchUnavailable: As `Store.recall`.
@@ -161,12 +161,12 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options of `recall` that were added later, so that a caller's store may lack them. If it lacks "strategy", the search
-itself keeps only the candidates and scores of the arm that the strategy names."""
+"""Options that the `recall` of a caller's older store may lack. If it lacks "strategy", the search itself keeps only
+the candidates and scores of the arm that the strategy names."""
 
 
 def _options_lacking(recall: Callable[..., Any]) -> frozenset[str]:
-    """The options in LATER_OPTIONS that this `recall` lacks."""
+    """The options of LATER_OPTIONS that this `recall` lacks."""
     try:
         parameters = signature(recall).parameters.values()
     except (TypeError, ValueError):  # for example a function written in C
@@ -186,7 +186,8 @@ class Store(Protocol):
 
     A search needs `recall`, `get` and `neighbours`. A store may also have these methods:
 
-        terms_of        (text) -> its terms in the lexical arm. With it, results mark the query's words in the hits
+        terms_of        (text) -> the terms that the lexical arm makes of it. With it, results mark the query's words in
+                        the hits
         aembed          (requests) -> the requests, with the vectors of their probes. A coroutine function, which
                         searches on an event loop await before `recall`; None, or missing: `recall` waits for no
                         embedder
@@ -194,8 +195,8 @@ class Store(Protocol):
         get_versions    (ids, versions, *, exact) -> as `get`, in the versions that `Pool.version` states, so that a hit
                         shows the text that was scored. For a chunk that was replaced since: None if `exact`, else the
                         newer version
-        listing         (*, where, window) -> a `stores.values.Listing` of all chunks, which a `SparseArm` needs
-        last_read       (ids) -> as `get`, but without I/O: the chunks as last read. Used if `get` raises
+        listing         (*, where, window) -> a `stores.values.Listing` of the chunks that pass; a `SparseArm` needs it
+        last_read       (ids) -> as `get`, but without I/O: the chunks as they were last read. Used if `get` raises
                         StoreUnavailable; the result is then `degraded`
 
     A search filters the chunks of `get`, `get_versions` and `neighbours` once more before it shows them.
@@ -219,7 +220,7 @@ class Store(Protocol):
 
         The pool holds only chunks that pass `where` and `window`, and of these at least
 
-        - for each probe and arm, the best `depth` chunks, or all if fewer pass. If decay is on, the best are
+        - for each probe and arm, the best `depth` chunks, or all if fewer pass. If decay is on, the best chunks are
           those with the largest decayed scores. A chunk with a BM25 of 0 is no lexical hit.
         - the chunks at most `around` positions from the best `depth // NEIGHBOURS_OF` chunks of each probe and arm
         - the chunks with the `ids` of the probes
@@ -227,13 +228,14 @@ class Store(Protocol):
         With strategy "hybrid", every row has a score from both arms.
 
         Args:
-            strategy: "text": nothing is embedded and only the lexical arm runs; the pool's mode is "text". "vector":
-                only the dense arm runs; its mode is "vector".
+            strategy: "text": only the lexical arm runs and nothing is embedded; the pool's mode is "text". "vector":
+                only the dense arm runs; the pool's mode is "vector".
             embedder_timeout_seconds: Longest time for embedding, in seconds; then the lexical arm answers alone, and
                 `pool.degraded` says so. None: the store's setting.
 
         Raises:
-            SearchUnavailable: If no requested arm can answer; if one of two cannot, `pool.degraded` names it.
+            SearchUnavailable: If no requested arm can answer. If only one of two arms can, `pool.degraded` names the
+                other.
         """
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
@@ -248,22 +250,24 @@ class Store(Protocol):
     def scan(self, *, where: Filter | None = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """The first `limit` chunks that pass `where` and whose id is greater than `after`, by rising id.
 
-        The next page begins after the last id of this one; a page that is not full is the last. Between two pages the
-        store may change. A chunk that exists, and passes, from the first page to the last is returned exactly once.
+        For the next page, `after` is the last id of this page; a page of fewer than `limit` chunks is the last. Between
+        two pages the store may change. A chunk that exists, and passes, from the first page to the last is returned
+        exactly once.
 
         Args:
-            after: Any string, the id of a chunk or not; None: from the smallest id. Ids are ordered by code point.
+            after: Any string, whether it is the id of a chunk or not; None: from the smallest id. Ids are ordered by
+                code point.
             limit: >= 1.
         """
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """(n, dim) float32, row i for ids[i], as stored: length 1; zeros where the store has no chunk or no vector.
+        """(n, dim) float32, row i for ids[i], of length 1; zeros if the store lacks the chunk or its vector.
 
         (n, 0) in a store that does not know its dimension yet.
         """
 
     def add(self, chunks: Sequence[Chunk], *, vectors: Vectors | None = None, show_progress: bool = False) -> object:
-        """Insert chunks, and replace stored chunks with the same ids: all or none, durably. A store may return a
+        """Insert chunks durably, all or none; a chunk replaces the stored chunk of the same id. A store may return a
         report.
 
         Args:
@@ -272,8 +276,8 @@ class Store(Protocol):
         """
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> int:
-        """Remove the chunks that have one of these ids and pass the filter; returns their number. At least one of the
-        two arguments is given."""
+        """Remove the chunks that have one of these ids and pass the filter; returns their number. An argument that is
+        None does not limit the chunks; at most one is None."""
 
     def __len__(self) -> int: ...
 

@@ -2,9 +2,9 @@
 
     time phrases -> recall -> rank -> fetch -> reorder -> assemble
 
-Every search is a generator (`search.pipeline`) that yields the calls it needs. `search` runs it with the synchronous
-driver of `runtime.calls`, `asearch` with the asynchronous one. `search_many` runs several generators in step, so that
-their calls of one kind become one call (`run_together`).
+Every search is a generator (`search.pipeline`) that yields the calls it needs, for example of the store or the LLM.
+`search` runs it with the synchronous driver of `runtime.calls`, `asearch` with the asynchronous driver. `search_many`
+runs several generators in step and joins their calls of one kind into one call (`run_together`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["DualRetriever", "Strategy", "Where"]
 STORE_STAGES = ("analyzer", "embedder")
 """Stages of `UmiConfig` that only the store uses; a retriever takes their settings from its store."""
 QUERIES_AT_ONCE = 64
-"""Largest number of queries of one `search_many` that run at the same time. Each needs a pool of about 250 KB."""
+"""Largest number of queries of one `search_many` that run at the same time; the pool of each takes about 250 KB."""
 
 
 class ContextOptions(SearchOptions, total=False):
@@ -66,7 +66,7 @@ class ContextOptions(SearchOptions, total=False):
 
 
 class DualRetriever(Closing):
-    """Hybrid search, with an LLM's variations of the query if the first results are weak.
+    """Hybrid search. If the results of a query are weak, variations of the query by an LLM are searched, too.
 
     Args:
         store: Holds the chunks.
@@ -95,7 +95,7 @@ class DualRetriever(Closing):
             raise ConfigError(f"clock is {type(clock).__name__}; expected a function without arguments: lambda: now")
         self.store = store
         further = listed_arms(arms)
-        self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": further, "clock": clock}
+        self._arguments: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": further, "clock": clock}
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
         self._clock = utc_now if clock is None else clock
         self._reranker = None if reranker is None else as_reranker(reranker)
@@ -116,7 +116,7 @@ class DualRetriever(Closing):
         return self._components.config
 
     def reconfigure(self, config: UmiConfig | None = None, **changes: Any) -> UmiConfig:
-        """Change the settings of searches that start from now on, and return them; running searches keep theirs.
+        """Change the settings of later searches, and return the settings; running searches keep the earlier settings.
 
         Args:
             config: All settings; None: the current settings.
@@ -141,8 +141,8 @@ class DualRetriever(Closing):
         return new
 
     def with_config(self, **changes: Any) -> Self:
-        """A copy of this retriever with other settings and the same store, models and threads; and the same cache of
-        the LLM's replies, unless `rewrite` is changed.
+        """A copy of this retriever with other settings. It shares the store, models and threads, and unless `rewrite`
+        is changed the cache of the LLM's replies.
 
         Arguments and errors are those of `reconfigure`. This retriever does not change.
         """
@@ -156,9 +156,9 @@ class DualRetriever(Closing):
         """Use the settings of a TOML file, and read it again whenever it changes; returns the settings.
 
         No thread watches the file: each search first checks whether the file has changed, unless the last check was
-        less than `seconds` ago. If the new file is wrong, or needs another index, the logger `umi` logs a WARNING and
-        the previous settings stay.
-        Environment variables override the file, as in `UmiConfig.load`. Copies by `with_config` do not watch.
+        less than `seconds` ago. If the changed file is wrong, or needs another index, the logger `umi` logs a WARNING
+        and the previous settings stay in force. Environment variables override the file, as in `UmiConfig.load`. Copies
+        by `with_config` do not watch the file.
 
         Raises:
             ConfigError, ReindexRequired: If the file is missing, wrong or needs another index when `watch` is called.
@@ -193,7 +193,7 @@ class DualRetriever(Closing):
             deep_search: Whether the LLM may be asked; `config.routing` decides for which queries it is.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
-            now: The time for phrases such as "last week" and for the ages of chunks; None: the present.
+            now: The moment to which phrases such as "last week" and the ages of chunks refer; None: the present.
             history: Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions.
             strategy: All arms ("hybrid"), or one of the store's arms alone ("text", "vector").
             query_vector: (dim,) the query's embedding; None: the store's embedder makes it.
@@ -205,7 +205,7 @@ class DualRetriever(Closing):
         Raises:
             EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, FilterError: If an argument is wrong.
             ConfigError: If min_relevance is out of range, or the relevance of the hits is not known.
-            SearchUnavailable: If no arm of the store can answer. Other failures are in `result.degraded`.
+            SearchUnavailable: If no arm of the store can answer. `result.degraded` lists the failures of other parts.
         """
         body = self._search(
             query,
@@ -225,7 +225,7 @@ class DualRetriever(Closing):
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
         """`search` for an event loop, without blocking the loop; same arguments, result and errors.
 
-        Searches that are queued at the same time share an embedding call.
+        Searches that wait at the same time share one call of the embedder.
         """
         return await adrive(self._search(query, **options), self._workers, on_loop=bool(options.get("on_stage")))
 
@@ -236,10 +236,10 @@ class DualRetriever(Closing):
         on_stages: Sequence[OnStage | None] | None = None,
         **options: Unpack[SharedOptions],
     ) -> list[SearchResult]:
-        """The results of `search`, aligned with queries; 64 queries at a time share one embedding call and one recall.
+        """The results of `search`, aligned with queries. Up to 64 queries share one embedding call and one recall.
 
         Args:
-            queries: Any number. All are checked before the first search; LLM calls run at the same time.
+            queries: Any number. All are checked before the first search; the LLM is called for several at a time.
             on_stages: For each query an `on_stage` or None; None: nothing is called for any query.
             **options: As in `search`, the same for all queries; `query_vector` is not allowed.
 
@@ -276,10 +276,10 @@ class DualRetriever(Closing):
             budget: Largest numbers of tokens in all, per source and per chunk; a plain number limits the total. None:
                 the settings `assembly`.
             policy: Order, format, neighbours; None: the settings `assembly`.
-            counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of
+            counter: Counts tokens: the name of a model or encoding, a tokenizer, or a function; None: the default of
                 `counter_for`.
             limit: Largest number of hits from which the context is made, 1..100. If these hits need fewer tokens than
-                the budget, the rest of the budget is not used.
+                the budget, the context is smaller than the budget.
             **options: As in `search`.
 
         Raises:
@@ -309,7 +309,7 @@ class DualRetriever(Closing):
         return [request.query, *(rewriting.variations(request.query, request.history).variations if rewriting else ())]
 
     def metrics(self) -> SearchMetrics:
-        """How many searches this retriever and its copies made, how long they took, and which parts failed."""
+        """Counts of the searches of this retriever and its copies, their times, and the parts that failed."""
         return self._counter.metrics
 
     merge_rrf = staticmethod(merge_rrf)
@@ -323,7 +323,7 @@ class DualRetriever(Closing):
         return copy.copy(self)  # as in with_config, store, models and threads are shared, which are thread-safe
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), self.store, config=self.config, **self._parts), ()
+        return partial(type(self), self.store, config=self.config, **self._arguments), ()
 
     def close(self) -> None:
         """End the threads. A later search starts new ones."""
@@ -332,8 +332,8 @@ class DualRetriever(Closing):
             self._rewriter.close()
 
     def _components_for(self, config: UmiConfig, previous: Components | None) -> Components:
-        """The components for these settings. The LLM's cache and breaker, and the limits on threads for calls of the
-        LLM and of the reranker, are those of `previous` unless their own settings differ."""
+        """The components for these settings. The LLM's cache, breaker and threads are those of `previous`, unless the
+        settings `rewrite` differ; so are the reranker's threads, unless the settings `rerank` differ."""
         rewriting: Rewriting | None = None
         reranking: Reranking | None = None
         if self._rewriter is not None:
@@ -358,7 +358,7 @@ class DualRetriever(Closing):
                 self.reconfigure(UmiConfig.load(watched.path))
                 log.info("settings: %s was read again", watched.path)
             except (ConfigError, ReindexRequired) as error:
-                log.warning("settings: %s is not used, the settings before it stay: %s", watched.path, error)
+                log.warning("settings: %s is not used, the previous settings stay in force: %s", watched.path, error)
         return self._components
 
     def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
@@ -405,21 +405,20 @@ class DualRetriever(Closing):
 
 
 def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
-    """`config`, with the stages `STORE_STAGES` replaced by those of the store's own settings, if it has any.
+    """`config`, with the stages `STORE_STAGES` taken from `store.config`, if the store has settings.
 
     Args:
-        store: Its own settings are `store.config`.
         stated: Names of the stages that the caller set.
 
     Raises:
-        ReindexRequired, ConfigError: If the caller set one of these stages, and its settings differ from the store's.
+        ReindexRequired, ConfigError: If the caller set a stage of `STORE_STAGES` to other settings than the store's.
     """
     known = getattr(store, "config", None)
     if not isinstance(known, UmiConfig):
         return config
     if "analyzer" in stated:
         known.checked_live_change(config)
-    wanted = config.embedder.model_copy(update={"model": known.embedder.model})  # only opening reads it
+    wanted = config.embedder.model_copy(update={"model": known.embedder.model})  # read only when a store is opened
     if "embedder" in stated and wanted != known.embedder:
         raise ConfigError(
             "embedder: these settings belong to the store; open the store with them, or call "

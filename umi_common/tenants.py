@@ -1,6 +1,6 @@
 """One store per tenant, each in a directory of its own, opened at its first use.
 
-In one store for all, a filter hides the chunks of other tenants, but BM25's statistics still include them
+If all tenants share one store, a filter hides the chunks of other tenants, but BM25's statistics still include them
 (docs/tenants.md). With one store per tenant, no result depends on another tenant's chunks.
 """
 
@@ -36,7 +36,7 @@ __all__ = ["StoreInUse", "Tenants"]
 log = logging.getLogger("umi")
 
 MAX_OPEN = 64
-"""Default number of stores that stay open while they are unused. Each takes 7 file descriptors; a process is often
+"""Default number of open stores above which unused ones are closed. Each takes 7 file descriptors; a process is often
 limited to 1,024."""
 REMOVED = "removed-"
 """Prefix of a directory that is being deleted; no tenant's directory begins with it."""
@@ -44,7 +44,7 @@ PREFIX = "t-"
 """Prefix of every tenant's directory: without it, a tenant "con" or "nul" would get a name that Windows reserves."""
 UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 """Bytes that are written unchanged in a directory's name; any other byte is written as "=" and two hexadecimal digits.
-Upper-case letters are written so, too, because "A" and "a" are the same name on some file systems."""
+Upper-case letters are not among them, because "A" and "a" are the same name on some file systems."""
 NAME_CHARACTERS_MAX = 200
 """Longest name of a tenant's directory, in characters, which are ASCII; file systems allow 255 bytes."""
 
@@ -181,7 +181,8 @@ class Tenants(Closing):
             yield slot.store
 
     def _close_unused(self) -> None:
-        """Close unused stores, the least recently used first, until `max_open` are open; after close(), all unused."""
+        """Close unused stores, the least recently used first, until `max_open` are open; after `close()`, close all
+        unused stores."""
         with self._lock:
             unused = [(name, slot) for name, slot in self._slots.items() if not slot.users]
             most = 0 if self._closed else self._max_open
@@ -257,7 +258,7 @@ class StoreInUse:
 
 
 def _close(slot: _Slot) -> None:
-    """Close a slot's store. A failure is logged and not raised, because the call may be of another tenant."""
+    """Close a slot's store. A failure is logged and not raised: the caller may be using another tenant's store."""
     store, slot.store = slot.store, None
     if store is None:
         return
@@ -265,7 +266,7 @@ def _close(slot: _Slot) -> None:
         store.close()
     except Exception as error:  # noqa: BLE001 any failure of the disk; acknowledged writes are stored
         log.warning(
-            "closing an idle store failed with %s; acknowledged writes are stored, its next opening may take longer",
+            "closing an unused store failed with %s; acknowledged writes are stored, but opening it may take longer",
             type(error).__name__,
         )
 

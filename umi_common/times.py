@@ -30,7 +30,7 @@ MONTHS = {
 }
 """Number of a month by its first three letters in English or German."""
 PLAIN_LETTERS = {"ſ": "s", "ı": "i", "İ": "i", "\N{KELVIN SIGN}": "k"}
-"""Letters that a pattern that ignores case takes for a plain letter, and that plain letter."""
+"""Letters that equal an ASCII letter for a regular expression that ignores case, and that ASCII letter."""
 _NAME = rf"(?P<name>{'|'.join(MONTHS)})[a-zä]*\.?"
 _DATES = [
     re.compile(rf"(?:(?:mon?|tue?|di|wed|mi|thu|do|fri?|sat?|sun?|so)[a-z]*[.,]{{0,2}} +)?{written}", re.IGNORECASE)
@@ -45,7 +45,7 @@ _DATES = [
         rf"{_NAME} +(?P<day>\d\d?)(?:st|nd|rd|th)?,? +(?P<year>\d{{4}})(?!\d)",
     )
 ]
-"""Patterns of dates, with or without a weekday before the date."""
+"""Patterns of dates. A weekday may precede each date."""
 _YEAR_LAST = re.compile(r"([a-z]{3} +\d\d?) +([\d:]+)((?: +[\w+-]+)?) +(\d{4})", re.IGNORECASE)
 """Times as C, Git and Unix write them: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"."""
 _CLOCK_AND_ZONE = re.compile(
@@ -63,8 +63,8 @@ def read_time(value: object, what: str = "time") -> datetime | None:
     A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970. A text may be ISO 8601,
     also in its compact form and with week numbers; "18.11.2026"; "2026/11/18"; "11/18/2026" or "18/11/2026", if one of
     day and month is above 12; "Nov 18, 2026" or "18 November 2026", in English or German. It may hold a weekday, a
-    clock time and a zone: an offset, "UTC", "CET", "Europe/Berlin". Without a zone it is UTC. A month or a week is read
-    as its first day.
+    clock time and a zone: an offset, "UTC", "CET", "Europe/Berlin". A text without a zone is in UTC. A month or a week
+    is read as its first day.
 
     Raises:
         InvalidChunk: If `value` is a datetime without a zone; the message begins with `what`.
@@ -79,15 +79,14 @@ def read_time(value: object, what: str = "time") -> datetime | None:
         if isinstance(value, (int, float, Decimal, np.integer, np.floating)):
             return _epoch_time(float(value))
     except (ValueError, LookupError, OverflowError, OSError):
-        return None  # such as 31 February, an unknown zone, or a moment before the year 1
+        return None  # for example for 31 February, an unknown zone, or a moment before the year 1
     return None
 
 
 def with_plain_letters(text: str) -> str:
-    """The text with s, i, i and k in place of "ſ", "ı", "İ" and the kelvin sign; its length does not change.
+    """The text with ASCII letters in place of `PLAIN_LETTERS`; its length does not change.
 
-    A pattern that ignores case takes these for the plain letters. The words that the pattern finds are looked up in a
-    table, which holds only plain letters.
+    A word that a pattern finds, ignoring case, is then in the tables, which hold only ASCII letters.
     """
     for letter, plain in PLAIN_LETTERS.items():
         text = text.replace(letter, plain)
@@ -102,8 +101,11 @@ def _epoch_time(number: float) -> datetime | None:
 
 
 def _text_time(text: str) -> datetime | None:
-    """The moment that a text states; None: the text has no known form. Raises ValueError, LookupError, OverflowError or
-    OSError if its date or its zone does not exist."""
+    """The moment that a text states; None: the text has no known form.
+
+    Raises:
+        ValueError, LookupError, OverflowError, OSError: If its date or its zone does not exist.
+    """
     if len(text) > CHARACTERS_MAX:
         return None
     if re.fullmatch(r"\d{9,13}(\.\d+)?|\d{15,}", text):  # 14 digits: 20261118101500
@@ -119,8 +121,11 @@ def _text_time(text: str) -> datetime | None:
 
 
 def _day(written: dict[str, str | None]) -> date:
-    """The date of a match of `_DATES`; for a month or a week its first day. Raises ValueError if there is no such date,
-    or if it is unclear which number is the day and which the month."""
+    """The date of the groups of a match of `_DATES`; for a month or a week its first day.
+
+    Raises:
+        ValueError: If the date does not exist, or if each of two numbers may be the day or the month.
+    """
     given = {name: int(value) for name, value in written.items() if value and value.isdigit()}
     if "week" in given:
         return date.fromisocalendar(given["year"], given["week"], given.get("weekday", 1))
@@ -128,7 +133,7 @@ def _day(written: dict[str, str | None]) -> date:
     if "first" in given:
         month, day = sorted((given["first"], given["second"]))
         if month < day <= 12:
-            raise ValueError("day and month may be either way round")
+            raise ValueError("either number may be the day")
     if name := written.get("name"):
         month = MONTHS[name.lower()]
     return date(given["year"], month, day)
@@ -138,7 +143,7 @@ def _moment(day: date, rest: re.Match[str]) -> datetime:
     hour, minute, second = (int(rest[name] or 0) for name in ("hour", "minute", "second"))
     if rest["half"]:
         hour = hour % 12 + 12 * (rest["half"] in "pP")
-    microsecond = int(f"{rest['fraction'] or '':0<6.6}")
+    microsecond = int((rest["fraction"] or "")[:6].ljust(6, "0"))
     zone = _zone(rest["zone"].strip())
     return datetime(day.year, day.month, day.day, hour, minute, second, microsecond, zone).astimezone(timezone.utc)
 

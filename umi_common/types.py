@@ -1,4 +1,4 @@
-"""The values of the public interface: frozen, without framework types.
+"""The values of the public interface: immutable, and without types of LangChain or LlamaIndex.
 
 Datetimes are aware and are converted to UTC; scores are Python floats; ids are non-empty strings.
 """
@@ -100,7 +100,7 @@ def from_microseconds(since_1970: int) -> datetime:
 def age_in_hours(moment: datetime | None, now: datetime) -> float:
     """Hours from `moment` to `now`; negative if `moment` is in the future, NaN if it is None.
 
-    Equal to the bit to microseconds / (microseconds per hour), by which stores compute the ages of their chunks.
+    Stores compute ages as microseconds / (microseconds per hour). Both results are equal bit by bit.
     """
     return math.nan if moment is None else (now - moment) / HOUR
 
@@ -112,8 +112,8 @@ class Chunk:
     Args:
         id: Unique in a store, 1..1,024 UTF-8 bytes.
         text: The text that a search returns and a context contains. Not blank.
-        search_text: The text that is searched, for example `text` with a title and keywords: both arms index it, and
-            the embedder embeds it. Not blank; None: `text`.
+        search_text: The text that is searched and embedded instead of `text`, for example `text` with a title and
+            keywords. Not blank; None: `text`.
         metadata: A dict with string keys; its values are str, int, float, bool, None, or a flat list of these.
             `plain_value` converts other values; a key whose value is NaN is left out.
         source: Name of the file, session or page that the text was cut from.
@@ -194,19 +194,13 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
         if isinstance(value, (list, tuple)):
             clean[key] = tuple(_checked_scalar(chunk_id, key, item) for item in value)
         elif isinstance(value, (set, frozenset)):
-            clean[key] = tuple(sorted({_checked_scalar(chunk_id, key, item) for item in value}, key=_sort_key))
+            items = {_checked_scalar(chunk_id, key, item) for item in value}
+            clean[key] = tuple(sorted(items, key=lambda each: (each is not None, isinstance(each, str), each)))
         else:
             plain = _checked_scalar(chunk_id, key, value)
             if plain is not None or value is None:
                 clean[key] = plain
     return ReadOnlyDict(clean)
-
-
-def _sort_key(value: Scalar) -> tuple[int, Any]:
-    """A key that sorts None first, then numbers, then strings."""
-    if value is None:
-        return 0, 0
-    return (2 if isinstance(value, str) else 1), value
 
 
 def _checked_scalar(chunk_id: str, key: str, given: object) -> Scalar:
@@ -236,8 +230,8 @@ PLAIN = frozenset({str, int, float, bool, type(None)})
 def plain_value(value: object) -> object:
     """`value` as a str, int, float, bool or None, if that loses nothing; else `value` itself.
 
-    A Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str. A UUID or path
-    becomes a str; a date, datetime or time becomes an ISO 8601 str; an enum is replaced by its value, and a NumPy
+    A Decimal becomes a float if the float has the same digits, as it has for up to 15 digits, else a str. A UUID or
+    path becomes a str; a date, datetime or time becomes an ISO 8601 str; an enum is replaced by its value, and a NumPy
     scalar by its Python value. NaN, and NaT and NA of pandas, become None.
     """
     if isinstance(value, Enum):
@@ -281,16 +275,16 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Rank and score of one chunk in one arm, for one query variation."""
+    """Rank and score of a chunk in one arm for one query variation."""
 
     arm: str
     """"lexical", "dense", or the name of an extra arm."""
     variation: int
     """0: the original query; i > 0: `query_variations[i - 1]` of the result."""
     rank: int | None
-    """From 1 in the arm's own list; None: the arm scored the chunk, but its list does not hold it."""
+    """Rank in the arm's list, from 1; None: the arm scored the chunk, but its list does not hold the chunk."""
     score: float
-    """The arm's own score: BM25 for lexical, cosine for dense, for an extra arm the score that it gave."""
+    """The arm's own score: BM25 for lexical, cosine for dense, for an extra arm its own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,24 +293,25 @@ class Hit:
 
     chunk: Chunk
     score: float
-    """Final score; it falls along the result. Scores can be compared only within one result."""
+    """Final score; the first hit has the highest. Scores can be compared only within one result."""
     rank: int
     """Position in the result, from 1."""
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
-    """Score after each stage that ran, in order: fused, feedback, neighbours, references, when, decay, number_pairs,
-    late_interaction, speaker, lookup, word_runs, alike, excluded, time_order, event, rerank. Scales differ by stage."""
+    """By stage that ran, the score after it, in this order: fused, feedback, neighbours, references, when, decay,
+    number_pairs, late_interaction, speaker, lookup, word_runs, alike, excluded, time_order, event, rerank. Scores of
+    different stages do not compare."""
     ranks: Mapping[str, int] = field(default_factory=dict)
-    """By the names in `stages`, the rank among the candidates after that stage, from 1."""
+    """By stage, as in `stages`, the rank among the candidates after it, from 1."""
     duplicates: tuple[str, ...] = ()
     """Ids of the chunks that repeat this one and were left out, best first; empty unless `config.duplicates` is on."""
     relevance: float | None = None
-    """Estimated probability that the chunk answers the query, 0..1, falling along the result. It can be compared over
-    queries, stores and embedders. None: not known."""
+    """Estimated probability that the chunk answers the query, 0..1; it never rises from a hit to the next. It can be
+    compared across queries, stores and embedders. None: not known."""
     named: bool = False
     """Whether the query names the chunk by its heading."""
     through: str | None = None
-    """Id of the candidate that refers to the chunk and raised its score most; None: no reference leads to it."""
+    """Id of the candidate whose reference to the chunk raised its score most; None: no candidate refers to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,9 +337,9 @@ class Suppressed:
     """"same text", "near-duplicate", "mmr", "reranker" (the reranker dropped the chunk), or "relevance" (the chunk's
     relevance is too low)."""
     by: str | None = None
-    """The id of the hit that replaced it, if any."""
+    """Id of the hit that replaced the chunk; None: there is none."""
     score: float | None = None
-    """Its final score; None: not known."""
+    """The chunk's final score; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +349,7 @@ class Stage:
     name: str
     milliseconds: float
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The stage's decisions and their numbers by name; plain values, without the text of the query."""
+    """By name, what the stage decided, and the numbers that it used; without the text of the query."""
     offset: float = 0.0
     """Milliseconds from the start of the call to the start of the stage."""
 
@@ -371,7 +366,11 @@ class Trace:
         return iter(self.stages)
 
     def __getitem__(self, name: str) -> Stage:
-        """The stage of this name; if it ran twice, as in a deep search, its later run. KeyError if it did not run."""
+        """The stage of this name; if it ran twice, as in a deep search, its later run.
+
+        Raises:
+            KeyError: If it did not run.
+        """
         for stage in reversed(self.stages):
             if stage.name == name:
                 return stage
@@ -380,7 +379,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits of one search, and how they were found. Iteration, `len` and indexing are those of `hits`."""
+    """The hits of one search, and how they were found. It can be iterated and indexed as `hits`, and has its length."""
 
     hits: tuple[Hit, ...]
     """Best first; at most `limit`."""
@@ -400,7 +399,7 @@ class SearchResult:
     """The store's function from a text to its terms, used to mark the query's words in hits."""
 
     def __repr__(self) -> str:
-        return f"SearchResult({self.mode}, {self.ids})"  # without the texts, which would fill the screen
+        return f"SearchResult({self.mode}, {self.ids})"  # the texts would fill the screen
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

@@ -83,7 +83,7 @@ def test_a_wrong_file_keeps_the_settings_and_says_so(store, file, caplog, wrong)
     umi.watch(file, seconds=0)
     rewrite(file, wrong)
     assert umi.search("Bob") and umi.config.fusion.rrf_k == 10
-    assert "is not used, the settings before it stay" in caplog.text
+    assert "is not used, the previous settings stay in force" in caplog.text
     caplog.clear()
     umi.search("Bob")
     assert caplog.text == ""  # said once

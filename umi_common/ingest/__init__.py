@@ -4,7 +4,7 @@
 
     report = ingest(store, ["corpus"], checkpoint="corpus.checkpoint", show_progress=True)
 
-`ingest` is another name of `umi_common.files.index`, for large corpora. `ray/` distributes the work to many processes.
+`ingest` is the function `umi_common.files.index`. `umi_common.ingest.ray` distributes the work to many processes.
 """
 
 from umi_common.files.report import Problem, Report

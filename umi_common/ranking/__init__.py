@@ -2,7 +2,7 @@
 
 In: a `Pool` of n candidates. Out: (n,) scores, or the rows that stay.
 
-A fusion makes one score per row; add one as a function with a branch in `fusion.fuse_pool`:
+A fusion computes one score per row. A new fusion is a function with a branch in `fusion.fuse_pool`:
 
     fusion       the fusions, the scores of extra arms, reciprocal ranks, ranks by score
     evidence     scores of both arms on one scale: as evidence, which the default fusion adds up, or normalised
@@ -12,17 +12,17 @@ Relevance is computed from the same evidence and does not change the scores:
 
     relevance    the probability that a hit answers the query, comparable over queries
 
-A stage changes the scores: `apply(pool, scores, settings, facts) -> scores`. Add one as a file here and a line in
+A stage changes the scores: `apply(pool, scores, settings, facts) -> scores`. A new stage is a file here and a line in
 `search/rank.py`:
 
     feedback     a chunk gains if it resembles the best candidates
     neighbours   a chunk gains from the chunks beside it and from its source
-    references   a chunk gains if one of the best candidates refers to it and lacks query terms that the chunk holds
+    references   a chunk gains if the query names it, or if a good candidate refers to it
     period       a chunk gains if it lies in the period that the query names
     decay        an older chunk scores lower; it is in `umi_common.decay`, because stores use it, too
 
-Late interaction needs texts, so it is in `search/reorder`. Two selections leave rows out; both are off by default:
+Stages that read texts are in `search/reorder`. Two selections leave rows out; both are off by default:
 
-    duplicates   leaves out chunks that repeat a better one
-    mmr          maximal marginal relevance
+    duplicates   leaves out chunks that repeat a better chunk
+    mmr          maximal marginal relevance: prefers chunks unlike those chosen before
 """

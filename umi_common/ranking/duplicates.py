@@ -1,9 +1,9 @@
-"""Find chunks that repeat a better one. Pure.
+"""Find chunks that repeat a better chunk. Pure.
 
 Two texts are equal if they have the same words in the same order; Unicode form, case, white space, quotation marks
-and punctuation at the end of a word do not count. Two texts are near if their cosine reaches a threshold and one is
-the other with plain words added. Texts that differ in a number, a name, a negation or the order of words are never
-near, and neither are texts in which one word replaces another: they may state different facts.
+and punctuation at the end of a word do not count. Two texts are near if their cosine reaches a threshold and one text
+is the other with plain words added. Texts are never near if they differ in a number, a name, a negation or the order of
+words, or if one word replaces another: they may state different facts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from umi_common.types import Chunk
 
 SAME_TEXT, NEAR_DUPLICATE = "same text", "near-duplicate"
 FOLDED = (SAME_TEXT, NEAR_DUPLICATE)
-"""The reasons of a `Repeat`. The search leaves the repeating chunk out, and the hit of the better chunk lists its
-id."""
+"""The reasons of a `Repeat`. A search leaves the repeating chunk out, and the hit of the better chunk lists the id of
+the chunk that was left out."""
 COSINE_ROUNDING = 1e-6
 """Largest amount by which the float32 dot product of two equal unit vectors is below 1."""
 QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
@@ -34,12 +34,12 @@ LIMITING_WORDS = (
     | {"kein", "keine", "keinen", "keiner", "keinem", "nicht", "nie", "niemals", "nur", "ohne", "fast", "bisher"}
     | {"ne", "pas", "jamais", "sans", "aucun", "aucune", "sin", "nunca", "solo", "senza", "non", "mai", "niet", "geen"}
 )
-"""Words that deny or limit what a text says, in a few languages."""
+"""Words that deny or limit a statement, in a few languages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The better chunk that a chunk repeats, and how."""
+    """The better chunk that a chunk repeats, and the reason."""
 
     id: str
     """Id of the better chunk."""
@@ -48,13 +48,13 @@ class Repeat:
 
 
 class _Kept:
-    """The chunks of a group that repeat no chunk added before them, in the order in which they were added."""
+    """The chunks of a group that repeat no chunk added earlier, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._chunks: list[tuple[str, tuple[str, ...]]] = []
         """(id, `words_as_written`)"""
         self._vectors: Vectors = np.zeros((0, 0), dtype=np.float32)
-        """(room, dim) vectors of `_chunks`, in rows that are allocated ahead."""
+        """(at least `len(_chunks)`, dim) vectors of `_chunks`; further rows are allocated ahead and not used yet."""
 
     def add(self, id: str, words: tuple[str, ...], vector: Vectors) -> None:
         count = len(self._chunks)
@@ -72,7 +72,7 @@ class _Kept:
 
 
 class DuplicateFinder:
-    """Compares each chunk with the better ones before it.
+    """Compares each chunk with the better chunks added before it.
 
     Args:
         settings: The smallest cosine of near texts, and whether equal texts of different groups are duplicates.
@@ -84,8 +84,8 @@ class DuplicateFinder:
         self._kept: defaultdict[Hashable, _Kept] = defaultdict(_Kept)
 
     def add(self, id: str, text: str, vector: Vectors, group: Hashable = None) -> Repeat | None:
-        """The better chunk that this chunk repeats. None: it repeats no chunk; chunks added later are then compared
-        with it.
+        """The better chunk that this chunk repeats. None: it repeats no chunk, and chunks added later are compared with
+        it.
 
         Args:
             id: Unique. Chunks are added best first.
@@ -111,17 +111,18 @@ def group_of(chunk: Chunk) -> Hashable:
 
 
 def words_as_written(text: str) -> tuple[str, ...]:
-    """The words of a text with their case, but without quotation marks around them and punctuation after them.
+    """The words of a text with their case, without quotation marks around them and punctuation after them.
 
-    Other signs stay, because "-5", "a < b" and "5 %" mean something else without them. A text that consists of
-    quotation marks and punctuation alone is one word."""
+    Other signs stay, because "-5", "a < b" and "5 %" mean something else without them. A text of quotation marks and
+    punctuation alone is one word.
+    """
     text = unicodedata.normalize("NFC", text)
     words = (word.lstrip(QUOTES).rstrip(ENDINGS) for word in text.split())
     return tuple(word.replace("\u2019", "'") for word in words if word) or (text.strip(),)
 
 
 def is_near(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether one text is the other with plain words added: lower-case letters only, and none of `LIMITING_WORDS`.
+    """Whether one text is the other with plain words added: words of lower-case letters, except `LIMITING_WORDS`.
 
     Args:
         one, other: From `words_as_written`.

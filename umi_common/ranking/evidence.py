@@ -1,7 +1,7 @@
 """Bring the scores of both arms to one scale: as evidence, which the default fusion adds up, or normalised. Pure.
 
-The raw scores of the two arms have different scales, and no fixed weight on normalised scores is good on every corpus.
-Evidence is on one scale for both arms:
+The raw scores of the two arms have different scales, and no fixed weights on normalised scores are good on every
+corpus. Evidence is on one scale for both arms:
 
     lexical(d) = bm25(d) / sqrt(bound) / 4      BM25 is a sum of log-odds, one per term. bound is the largest BM25 that
                                                 the query could reach, plus up to 4 for its terms that the corpus
@@ -11,16 +11,17 @@ Evidence is on one scale for both arms:
     squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
     fused(d)   = w * lexical(d) + (1 - w) * dense(d)
 
-A chunk in another language than the query shares few words with it even if it answers it. The lexical evidence of such
-a chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the query's language.
-With other embedders the dense evidence of such a chunk is near 0, and nothing changes.
+A chunk in another language than the query shares few words with the query even if it answers the query. The lexical
+evidence of this chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the
+query's language. With other embedders the dense evidence of the chunk is near 0, and nothing changes.
 
-Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: at 6 standard
-deviations its evidence is about 3.5 times that at 3. An arm whose scores are nearly equal for all chunks hardly changes
-the order. Measured in docs/decisions.md.
+Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: the evidence at 6
+standard deviations is about 3.5 times the evidence at 3. An arm whose scores are nearly equal for all chunks hardly
+changes the order. Measured in docs/decisions.md.
 
-The normalisers, from `min_max` on, take finite scores (..., n), n >= 0, one row for each query variation. They return a
-new float64 array of the same shape and keep the order of each row; clamped scores may become equal.
+The normalisers `min_max`, `z_score`, `logistic`, `by_bound` and `by_best` take finite scores (..., n), n >= 0, one row
+for each query variation. They return a new float64 array of the same shape and keep the order of each row; clamped
+scores may become equal.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from umi_common.pool import Background, Floats, Pool, Vectors
 EPSILON = 1e-9
 """A spread or a bound below this counts as 0."""
 LEXICAL_SCALE = 4.0
-"""Divisor of the lexical evidence, so that the best chunk's evidence is 0.5 on average over the dev sets. Chosen for
-Lucene's BM25, where a term adds at most its idf. The order of chunks depends on the ratio of the two divisors only."""
+"""Divisor of the lexical evidence: the best chunk's evidence is then 0.5 on average over the dev sets. Chosen for
+Lucene's BM25, where a term adds at most its idf. The order of chunks depends only on the ratio to `DENSE_SCALE`."""
 DENSE_SCALE = 64.0
 """Divisor of the dense evidence, chosen in the same way."""
 MISSING_MAX = 4.0
-"""The most that terms which the corpus does not hold add to the bound. If they added nothing, the function words of a
+"""Largest amount that terms outside the corpus add to the bound. If they added nothing, the function words of a
 question whose other words are unknown would be strong evidence. Without the limit, a long question with many unknown
 words would have hardly any evidence."""
 PRIOR_COUNT = 8.0
@@ -59,8 +60,7 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
 
     Args:
         lexical: (V, n) raw BM25, >= 0.
-        bound: (V,) the largest BM25 the query could reach, >= 0; `arm_evidence` adds the part of the query's unknown
-            terms.
+        bound: (V,) the largest BM25 that the query could reach, >= 0, with the amount of the terms outside the corpus.
     """
     scale = LEXICAL_SCALE * np.sqrt(np.where(bound > EPSILON, bound, np.inf))
     return np.asarray(lexical / scale[:, np.newaxis], dtype=np.float64)
@@ -86,7 +86,7 @@ def dense_evidence(dense: Floats, background: Background) -> Floats:
 
 
 def background_moments(background: Background) -> tuple[Floats, Floats]:
-    """(V,) mean and (V,) standard deviation > 0 of the background, averaged with the prior of 8 typical chunks."""
+    """(V,) mean and (V,) standard deviation > 0 of the background, averaged with the prior."""
     weight = background.count / (background.count + PRIOR_COUNT)
     mean = weight * background.mean + (1 - weight) * PRIOR_MEAN
     spread = np.sqrt(weight * background.deviation**2 + (1 - weight) * PRIOR_DEVIATION**2)
@@ -105,8 +105,8 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
     """The evidence of both arms; all 0 for an arm that did not answer.
 
     Args:
-        pool: n candidates, V query variations.
-        unit: The most that one term adds to BM25, divided by its idf: 1 for Lucene's, k1 + 1 for the other variants.
+        unit: Largest score that a term can add to BM25, divided by the term's idf: 1 for the variant of Lucene, k1 + 1
+            for the other variants.
     """
     lexical = dense = np.zeros_like(pool.lexical)
     if pool.mode != "vector":
@@ -120,7 +120,7 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
 
 
 def _missing(bound: Floats, coverage: Floats) -> Floats:
-    """(V,) the amount that the terms that the corpus does not hold would add to the bound, at most MISSING_MAX."""
+    """(V,) the amount that the query's terms outside the corpus add to the bound, at most MISSING_MAX."""
     whole = bound / np.where(coverage > 0, coverage, np.inf)
     return np.clip(whole - bound, 0.0, MISSING_MAX)
 
@@ -142,15 +142,14 @@ def fuse_evidence(
     score(d) = sum_v u[v] * (w * lexical[v, d] + (1 - w) * dense[v, d])
 
     Args:
-        lexical: (V, n) from `lexical_evidence`; all 0 where the arm did not answer.
-        dense: (V, n) from `dense_evidence`; all 0 where the arm did not answer.
+        lexical, dense: (V, n) from `arm_evidence`.
         lexical_share: w, 0..1.
-        variation_weights: u before it is divided by its sum: (V,) >= 0, not all 0; the original query is row 0.
+        variation_weights: (V,) >= 0, not all 0; u is this divided by its sum. The original query is row 0.
 
     Returns:
         (n,) scores >= 0.
         (V,) the lexical arm's share of the strongest evidence, for the trace: l / (l + d), where l is the largest
-        w * lexical and d the largest (1 - w) * dense; 0.5 without any evidence.
+        w * lexical and d the largest (1 - w) * dense; 0.5 if both are 0.
     """
     weighted_lexical, weighted_dense = lexical_share * lexical, (1 - lexical_share) * dense
     scores = weighted_sum(variation_weights / variation_weights.sum(), weighted_lexical + weighted_dense)
@@ -161,12 +160,8 @@ def fuse_evidence(
 
 
 def weighted_sum(weights: Floats, values: Floats | Vectors) -> Floats:
-    """(n,) sum_i weights[i] * values[i]; equal columns have equal sums to the last bit, unlike in a matrix product.
-
-    Args:
-        weights: (m,)
-        values: (m, n)
-    """
+    """(n,) sum_i weights[i] * values[i] of weights (m,) and values (m, n). Unlike in a matrix product, equal columns
+    have sums that are equal bit by bit."""
     return np.asarray((weights[:, np.newaxis] * values).sum(axis=0), dtype=np.float64)
 
 
@@ -196,7 +191,7 @@ def z_score(scores: npt.ArrayLike) -> Floats:
 
 
 def logistic(scores: npt.ArrayLike) -> Floats:
-    """1 / (1 + exp(-z)) of the row's z-scores: 0..1; one outlier changes the others little."""
+    """1 / (1 + exp(-z)) of the row's z-scores z, 0..1; one outlier changes the other scores little."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z_score(scores), -500.0, 500.0))), dtype=np.float64)
 
 
@@ -219,11 +214,9 @@ def by_best(scores: npt.ArrayLike) -> Floats:
 
 
 def normalized(scores: Floats, normalizer: str, bound: Floats) -> Floats:
-    """(V, n) scores after a normaliser, a new array.
+    """A new array of the scores (V, n) after the normaliser of `FusionConfig.normalizer`.
 
     Args:
-        scores: (V, n)
-        normalizer: `FusionConfig.normalizer`.
         bound: (V,) largest possible score, for the normaliser "bound".
     """
     if normalizer == "bound":

@@ -24,13 +24,10 @@ ALL_WEIGHTS_0 = "all fusion weights of this search are 0; at least one arm and o
 RRF_K = FusionConfig().rrf_k
 """Rank damping, 60 as in the paper that `weighted_rrf` names."""
 
-RankedIds = Sequence[str]
-"""Ids, best first."""
-FusedIds = list[tuple[str, float]]
-"""(id, score), score falling, then id rising."""
 
-
-def weighted_rrf(rankings: Sequence[RankedIds], weights: Sequence[float], *, k: float = RRF_K) -> FusedIds:
+def weighted_rrf(
+    rankings: Sequence[Sequence[str]], weights: Sequence[float], *, k: float = RRF_K
+) -> list[tuple[str, float]]:
     """Fuse best-first id lists by weighted reciprocal rank.
 
     score(d) = sum_i weights[i] / (k + rank_i(d)), rank_i from 1; a list without d adds 0.
@@ -64,8 +61,8 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
         k: Rank damping, > 0.
 
     Returns:
-        One item for each id, best first, ties to the smaller id. If several lists hold an id, the item is taken from
-        the first of them.
+        One item for each id, best first, ties to the smaller id. If several lists hold an id, the item is that of the
+        first list that does.
 
     Raises:
         ConfigError: If k <= 0.
@@ -153,8 +150,7 @@ def _checked(weights: npt.ArrayLike, count: int, k: float = RRF_K) -> Floats:
 
 
 def weights_of_variations(pool: Pool, variation_weight: float) -> Floats:
-    """(V,) weights of the query variations: `pool.query_weight` for the original query, `variation_weight` for the
-    others."""
+    """(V,) weights of the query variations: `pool.query_weight` for the original query, else `variation_weight`."""
     return np.array([pool.query_weight, *[variation_weight] * (pool.variations - 1)])
 
 
@@ -164,7 +160,7 @@ def best_first(scores: Floats) -> Ints:
 
 
 def first_rows(scores: Floats, count: int) -> Ints:
-    """The first `count` rows of `best_first`, without sorting the others; scores must be finite."""
+    """The first `count` rows of `best_first`, faster than by sorting all rows; scores must be finite."""
     left = np.array(scores)
     rows = np.empty(min(count, len(left)), dtype=np.int64)
     for at in range(len(rows)):
@@ -188,14 +184,12 @@ def fuse_pool(
     An arm that did not answer has weight 0.
 
     Args:
-        pool: n candidates, V query variations.
-        config: Method, normaliser and weights.
         evidence: From `arm_evidence`.
         arm_weights: A weight >= 0 for each name in `pool.extra`; not read if the pool has no extra arms.
 
     Returns:
-        (n,) scores, and facts for the trace. Scores of "rrf" are >= 0. Those of "convex" are 0..1, the best 1, except
-        that without extra arms and with `adaptive` off, the normalisers "zscore" and "none" leave them unbounded.
+        (n,) scores, and facts for the trace. Scores of "rrf" are >= 0. Scores of "convex" are 0..1, the best 1, but
+        unbounded with the normalisers "zscore" and "none" if `adaptive` is off and there are no extra arms.
 
     Raises:
         ConfigError: If all weights are 0, or an extra arm has none.
@@ -216,7 +210,7 @@ def fuse_pool(
 def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
     """Weights of the store's lexical and dense arm; 0 for an arm that did not answer.
 
-    If an arm failed and the other one has weight 0 in the settings, the other one takes its weight.
+    If an arm failed and the other arm has weight 0 in the settings, the other arm gets the weight of the failed arm.
     """
     lexical, dense = config.lexical_weight, config.dense_weight
     if pool.mode == "text":
@@ -227,8 +221,8 @@ def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
 
 
 def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, Floats]:
-    """`fuse_evidence` with the weights of the settings, then `with_rare_terms`, the best score 1; and the lexical share
-    of each variation."""
+    """(n,) evidence added up with the weights of the settings, then `with_rare_terms`; the best score is 1. And (V,)
+    the lexical share of `fuse_evidence`."""
     scores, shares = fuse_evidence(
         *evidence,
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
@@ -265,8 +259,8 @@ def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], c
     convex: score(row) = m(row) / max m,
         where m(row) = store_weight * fused(row) / max fused + sum_a w[a, row] * arm_a(row) / max arm_a
 
-    store_weight is the sum of the weights of the store's arms that answered. w[a, row] is the weight w of arm a; for a
-    row that the store did not score, so that only extra arms add to its score, it is max(w, min(2 w, store_weight)).
+    store_weight is the sum of the weights of the store's arms that answered. w[a, row] is the weight w of arm a, or
+    max(w, min(2 w, store_weight)) for a row that the store did not score: only extra arms add to its score.
 
     Raises:
         ConfigError: If an arm has no weight, or all weights are 0.
@@ -274,8 +268,8 @@ def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], c
     if missing := pool.extra.keys() - weights.keys():
         raise ConfigError(f"no weight for the extra arms {sorted(missing)}; give one for each in arm_weights")
     store_weight, found = sum(_store_arm_weights(pool, config)), np.stack(list(pool.extra.values()))
-    _shares([store_weight, *(weights[name] for name in pool.extra)], len(found) + 1)
     given = np.array([[weights[name]] for name in pool.extra])
+    _shares([store_weight, *given[:, 0]], len(found) + 1)  # raises ConfigError if all weights are 0
     alone = np.maximum(given, np.minimum(2.0 * given, store_weight))
     each = np.where(pool.unscored, alone, given)
     if config.method == "rrf":

@@ -26,11 +26,11 @@ def mmr(
     trade_off is 0.
 
     Args:
-        scores: (n,) relevance, finite; should be 0..1, because they are compared with cosines.
+        scores: (n,) relevance, finite; should be 0..1, because the scores are compared with cosines.
         vectors: (n, dim) L2-normalised; a zero row has similarity 0 to every row.
         limit: Number of rows to choose, >= 0.
         trade_off: lambda, 0..1: 1 is relevance alone, 0 diversity alone.
-        pool: Number of best rows to choose from; if it is below `limit`, `limit` rows.
+        pool: Number of best rows to choose from, but at least `limit` rows.
 
     Returns:
         min(limit, n) rows in the order of choice; ties to the smaller row.

@@ -1,27 +1,27 @@
-"""Raise the score of a chunk by the scores of the chunks beside it and by how well its whole source matches.
+"""Stage: a chunk gains from the scores of the chunks beside it, and from how well its whole source matches. Pure.
 
     e(i) = score(i) / max score                      the chunk's own score
-    r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: a shorter one lacks more context
-    y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
-    n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          how much of a neighbour is new: copies give nothing to each other
+    r(i) = 1 / (1 + (length(i) / 150)^3)             factor on a chunk's gain: a shorter chunk lacks more context
+    y(j) = e(j)^3 * r(j)                             the gain from a chunk: much only from a short one with a high score
+    n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          share of a neighbour that is new: 0 for a copy
     final(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n(i, i-d) * y(i-d)
                                                    + following * n(i, i+d) * y(i+d))
                                  + s * source * whole(i) )
 
-length(i) is the number of terms of chunk i, i-d and i+d are the chunks d positions before and after i, and whole(i) is
-the evidence for the whole source of i (`source_evidence`). ramp(x, a, b) is 0 up to x = a, 1 from x = b on, and linear
+length(i) is the number of terms of chunk i; i-d and i+d are the chunks d positions before and after i; whole(i) is the
+evidence for the whole source of i (`source_evidence`). ramp(x, a, b) is 0 up to x = a, 1 from x = b on, and linear
 between. previous, following and source are settings.
 
-At last all scores are divided by the best. p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no
-more alike than any two of their source, and s is 0 if chunks of one source are no more alike than any two of the
-corpus, so shuffled positions change nothing. p and s fall if the chunks of a source are so alike that each repeats its
-neighbours' content, as the entries of a reference manual do.
+Finally all scores are divided by the best. p and s depend on the corpus (`shares_of`). p is 0 if adjacent chunks are no
+more alike than any two chunks of their source. s is 0 if chunks of one source are no more alike than any two chunks of
+the corpus. With shuffled positions, neighbours therefore change nothing. p and s fall if the chunks of a source are so
+alike that each repeats its neighbours' content, as the entries of a reference manual do.
 
 p and s also depend on the query. p falls to 0 if the best chunks are copies of each other (`share_of_distinct`), as
-records and clauses are: the chunk beside the right one then answers another question equally well. s rises with
-`source_lead` if one source matches the query far better than all others, or if one matches better and the best chunks
-are copies of each other: of documents made from one template, only the source distinguishes a clause of one contract
-from the same clause of another.
+records and clauses are: the chunk beside the right one then answers another question equally well. s rises
+(`source_lead`) if one source matches the query far better than all other sources. If the best chunks are copies of each
+other, a smaller lead of the source is enough: of documents made from one template, only the source distinguishes a
+clause of one contract from the same clause of another.
 
 Time is linear in the pool, except for one sort. Measured in docs/decisions.md.
 """
@@ -46,33 +46,34 @@ HOPS = 2
 FADE = 0.5
 """Factor on the gain for each position beyond the first."""
 SELF_CONTAINED_TERMS = 150.0
-"""Length in terms at which a chunk gains half as much as a very short one: a longer chunk needs less context."""
+"""Length in terms at which a chunk gains half as much as a very short chunk: a longer chunk needs less context."""
 
 COPY_FROM, COPY_AT = 0.8, 0.9
-"""Cosines of a chunk and its neighbour. Up to `COPY_FROM` the neighbour gives its whole share; from `COPY_AT` on it is
-a copy and gives nothing: a line of a log does not become relevant because the next, nearly equal line is relevant."""
+"""Cosines of a chunk and its neighbour. Up to `COPY_FROM` the whole gain counts; from `COPY_AT` on the neighbour is a
+copy and adds nothing: a line of a log does not become relevant because the next, nearly equal line is relevant."""
 
 PRIOR_PAIRS = 40.0
 PRIOR_AUTOCORRELATION = 0.1
 """A measured autocorrelation is averaged with this prior, which counts as 40 pairs."""
 AUTOCORRELATION_FROM, AUTOCORRELATION_TO = 0.03, 0.08
+"""Autocorrelation up to which the first factor of p (`shares_of`) is 0, and from which it is 1. With shuffled
+positions, 9 in 10 dev corpora are below 0.03; unshuffled, 9 in 10 are above 0.05."""
 PRIOR_CHUNKS = 20.0
 PRIOR_ICC = 0.05
-"""A measured intraclass correlation is averaged with this prior, which counts as 20 chunks."""
+"""A measured intraclass correlation (ICC) is averaged with this prior, which counts as 20 chunks."""
 ICC_FROM, ICC_TO = 0.01, 0.025
-"""Limits of the autocorrelation and of the intraclass correlation (ICC): the share is 0 below `..._FROM` and 1 above
-`..._TO`. With shuffled positions, 9 in 10 dev corpora have an autocorrelation below 0.03, and all have an ICC below
-0.01; unshuffled, 9 in 10 have an autocorrelation above 0.05, and all have an ICC above 0.03."""
+"""ICC up to which the first factor of s is 0, and from which it is 1. With shuffled positions, all dev corpora are
+below 0.01; unshuffled, all are above 0.03."""
 LEAD_FROM, LEAD_TO = 0.6, 0.9
-"""Lead of the best source over the second one from which `source_lead` is above 0, and from which it is 1, if the best
-chunks are no copies of each other. With random sources, 19 in 20 questions have a lead below 0.63. If documents follow
-one template and the query names one of them, 9 in 10 questions have a lead above 0.87."""
+"""Lead of the best source over the second best from which `source_lead` is above 0, and from which it is 1, without
+copies among the best chunks. With random sources, 19 in 20 questions have a lead below 0.63. If documents follow one
+template and the query names one of them, 9 in 10 questions have a lead above 0.87."""
 BEST = 10
 """Number of best chunks among which copies are counted."""
 COPIES_FROM, COPIES_TO = 0.5, 0.9
-"""Share of the `BEST` best chunks with a copy among them from which they begin to count as copies, and at which they
-all do. Counting only copies in other sources, 9 in 10 questions over chats, meetings and articles have a share below
-0.3, also with random sources; contracts made from one template have 0.9 and more."""
+"""`share_of_copies` up to which the best chunks count as distinct, and from which they count as copies of each other.
+If only copies in other sources are counted, 9 in 10 questions over chats, meetings and articles are below 0.3, also
+with random sources; contracts made from one template have 0.9 and more."""
 COPY_TERMS_MIN = 8
 """Length in terms of the shortest chunk that counts as a copy: all "Okay." of a meeting are equal, which says nothing
 about its other chunks."""
@@ -81,8 +82,8 @@ COPY_LEAD_FROM, COPY_LEAD_TO = 0.05, 0.2
 parties of two contracts may share words."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
-"""Intraclass correlation at which p and s start to fall, at which p is 0, and at which s is 0. Chats and meetings have
-one below 0.07, sessions on one topic each have 0.4, a reference manual has 0.43."""
+"""ICC from which p and s fall, at which p is 0, and at which s is 0. Chats and meetings have an ICC below 0.07,
+collections of sessions on one topic each have 0.4, a reference manual has 0.43."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ FULL_SHARES = Shares(1.0, 1.0)
 
 
 def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, object]) -> Floats:
-    """(n,) `neighbour_scores` of the pool with the shares of its corpus. `facts` gets these shares."""
+    """(n,) `neighbour_scores` of the pool; `facts` gets the shares p and s."""
     own = settings.neighbours
     weights = weights_of_variations(pool, settings.fusion.variation_weight)
     source_lexical = weighted_sum(weights / weights.sum(), pool.source_lexical)
@@ -124,18 +125,20 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
 
 
 def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
-    """The shares for a corpus with these calibration numbers; the prior is used for a missing number.
+    """The shares for a corpus with these calibration numbers.
 
-    autocorrelation: how much more alike chunks one and two positions apart are than any two of their source (lag-1 plus
-    lag-2 autocorrelation of the vectors), from `autocorrelation_pairs` pairs. icc, the intraclass correlation: the
-    share of the vectors' variance that lies between sources, from `icc_chunks` chunks. shared_source_share: the share
-    of chunks whose source has more than one chunk.
+        p = ramp(autocorrelation, 0.03, 0.08) * (1 - ramp(icc, 0.1, 0.3))
+        s = max(least, ramp(icc, 0.01, 0.025)) * (1 - ramp(icc, 0.1, 1.0)) * shared_source_share
 
-        p = ramp(shrunk autocorrelation, 0.03, 0.08) * (1 - ramp(shrunk icc, 0.1, 0.3))
-        s = max(least, ramp(shrunk icc, 0.01, 0.025)) * (1 - ramp(shrunk icc, 0.1, 1.0)) * shared_source_share
+    autocorrelation and icc are averaged with their priors; a missing number is replaced by its prior.
 
     Args:
-        calibration: Any of these numbers, by name.
+        calibration: Any of these numbers, by name:
+            autocorrelation: How much more alike chunks one and two positions apart are than any two chunks of their
+                source: lag-1 plus lag-2 autocorrelation of the vectors, from `autocorrelation_pairs` pairs.
+            icc: Intraclass correlation, the share of the vectors' variance that lies between sources, from `icc_chunks`
+                chunks.
+            shared_source_share: Share of chunks whose source has more than one chunk; 1 if missing.
         least: Lower limit of the first factor of s, from `source_lead`.
     """
     pairs, chunks = calibration.get("autocorrelation_pairs", 0.0), calibration.get("icc_chunks", 0.0)
@@ -150,18 +153,15 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
 
 
 def order_share(calibration: Mapping[str, float]) -> float:
-    """How far adjacent chunks continue each other in a corpus with these calibration numbers, 0..1; 0 without
-    positions.
-
-    ramp(autocorrelation * pairs / (pairs + 40), 0.03, 0.08)
-    """
+    """ramp(autocorrelation * pairs / (pairs + 40), 0.03, 0.08): how far adjacent chunks of a corpus continue each
+    other, 0..1; 0 without positions."""
     pairs = calibration.get("autocorrelation_pairs", 0.0)
     autocorrelation = _shrunk(calibration.get("autocorrelation", 0.0), pairs, 0.0, PRIOR_PAIRS)
     return _ramp(autocorrelation, AUTOCORRELATION_FROM, AUTOCORRELATION_TO)
 
 
 def length_factors(length: Ints) -> Floats:
-    """(n,) 1 / (1 + (terms / 150)^3): how much chunks of these lengths gain, r in the formula."""
+    """(n,) r at the top of this file, for chunks of these lengths in terms."""
     relative = length / SELF_CONTAINED_TERMS
     return np.asarray(1.0 / (1.0 + relative * relative * relative), dtype=np.float64)
 
@@ -172,8 +172,8 @@ def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     min and max are the smallest and largest BM25 of the pool's sources. All 0 if the pool has one source only.
 
     Args:
-        source_lexical: (n,) BM25 of the whole source as one document, over all variations.
-        source: (n,) codes; NO_SOURCE gets 0.
+        source_lexical: (n,) BM25 of the whole source as one document, a mean over the variations.
+        source: (n,) codes; the result is 0 for NO_SOURCE.
     """
     inside = source != NO_SOURCE
     known = source_lexical[inside]
@@ -203,8 +203,9 @@ def source_lead(source_lexical: Floats, source: Ints, copies: Callable[[], float
 
 
 def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> float:
-    """The share, 0..1, of the `BEST` best chunks that have at least `COPY_TERMS_MIN` terms and resemble another of them
-    with a cosine of at least `COPY_FROM`; 0 for an empty pool.
+    """The share, 0..1, of the `BEST` best chunks that are copies; 0 for an empty pool.
+
+    A copy has at least `COPY_TERMS_MIN` terms, and a cosine of at least `COPY_FROM` with another of these chunks.
 
     Args:
         order: The rows of the pool, best first.
@@ -238,15 +239,11 @@ def neighbour_scores(
     """(n,) scores by the formula at the top of this file.
 
     Args:
-        scores: (n,) fused scores; one below 0 counts as 0.
-        source: (n,) code of each row's source, or NO_SOURCE.
-        position: (n,) position of each row in its source, or NO_POSITION.
-        length: (n,) number of terms of each chunk.
+        scores: (n,) scores after the stages before; a score below 0 counts as 0.
+        source, position, length: (n,) fields of `Pool`.
         whole: (n,) evidence for each row's source, 0..1, from `source_evidence`.
-        previous: Factor on the gain from the chunk before, >= 0.
-        following: Factor on the gain from the chunk after, >= 0.
-        source_share: Factor on the gain from the whole source, >= 0.
-        shares: Further factors on the gains from neighbours and from the source, from `shares_of`.
+        previous, following, source_share: Fields of `NeighboursConfig`, >= 0.
+        shares: p and s, from `shares_of`.
         vectors: (n, dim) L2-normalised, or (n, 0); None: no neighbour counts as a copy.
 
     Returns:
@@ -273,12 +270,12 @@ def neighbour_scores(
 
 
 def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
-    """(n,) the sum that each row gets from the HOPS chunks before it, and (n,) the sum from the HOPS chunks after it.
+    """(n,) each row's gain from the HOPS chunks before it, and (n,) its gain from the HOPS chunks after it.
 
-    A chunk gives less to its copy, and nothing beyond a position that the pool lacks.
+    A copy adds less, and a chunk beyond a position that the pool lacks adds nothing.
 
     Args:
-        given: (n,) the amount that each row gives to an adjacent one: y in the formula.
+        given: (n,) y in the formula at the top of this file.
         source, position, vectors: Those of `neighbour_scores`.
     """
     order = np.lexsort((position, source))
@@ -291,18 +288,13 @@ def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: V
     for hop in range(1, HOPS + 1):
         share = FADE ** (hop - 1) * reached
         if vectors is not None:
-            share = share * _not_copied(vectors[:-hop], vectors[hop:])
+            cosines = np.einsum("md,md->m", vectors[:-hop], vectors[hop:])
+            share = share * np.interp(cosines, (COPY_FROM, COPY_AT), (1.0, 0.0))
         from_previous[hop:] += share * given[:-hop]
         from_following[:-hop] += share * given[hop:]
         reached = reached[:-1] & adjacent[hop:]
     by_row = np.argsort(order)
     return from_previous[by_row], from_following[by_row]
-
-
-def _not_copied(one: Vectors, other: Vectors) -> Floats:
-    """(m,) 1 - ramp(cosine of the pair of rows, 0.8, 0.9): the share of a neighbour that is not a copy."""
-    cosines = np.einsum("md,md->m", one, other)
-    return np.asarray(1.0 - np.clip((cosines - COPY_FROM) / (COPY_AT - COPY_FROM), 0.0, 1.0), dtype=np.float64)
 
 
 def _shrunk(measured: float, seen: float, prior: float, prior_seen: float) -> float:

@@ -1,4 +1,4 @@
-"""Stage: chunks that lie in the period that the query names, or state a date in it, score higher. Pure."""
+"""Stage: a chunk gains if it lies in the period that the query names, or states a date in this period. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from umi_common.types import EPOCH, TimeRange, age_in_hours
 
 HOURS_PER_DAY = 24
 EXPLICIT_FACTOR = 5.0
-"""Factor on the boost where the query limits records to the period ("what did I say yesterday"). The boost is
-limited, because the user may mistake the day: a chunk outside the period still comes before chunks that hardly
-match."""
+"""Factor on the boost if the query limits records to the period ("what did I say yesterday"). It is not larger, because
+the user may mistake the day: a chunk outside the period still comes before chunks that hardly match."""
 MIDNIGHT_HOURS = 1e-6
-"""A time at most so many hours from midnight counts as midnight. Rounding errors of ages are smaller than this."""
+"""A time at most this many hours from midnight counts as midnight. Rounding errors of ages are smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +27,7 @@ class PeriodBoost:
     names_year: bool
     """Whether the phrase names its year: `dated_boost` is then used, else `boost`."""
     now: datetime
-    """The moment that ages in the pool refer to, in the time zone of the user's days."""
+    """The moment to which the ages in the pool refer. Days are those of its time zone."""
     config: WhenConfig
     explicit: bool = False
     """Whether the query limits records to the period: the boost is then multiplied by `EXPLICIT_FACTOR`."""
@@ -42,7 +41,7 @@ class PeriodBoost:
     def inside(self, pool: Pool) -> Bools:
         """(n,) whether a chunk's time lies in the period; False without a time.
 
-        A time of midnight UTC, which a date without a time becomes, is taken as that day in the time zone of `now`.
+        Midnight UTC, which is stored for a date without a time, counts as this date in the time zone of `now`.
         """
         start, end = self.range.start, self.range.end
         oldest = np.inf if start is None else age_in_hours(start, self.now)
@@ -52,7 +51,8 @@ class PeriodBoost:
         if offset:
             hour = (age_in_hours(EPOCH, self.now) - age) % HOURS_PER_DAY
             dates = np.minimum(hour, HOURS_PER_DAY - hour) < MIDNIGHT_HOURS
-            age = np.where(dates, age + offset - 1.0, age)  # as 1 o'clock: the offset of that day may be an hour less
+            # As 1 o'clock of the local day: with summer time, the offset of that day may be an hour less.
+            age = np.where(dates, age + offset - 1.0, age)
         return np.asarray((age <= oldest) & (age > youngest))
 
     def lifted(self, pool: Pool) -> Bools:
@@ -65,12 +65,12 @@ class PeriodBoost:
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
     """(n,) scores, raised for the `lifted` chunks i. A score below 0 stays, except with `settings.first`.
 
+        raised(i) = score(i) + max score                                           if `settings.first`, else
+        raised(i) = score(i) * (1 + boost) + b * max score * (score(i) / best)^2   if `settings.raise_best`, else
         raised(i) = score(i) * (1 + boost)
-        raised(i) = score(i) + max score                                           if `settings.first`
-        raised(i) = score(i) * (1 + boost) + b * max score * (score(i) / best)^2   if `settings.raise_best`
 
-    boost is `dated_boost` or `boost` of the configuration, times `EXPLICIT_FACTOR` if `settings.explicit`; b is `boost`
-    of the configuration; best is the largest score of a lifted chunk.
+    boost is `dated_boost` or `boost` of `WhenConfig`, times `EXPLICIT_FACTOR` if `settings.explicit`; b is `boost` of
+    `WhenConfig`; best is the largest score of a lifted chunk.
     """
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
     if settings.explicit:

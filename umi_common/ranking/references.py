@@ -1,22 +1,23 @@
 """Stage: a chunk gains if the query names it, or if a good candidate refers to it. Pure.
 
     own(i) = score(i) / max score + share * (named(i) + 1/2 * mentioning(i))
-    named(i)      = weight of the query's mention of the name of i, 0..1
-    mentioning(i) = named(c) of a chunk c, if the text of i holds the name of c and more of the query's terms than c,
-                    and score(i) is larger than the score of every named candidate; else 0
+    named(i)      = `Pool.named`: how certain it is that the query names i, 0..1
+    mentioning(i) = `Pool.mentioning`, if score(i) is larger than the score of every named candidate; else 0
     e(i) = own(i) / max own
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
-    final(j) = e(j) + share * min(1, gain(j)), divided by the largest; in a small store no gain lifts a score above
-               `SMALL_STORE_LIMIT`
+    final(j) = e(j) + share * min(1, gain(j)), divided by the largest
 
-A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. But the named
-chunk may be a heading without content, so a chunk that mentions its name and holds more query terms gains half as much.
+A query that names a chunk asks about this chunk, even if other chunks hold more of the query's words. But the named
+chunk may be a heading without content. A chunk whose text holds its name and more query terms therefore gains half as
+much (`Pool.mentioning`).
 
-A candidate i refers to a chunk j with query terms that i lacks, if one of the two texts mentions the name of the other,
-or both hold a rare term. The more such query terms, the larger is the weight (`stores.references`). This helps if the
-answer is spread over two chunks and only one of them resembles the query. In a small store nearly all words are rare,
-and a reference tells little: there the limit holds for all chunks, except the first of both arms for a variation of the
-query, such as one of its questions. Measured in docs/decisions.md.
+A candidate i refers to a chunk j if j holds query terms that i lacks, and if one text holds the name of the other or
+both hold a rare term. The more query terms only j holds, the larger is the weight (`stores.references`). This helps if
+the answer is spread over two chunks and only one of them resembles the query.
+
+In a small store nearly all words are rare, and a reference tells little: its gain raises no score above
+`SMALL_STORE_LIMIT`. The limit does not hold for a chunk that is the first of both arms for a variation of the query,
+such as one of its questions. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from umi_common.pool import FIRST_RANK, Floats, Links, Pool, sums_by
 MENTIONING = 0.5
 """Factor on mentioning(i)."""
 POWER = 5
-"""Exponent of e(i). It is so large that only the best few candidates count: one with half the best score gives 3 % of
-its weight."""
+"""Exponent of e(i), so large that only the best few candidates count: of a candidate with half the best score, 3 % of
+its weight counts."""
 
 SMALL_STORE = 100
-"""Number of chunks from which a store is not small."""
+"""A store with fewer chunks is small."""
 SMALL_STORE_LIMIT = 0.999
-"""Largest score after a gain in a small store, as a share of the best. So close to it that a later stage decides."""
+"""Largest score after a gain in a small store, as a share of the best score. Near 1, so that later stages decide."""
 
 
 def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores with the gain of `with_references`; `facts` gets the number of named candidates and of references."""
+    """(n,) `with_references` of the pool; `facts` gets the numbers of named candidates and of references."""
     facts["named"] = int(np.count_nonzero(pool.named))
     facts["references"] = 0 if pool.links is None else len(pool.links.source)
     limit = None
@@ -50,14 +51,15 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
-    """For each row that candidates refer to: the row of the candidate that refers to it most strongly.
+    """By row to which candidates refer: the row of the candidate with the largest score ** POWER * weight.
 
-    This candidate has the largest score ** POWER * weight, where `scores` are the (n,) scores after this stage.
+    Args:
+        scores: (n,) scores after this stage.
     """
     if pool.links is None:
         return {}
     gains = scores[pool.links.source] ** POWER * pool.links.weight
-    rising = np.argsort(gains, kind="stable")  # a dict keeps the last source of a target: the strongest
+    rising = np.argsort(gains, kind="stable")  # the dict keeps the last source of each target, with the largest gain
     return dict(zip(pool.links.target[rising].tolist(), pool.links.source[rising].tolist(), strict=True))
 
 
@@ -67,11 +69,11 @@ def with_references(
     """(n,) scores by the formula at the top of this file, divided by their best.
 
     Args:
-        scores: (n,) scores after the stages before; one below 0 counts as 0.
+        scores: (n,) scores after the stages before; a score below 0 counts as 0.
         named, mentioning: (n,) 0..1, fields of `Pool`; (0,): the query names no chunk.
-        links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
-        share: Largest gain by a name, and largest gain by references; >= 0, in units of the best score.
-        limit: (n,) largest score after a gain by references, in the same units; None: there is none.
+        links: References between candidates; None: there are none.
+        share: Largest gain by a name, and largest gain by references; >= 0, as a share of the best score.
+        limit: (n,) largest score after a gain by references, as a share of the best score; None: there is no limit.
     """
     best = float(scores.max(initial=0.0))
     if best <= 0:

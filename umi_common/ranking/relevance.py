@@ -1,9 +1,9 @@
 """The relevance of hits, 0..1: an estimate of the probability that a hit answers the query. Pure.
 
-Scores are divided by the best of their result, so they do not compare across queries. Relevance does:
+Scores are divided by the best score of their result, so they do not compare across queries. Relevance does:
 
-    relevance(i) = p                             p = known * answers(i), if that is at most 0.5;
-                   p^s / (p^s + (1 - p)^s)       else, s = 1.25: the odds to the power s
+    p = known * answers(i)
+    relevance(i) = p if p <= 0.5, else p^s / (p^s + (1 - p)^s) with s = 1.25: the odds to the power s
     known      = sigmoid(13.8 * lift + 63.9 * spread + 8.3 * covered - 13.2)
     answers(i) = sigmoid(1.8 * covered + 2.3 * evidence - 2.4 + 4.3 * ln(score(i) / best score) + few)
 
@@ -11,15 +11,17 @@ Scores are divided by the best of their result, so they do not compare across qu
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
     covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
     evidence   the largest fused evidence of any chunk, before fusion divides by it
-    few        0.6 * ln(100 / chunks) below 100 chunks, else 0: in a small store BM25 and deviations are smaller, and
-               fewer wrong chunks can come first. chunks: the number in the background; without a background few is 0
+    few        0.6 * ln(100 / chunks) if the store has fewer than 100 chunks (`Background.count`), else 0: in a small
+               store BM25 and deviations are smaller, and fewer wrong chunks can come first
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
-answer. Above 0.5 the product of the two is too small: of the hits with a product of 0.75, 87 % are relevant. The
-cosines of many embedders have the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is averaged
-over the query variations with the weights of fusion. If only one arm answered, other coefficients are used. All were
-fitted on nine collections with two embedders. Those of `answers` for both arms minimise the log loss of the first ten
-hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of the fit.
+answer. Their product is too small above 0.5: of the hits with a product of 0.75, 87 % are relevant. The cosines of many
+embedders have the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is averaged over the query
+variations with the weights of fusion. If only one arm answered, other coefficients are used.
+
+All coefficients were fitted on nine collections with two embedders. The coefficients of `answers` for both arms
+minimise the log loss of the first ten hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on
+collections left out of the fit.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ FEW_WEIGHT = 0.6
 """Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; fits that leave one of these
 collections out give 0.5 to 0.7."""
 ODDS_POWER = 1.25
-"""Power of odds above 1. Fits that leave one collection out give 1.1 to 1.9. The larger the power, the more is
-relevance overstated on a collection that was left out of the fit: docs/evaluation.md."""
+"""s, the power of odds above 1. Fits that leave one collection out give 1.1 to 1.9. A larger power overstates relevance
+more on a collection that was left out of the fit (docs/evaluation.md)."""
 COEFFICIENTS = {
     "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([1.78, 2.28, -2.43]), 4.33),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
@@ -80,12 +82,11 @@ def relevance(
 ) -> Floats | None:
     """(n,) relevance of each row, 0..1, rising with the score.
 
-    Extra arms add no evidence; they act through the scores only.
+    Extra arms add no evidence; they change the relevance only by the scores.
 
     Args:
-        pool: n candidates, V query variations.
-        scores: (n,) final scores; if none is above 0, all relevances are 0. None: the fused evidence, for fusion by
-            ranks, whose scores differ little between a right and a wrong chunk.
+        scores: (n,) final scores; if none is above 0, all relevances are 0. None: the fused evidence is used, because
+            the scores of fusion by ranks differ little between a right and a wrong chunk.
         evidence: From `arm_evidence`.
         variation_weight: `FusionConfig.variation_weight`; the query itself has `Pool.query_weight`.
 
@@ -95,7 +96,9 @@ def relevance(
     mode = _comparable_arms(pool)
     if mode is None:
         return None
-    fused = _fused(evidence, mode)
+    lexical, dense = evidence
+    lexical_share = {"text": 1.0, "vector": 0.0}.get(mode, LEXICAL_SHARE)
+    fused = lexical_share * lexical + (1.0 - lexical_share) * dense
     weights = weights_of_variations(pool, variation_weight)
     scores = weighted_sum(weights, fused) if scores is None else scores
     best = float(scores.max(initial=0.0))
@@ -120,23 +123,20 @@ def _steeper_above_half(probability: Floats) -> Floats:
 def _comparable_arms(pool: Pool) -> str | None:
     """The arms that answered and whose scores compare across queries: "hybrid", "text" or "vector"; None: no arm.
 
-    BM25 compares only as a share of its bound, which some stores do not give.
+    BM25 compares only as a share of its bound, which some stores do not state.
     """
     if pool.mode == "vector" or (pool.lexical_bound > 0).any() or not pool.lexical.any():
         return pool.mode
     return "vector" if pool.mode == "hybrid" else None
 
 
-def _fused(evidence: ArmEvidence, mode: str) -> Floats:
-    """(V, n) the evidence of the arms in `mode` together."""
-    lexical, dense = evidence
-    lexical_share = {"text": 1.0, "vector": 0.0}.get(mode, LEXICAL_SHARE)
-    return lexical_share * lexical + (1.0 - lexical_share) * dense
-
-
 def _features(pool: Pool, mode: str, fused: Floats) -> Floats:
-    """(4, V) lift, spread, covered and evidence of each query variation; features of arms not in `mode` are 0."""
-    strongest = np.arange(pool.variations), fused.argmax(axis=1)  # of each variation, the row with the most evidence
+    """(4, V) lift, spread, covered and evidence of each query variation; features of arms not in `mode` are 0.
+
+    Args:
+        fused: (V, n) evidence of both arms together.
+    """
+    strongest = np.arange(pool.variations), fused.argmax(axis=1)  # for each variation, the row with the most evidence
     features = np.zeros((4, pool.variations))
     if mode != "text":
         mean, deviation = background_moments(pool_background(pool))

@@ -5,12 +5,12 @@ is a generator (`runtime.calls.Body`).
 
     pipeline           the steps of one search and of a context; the period that a query names
     request            the caller's arguments, checked
-    recall             one pool of candidates for the query, for the LLM's variations, and from extra arms
+    recall             one pool of candidates: for the query, for the LLM's variations, and from extra arms
     extra_arms         further ways to find chunks (`Arm` and `SparseArm` are public)
     sparse_index       postings of a learned sparse encoder, for `SparseArm`
     rank               the order of a pool's rows: fusion, score stages, MMR
     fetch              the chunks of the best rows, without duplicates if configured; hits with their signals
-    reorder/           the best candidates reordered by their texts, stage by stage
-    passages           the passage of a long text that answers the query best; a context keeps it
+    reorder/           stages that reorder the best candidates by their texts
+    passages           the passage of a long text that answers the query best, around which a context cuts the text
     trace              collects the stages of one search with their times and facts; counts, logs and exports them
 """

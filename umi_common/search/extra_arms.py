@@ -1,4 +1,4 @@
-"""Extra arms: further ways to find chunks, called at the same time as the store. A failed arm is left out."""
+"""Extra arms: further ways to find chunks, called at the same time as the store. A search goes on if an arm fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STORE_ARMS = ("lexical", "dense")
 """The arms of the store; no extra arm may have one of these names."""
 
 ArmReply = Sequence[tuple[Chunk | str, float]]
-"""(chunk or id, score), best first. Larger is better; pairs with a score <= 0 are dropped."""
+"""(chunk or id, score) pairs, best first. Larger scores are better; pairs with a score <= 0 are dropped."""
 ArmSearch = Callable[[str, int, Filter | None, TimeRange | None], ArmReply]
 AsyncArmSearch = Callable[[str, int, Filter | None, TimeRange | None], Awaitable[ArmReply]]
 
@@ -37,16 +37,16 @@ AsyncArmSearch = Callable[[str, int, Filter | None, TimeRange | None], Awaitable
 class Arm:
     """An extra arm of a `DualRetriever`: a web search, a graph, another vector store.
 
-    `search(query, k, where, window)` returns at most k (chunk or id, score) pairs, best first, scores > 0, larger is
-    better. An id names a chunk of the store. A chunk may be one that the store does not hold. `search` may ignore
-    `where` and `window`: chunks that do not pass are dropped later, by the store's metadata if it has the chunk.
+    `search(query, k, where, window)` returns at most k (chunk or id, score) pairs, best first; scores are > 0, and
+    larger scores are better. An id is that of a chunk in the store; the store need not hold a chunk that is returned as
+    a `Chunk`. `search` may ignore `where` and `window`, because chunks that do not pass are dropped later. If the store
+    holds the chunk, its metadata decides.
 
     Args:
         name: The arm's name in signals and degradations; neither "lexical" nor "dense".
         search: May block; called from many threads at once.
-        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. For a chunk that the store
-            did not score it is doubled, at most to the sum of these two weights, because no arm of the store adds to
-            the score of this chunk.
+        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`. It is doubled, at most to the
+            sum of these two weights, for chunks that the store did not score: only extra arms add to their scores.
         asearch: `search` for event loops; None: `search` runs in a thread.
 
     Raises:
@@ -64,7 +64,7 @@ class Arm:
         if not callable(self.search):
             raise ConfigError(f"arm {self.name!r}: search is {type(self.search).__name__}; expected a function")
         if iscoroutinefunction(self.search):
-            raise ConfigError(f"arm {self.name!r}: search is async; give it as asearch, and as search one that blocks")
+            raise ConfigError(f"arm {self.name!r}: search is async; give it as asearch, and a sync function as search")
         weight: object = self.weight
         if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
             raise ConfigError(f"arm {self.name!r}: weight {self.weight!r}: expected a number >= 0")
@@ -77,24 +77,24 @@ class SparseArm(Arm):
 
     w_q(t) and w_d(t) are the encoder's weights of t in the query and in the chunk's text. The search is exact and reads
     postings in memory. Filter and time range are applied before the best k are taken. A search first updates the index
-    with the chunks that were added, replaced or deleted. A text is encoded once: its weights are kept in `sparse.db`,
-    by model and hash of the text.
+    with the chunks that were added, replaced or deleted since the last update. A text is encoded once: its weights are
+    kept in `sparse.db`, by model and hash of the text.
 
     Args:
         store: A `HybridStore`, a `ChromaStore`, or a store that offers `listing` (`protocols.Store`).
         encoder: sentence-transformers' `SparseEncoder`, fastembed's `SparseTextEmbedding`, an object with
             `encode_document` and `encode_query`, or a function; each returns one {term: weight} for each text. It
             is called from several threads at once.
-        model: Name and version of the encoder. None: the name that it states; if it states none, like a function or a
-            model of sentence-transformers, the weights are kept in memory only.
-        directory: An existing directory for `sparse.db`. None: the store's, which is only read if the store is
-            read-only; if it has none, the weights are kept in memory only.
+        model: Name and version of the encoder. None: the name that the encoder states. If it states none, like a
+            function or a model of sentence-transformers, the weights are kept in memory only.
+        directory: An existing directory for `sparse.db`. None: the store's directory; the weights are kept in memory
+            only if the store has none. In the directory of a read-only store, `sparse.db` is only read.
         name, weight: As in `Arm`.
         show_progress: Whether to show a progress bar while the texts that the store holds now are encoded.
 
     Raises:
         ConfigError: If an argument is not as described.
-        EmbedderError: If the encoder fails here or in `update`. A search in which it fails leaves the arm out.
+        EmbedderError: If the encoder fails here or in `update`. If it fails in a search, the search leaves the arm out.
     """
 
     _index: SparseIndex
@@ -119,19 +119,19 @@ class SparseArm(Arm):
         self.update(show_progress=show_progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._rebuild, ()  # the process that unpickles it makes an index of its own
+        return self._rebuild, ()  # the process that unpickles the arm makes an index of its own
 
     def update(self, *, show_progress: bool = False) -> None:
         """Index the chunks that the store holds now. Call it after a large write.
 
-        A search indexes new chunks, too, but it leaves the arm out if this takes longer than
-        `extra_arms.timeout_seconds`. After an interrupt, the next call continues where the interrupted one ended.
+        A search indexes new chunks, too, but it leaves the arm out if that takes longer than
+        `extra_arms.timeout_seconds`. After an interrupt, the next call continues with the chunks that are not indexed.
         """
         self._index.update(show_progress=show_progress)
 
 
 def listed_arms(arms: Any) -> tuple[Any, ...]:
-    """The arms that a caller gave, as a tuple; None: there are none.
+    """The arms that a caller gave, as a tuple; () for None.
 
     Raises:
         ConfigError: If `arms` is no collection.
@@ -144,7 +144,7 @@ def listed_arms(arms: Any) -> tuple[Any, ...]:
 
 
 def arms_of(retrievers: Sequence[Any] | None, as_arm: Callable[[Any], Arm]) -> list[Arm]:
-    """One arm for each of a framework's retrievers; the second of a class is named "<class> 2", and so on.
+    """One arm for each of a framework's retrievers; the second arm of a class is named "<class> 2", and so on.
 
     Args:
         retrievers: Retrievers of the framework, or arms, which keep their names; None: there are none.
@@ -183,7 +183,7 @@ class ExtraArms:
                 raise ConfigError(f"arms holds {type(arm).__name__}; expected Arm(name, search)")
         self.weights = {arm.name: arm.weight for arm in arms}
         if len(self.weights) < len(arms):
-            raise ConfigError(f"arms {[arm.name for arm in arms]}: two have the same name; give each a name of its own")
+            raise ConfigError(f"arms {[arm.name for arm in arms]}: two have the same name; give each its own name")
         self._arms = [(arm, ThreadLimiter()) for arm in arms]
 
     def calls(self, request: SearchRequest, config: ExtraArmsConfig) -> tuple[Call, ...]:
@@ -191,7 +191,7 @@ class ExtraArms:
         return tuple(_call(arm, limiter, request, config) for arm, limiter in self._arms)
 
     def hits(self, outcomes: Sequence[CallOutcome], trace: TraceBuilder) -> dict[str, ArmHits]:
-        """Hits by arm from the outcomes of `calls`; an arm that failed is a degradation of the trace."""
+        """Hits by arm from the outcomes of `calls`; for an arm that failed, the trace gets a degradation."""
         by_arm: dict[str, ArmHits] = {}
         for (arm, _), outcome in zip(self._arms, outcomes, strict=True):
             if isinstance(outcome, CallFailure):
@@ -239,6 +239,6 @@ def _checked_hits(reply: ArmReply, depth: int) -> ArmHits:
 
 
 def _reason(error: Exception) -> str:
-    """The failure in a few words. The message of the arm's error is left out, because it may hold the query."""
+    """Why an arm failed, in a few words. The message of the arm's own error is left out: it may hold the query."""
     stated = isinstance(error, (DeadlineExceeded, TooManyCalls, _BadReply))
     return str(error) if stated else f"failed with {type(error).__name__}"

@@ -1,5 +1,4 @@
-"""Fetch the chunks of the best rows, and make hits of them: a hit is a chunk with its score, signals and stage
-scores."""
+"""Fetch the chunks of the best rows, and make hits of them, with their scores and signals."""
 
 from __future__ import annotations
 
@@ -35,10 +34,11 @@ def fetch(
     *,
     wanted: int,
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
-    """The chunks of the best rows by id, and the order of these rows.
+    """(chunks of the best rows by id, the ranking of these rows).
 
-    A row is left out if its chunk was removed after it was scored, if the chunk now fails the filter, or, where
-    `config.duplicates` is enabled, if the chunk repeats a better one. The next best row is taken instead.
+    A row is left out if its chunk was removed after it was scored, or if the chunk now fails the filter. If
+    `config.duplicates` is enabled, a row is also left out if its chunk repeats a better chunk. The next best row is
+    taken instead.
 
     Args:
         wanted: Largest number of chunks to return; fewer are returned if the rows run out.
@@ -54,8 +54,8 @@ def fetch(
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
             asked += len(rows)
-            # Later rounds take the scored versions only: a newer version may come from a write after the first round,
-            # and then the hits would mix two states of the store.
+            # Later rounds take only the versions that were scored. A newer version may come from a write after the
+            # first round; the hits would then mix two states of the store.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
             found = _found_or_last_read(components.store, pool, rows, outcome, trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
@@ -97,8 +97,8 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
 def _found_or_last_read(
     store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: TraceBuilder
 ) -> Sequence[Chunk | None]:
-    """The chunks of `outcome`. If it is StoreUnavailable and the store has `last_read`: the chunks as the store last
-    read them, and the trace gets a degradation. Any other error is raised."""
+    """The chunks of `outcome`. If the call failed with StoreUnavailable and the store has `last_read`: the chunks as
+    the store last read them, and the trace gets a degradation. Any other error is raised."""
     last_read: Callable[[Sequence[str]], list[Chunk | None]] | None = getattr(store, "last_read", None)
     if last_read is None or not isinstance(outcome, CallFailure) or not isinstance(outcome.error, StoreUnavailable):
         chunks: Sequence[Chunk | None] = value_of(outcome)
@@ -112,12 +112,11 @@ def _found_or_last_read(
 def chunks_beside(
     store: Store, ids: Sequence[str], policy: AssemblyPolicy, where: Filter | None, window: TimeRange | None
 ) -> tuple[dict[str, list[Chunk]], tuple[Degradation, ...]]:
-    """(neighbouring chunks by the id of the hit, degradations): at most `policy.neighbours` on each side.
+    """(neighbouring chunks by the id of the hit, degradations). If the store fails: no chunks and one degradation.
 
     Args:
-        store: If its method `neighbours` raises an error, the result has no chunks and one degradation.
         ids: Ids of the hits.
-        policy: Assembly policy of the context.
+        policy: Its `neighbours` is the largest number of chunks on each side of a hit.
         where, window: Filter and time range of the search; only chunks that pass both are returned.
     """
     if not policy.neighbours or not ids:
@@ -135,8 +134,8 @@ def chunks_beside(
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:
     """Hits for the best `limit` rows, best first.
 
-    A reranker or MMR may have changed the order. The relevances are then sorted, so that they fall with the rank: a hit
-    may have the relevance of another row.
+    The relevances of these rows are sorted, so that they fall with the rank. If a reranker or MMR changed the order, a
+    hit may therefore have the relevance of another row.
     """
     rows = ranked.order[:limit]
     folded: dict[int, list[str]] = {}
@@ -166,8 +165,8 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
 
 
 def _signals(pool: Pool, row: int, extra_ranks: Mapping[str, Ints]) -> tuple[Signal, ...]:
-    """The signals of a row: first those of the store's arms that answered, for the query and then for each of its
-    variations; then those of the extra arms that found the row."""
+    """The signals of a row: first the signals of the store's arms that answered, for the query and then for each of its
+    variations; then the signals of the extra arms that found the row."""
     arms = ("lexical", pool.lexical, pool.lexical_rank), ("dense", pool.dense, pool.dense_rank)
     own = [
         Signal(arm, variation, int(ranks[variation, row]) or None, float(scores[variation, row]))

@@ -1,4 +1,4 @@
-"""The steps of one search and of one context: time phrases, recall, rank, fetch, rerank, assemble."""
+"""The steps of one search and of one context: time phrases, recall, rank, fetch, reorder, rerank, assemble."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, in_turn, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
-from umi_common.search.reorder.stages import ReorderStage, reorder_stages
+from umi_common.search.reorder.stages import reorder_stages
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder, observed_context, observed_search
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
 READ_OF_EACH_ARM = 50
-"""The texts of the candidates up to this rank in an arm are read for dates. The number is five times the default limit
-of a search. Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
+"""The texts of the candidates up to this rank in an arm are read for dates; five times the default limit of a search.
+Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
 HITS_FOR_EVENT = 10
-"""Number of hits for an event whose times are compared. If all lie in the period beside it, it selects nothing."""
+"""Number of hits for an event whose times are compared with the period before or after the event."""
 
 
 def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
-    """The result of one search, neither counted nor logged."""
+    """The result of one search, which is neither counted nor logged."""
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
     when = _named_period(config, request, trace)
     beside_event = {} if when is not None else (yield from _best_beside_event(components, request, trace))
@@ -71,12 +71,13 @@ search_body = observed_search(_search)
 
 
 def _best_beside_event(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[dict[str, Chunk]]:
-    """The best chunks from the time of an event that the query names ("after the meeting with Bob"), by id, best first.
+    """By id and best first, the best chunks of the period before or after an event that the query names ("after the
+    meeting with Bob").
 
-    Two searches find them. The first is for the event: the time of its best chunk is taken as the time of the event.
-    The second is for the rest of the query, in the period before or after the event. One search for the whole query
-    would rank texts about the event first. {} if the query names no event, if a search fails or finds nothing, or if
-    all hits for the event lie in that period: then their times do not tell events apart, as the time of an import.
+    Two searches find them; one search for the whole query would rank texts about the event first. The first searches
+    for the event and takes the time of its best hit as the event's time. The second searches for the rest of the query
+    in the period. The result is {} if the query names no event, or if a search fails or finds nothing. It is also {} if
+    all hits for the event lie in the period: their times, perhaps of an import, then do not tell events apart.
     """
     reads = components.config.when.enabled and request.time_range is None and request.strategy == "hybrid"
     event = event_in(request.asked, request.now) if reads else None
@@ -108,12 +109,12 @@ def _rank_and_fetch(
     lifted: When | None,
     trace: TraceBuilder,
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
-    """The order of the candidates by every score, and the chunks of the best by id.
+    """(chunks of the best candidates by id, the order of the candidates by every score).
 
     Args:
         when: The period that the query names; None: it names none.
-        lifted: `when`, if the candidates of this period are raised; None: they are not, because the query names no
-            period, or because the period is the filter of the search.
+        lifted: The period whose candidates are raised, `when`; None: none are, because the query names no period, or
+            because the period is the filter of the search.
     """
     config, pool = components.config, recalled.pool
     trace.degraded.extend(pool.degraded)
@@ -121,7 +122,12 @@ def _rank_and_fetch(
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
     stages = list(reorder_stages(components, request, pool, ranked.order, when, boost))
-    wanted = _candidates_wanted(components, request, stages)
+    wanted = max(
+        request.limit,
+        config.rerank.pool if components.reranker is not None else 0,
+        config.mmr.pool if config.mmr.enabled else 0,
+        *(stage.reads for stage in stages),
+    )
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     for stage in stages if chunks else ():
         ranked = stage.apply(pool, ranked, chunks, trace)
@@ -137,10 +143,14 @@ def context_body(
     counter: Any,
     on_stage: OnStage | None = None,
 ) -> Body[AssembledContext]:
-    """The hits of one search that fit a token budget. Raises BudgetError if no hit fits, and the errors
-    of `search_body`."""
+    """The hits of one search that fit a token budget, as a context.
+
+    Raises:
+        BudgetError: If no hit fits.
+        UmiError: As `search_body`.
+    """
     budget, policy = asked_assembly(components.config.assembly, budget, policy)
-    if components.config.duplicates.enabled:  # a context shows equal texts once anyway, and cites all their sources
+    if components.config.duplicates.enabled:  # a context itself shows equal texts once, with all their sources
         components = replace(components, config=components.config.replaced(duplicates={"enabled": False}))
     result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}
@@ -169,7 +179,7 @@ def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder
 def _period_boost(
     components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
 ) -> Body[PeriodBoost]:
-    """The boost for a period, with the rows of the best candidates whose text states a date in it."""
+    """The boost for a period, with the rows of those best candidates whose text states a date in the period."""
     boost = PeriodBoost(
         when.range,
         when.dated,
@@ -194,7 +204,7 @@ def _period_boost(
         stated = partial(states_date_in, period=when.range, now=request.now)
         spoken = spoken_without_year(when.phrase) if when.yearless else None
         stating = [row for row, text in texts.items() if stated(text) or (spoken and spoken.search(text))]
-        if when.yearless and not stating and not boost.inside(pool).any():  # "19 May" may then be of any year
+        if when.yearless and not stating and not boost.inside(pool).any():  # "19 May" may then mean any year
             stating = [row for row, text in texts.items() if stated(text, any_year=True)]
             earlier = (replace(boost, range=each) for each in (() if stating else when.earlier_days))
             boost = next((each for each in earlier if each.inside(pool).any()), boost)
@@ -204,17 +214,6 @@ def _period_boost(
 
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
-
-
-def _candidates_wanted(components: Components, request: SearchRequest, stages: Sequence[ReorderStage]) -> int:
-    """Number of rows to fetch: the largest number that the limit, a stage, the reranker or MMR needs."""
-    config = components.config
-    return max(
-        request.limit,
-        config.rerank.pool if components.reranker is not None else 0,
-        config.mmr.pool if config.mmr.enabled else 0,
-        *(stage.reads for stage in stages),
-    )
 
 
 def _result(
@@ -252,8 +251,8 @@ def _result(
 
 
 class _NotCopied:
-    """A method of the store in a `SearchResult`. Copies of the result share it: `deepcopy` and `dataclasses.asdict`
-    would copy the whole store with the method."""
+    """A method of the store that all copies of a `SearchResult` share: `deepcopy` and `dataclasses.asdict` would copy
+    the whole store with the method itself."""
 
     def __init__(self, function: Callable[[str], Sequence[str]]) -> None:
         self._function = function

@@ -1,6 +1,7 @@
 """Rank a pool by fusion and the score stages, reorder a ranking, and diversify it by MMR.
 
-The functions change none of their arguments, except that some add a stage to the trace.
+A score stage computes a new score for each row of the pool. No function changes its arguments, except that some add a
+stage to the trace.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ class RankedPool:
     """The order of a pool's rows, and the scores by which they are sorted."""
 
     order: Ints
-    """(m,) rows, best first: all rows of the pool; after `fetch`, those that have a chunk and are not suppressed; after
-    `diversify`, the chosen ones."""
+    """(m,) rows, best first. After `rank`: all rows of the pool. After `fetch`: the rows that were fetched and are not
+    suppressed. After `diversify`: the rows that MMR chose."""
     scores: Floats
     """(n,) final score by row."""
     stages: dict[str, Floats]
-    """By name of each stage that ran, in the order of running: (n,) the scores after this stage."""
+    """By name of each stage that ran, in the order in which they ran: (n,) the scores after the stage."""
     relevance: Floats | None = None
     """(n,) relevance by row, 0..1; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
-    """Rows left out: (row, reason, row that replaces it or None)."""
+    """Rows that were left out: (row, reason, row that replaces it or None)."""
 
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
@@ -68,14 +69,11 @@ def rank(
     """The order of a pool's rows.
 
     Args:
-        pool: n candidates.
-        config: Settings of fusion and of all score stages.
-        boost: The boost of rows of the period that the query names; None: no row is boosted.
-        trace: Gets the time and facts of each stage.
+        boost: Raises the rows of the period that the query names; None: no row is raised.
         arm_weights: Weight of each extra arm by name; None: there are no extra arms.
     """
     with trace.stage("fuse") as facts:
-        # The most that one term adds to BM25, divided by its idf.
+        # The largest score that a term can add to BM25, divided by the term's idf.
         largest_gain = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
         evidence = arm_evidence(pool, largest_gain)
         scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
@@ -93,10 +91,10 @@ def rank(
 def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
     """The ranking with its first k rows sorted by new scores.
 
-    All scores are then multiplied by one factor, so that the largest stays the same.
+    All scores are then multiplied by one factor, so that the largest score stays the same.
 
     Args:
-        rows: (k,) the first k rows of `ranked.order`, sorted by row number.
+        rows: (k,) the first k rows of `ranked.order`, in rising order.
         scores: (k,) their new scores.
         stage: Name in `Hit.stages`.
     """
@@ -109,10 +107,9 @@ def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> Ranke
 
 
 def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[int]:
-    """The indices 0 to count - 1 of some candidates in a new order.
+    """The indices 0 to count - 1 of some candidates in a new order, by insertion sort.
 
-    Each candidate in turn, from the first to the last, moves forward past those directly before it, until it stands
-    behind one that it does not pass.
+    From the first candidate to the last, each moves forward as long as it passes the candidate directly before it.
 
     Args:
         passes: (a, b) -> whether candidate a passes candidate b, which stands directly before a.
@@ -127,8 +124,7 @@ def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[
 
 
 def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool:
-    """The ranking with its first k rows in a new order; the same k scores are reassigned to them, the largest to
-    the first.
+    """The ranking with its first k rows in a new order; the i-th of them gets the score of the former i-th.
 
     Args:
         order: The indices 0 to k - 1 of these rows, in their new order.
@@ -140,18 +136,14 @@ def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool
     rows = first[list(order)]
     changed = np.array(ranked.scores)
     changed[rows] = ranked.scores[first]
-    return replace(
-        ranked,
-        order=np.concatenate([rows, ranked.order[len(order) :]]),
-        scores=changed,
-        stages={**ranked.stages, stage: changed},
-    )
+    reordered = np.concatenate([rows, ranked.order[len(order) :]])
+    return replace(ranked, order=reordered, scores=changed, stages={**ranked.stages, stage: changed})
 
 
 def in_turn(ranked: RankedPool, rows: Sequence[int], stage: str) -> RankedPool:
     """The ranking interleaved with other rows: its first row, the first of `rows`, its second row, and so on.
 
-    No row is repeated. The scores are reassigned, the largest to the first row.
+    No row is repeated. The scores of these rows are sorted, and the largest goes to the first row.
 
     Args:
         rows: Rows of the pool, best first; they need not be among `ranked.order`.
@@ -165,8 +157,8 @@ def in_turn(ranked: RankedPool, rows: Sequence[int], stage: str) -> RankedPool:
 
 
 def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:
-    """`limit` rows chosen by maximal marginal relevance. Rows that had been among the best `limit` and are not chosen
-    are added to `suppressed`."""
+    """The ranking with `limit` rows chosen by maximal marginal relevance. Rows that were among the best `limit` and are
+    not chosen are added to `suppressed`."""
     rows = np.sort(ranked.order)
     relevant = _on_scale_of_cosines(ranked.scores[rows], pool, rows)
     settings = config.mmr
@@ -182,9 +174,10 @@ def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, tra
 
 
 def _on_scale_of_cosines(scores: Floats, pool: Pool, rows: Ints) -> Floats:
-    """(k,) the scores of these rows, scaled from the smallest to the largest cosine of the rows with the query, because
-    MMR compares them with cosines; scaled to 0..1 if the pool has no cosines. In a search by vectors alone: the cosines
-    themselves.
+    """(k,) scores of these rows on the scale of cosines, with which MMR compares them.
+
+    The smallest and largest score become the smallest and largest cosine of the rows with the query. Without cosines,
+    the scores are scaled to 0..1. In a search by vectors alone, the cosines themselves are returned.
     """
     scaled = min_max(scores / (scores.max(initial=0.0) or 1.0))
     cosines: Floats = pool.dense[0, rows]

@@ -1,4 +1,4 @@
-"""Recall: one pool of candidates for the query, for the LLM's variations, and from extra arms."""
+"""Recall: one pool of candidates, for the query, for the LLM's variations of it, and from extra arms."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
 SPECIFIC_BOUND = 6.0
-"""If a text could reach a larger BM25 than this for a question, the question is specific, and the rest of the query
-counts less than the question. Two rare words reach more; the common words of "what are the next steps?" reach less."""
+"""A question is specific if a text could reach a larger BM25 than this for it; the rest of the query then counts less
+than the question. Two rare words reach more, the common words of "what are the next steps?" less."""
 NO_TIMES = (
     "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
     'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
 )
 CONTEXT_RATIO = 2.0
-"""The whole query keeps its full weight if it has at most this many other words for each word of its questions: so few
-words are the context of the questions ("I just bought a flat. Can I deduct the interest?")."""
+"""The whole query keeps its full weight if it has at most this many other words for each word of its questions. Few
+other words are the context of the questions: "I just bought a flat. Can I deduct the interest?"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What the searches of one retriever use. `reconfigure` replaces the whole object, never a field."""
+    """The store, settings and models of one retriever's searches. `reconfigure` replaces the whole object."""
 
     store: Store
     config: UmiConfig
@@ -67,8 +67,8 @@ class Recalled:
     chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that only an extra arm has, by id."""
     added_ids: tuple[str, ...] = ()
-    """Ids of chunks that are candidates, whatever the query finds: the best chunks whose time lies in the period that
-    the query names, and the best whose text states that period; else the ids that the caller of `recall` gave."""
+    """Ids of chunks that are candidates even if no arm finds them for the query. If the query names a period: the best
+    chunks whose time lies in the period, and the best whose text states it; else the `ids` given to `recall`."""
 
 
 def recall(
@@ -80,9 +80,9 @@ def recall(
 ) -> Body[Recalled]:
     """The candidates of the store and of the extra arms for the query.
 
-    If the query names a period, the store is first searched in that period, and the best chunks of this search are
-    candidates, too. If routing asks the LLM because of the query alone, the LLM is called at the same time as the
-    store, and the candidates for its variations are added. Routing by evidence calls `recall_more` afterwards.
+    If the query names a period, the store is first searched in this period, and the best chunks of that search are
+    candidates, too. If the query alone decides that the LLM is asked, the LLM is called at the same time as the store,
+    and the candidates for its variations are added. In routing mode "evidence", `recall_more` is called afterwards.
 
     Args:
         when: The period that the query names, if its chunks get higher scores; None: no chunk does.
@@ -121,14 +121,15 @@ def recall(
 
 
 def decides_by_evidence(components: Components, request: SearchRequest) -> bool:
-    """Whether the LLM is asked only after a first search, if the evidence that it finds is weak."""
+    """Whether the evidence that a first search finds decides if the LLM is asked."""
     return components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None
 
 
 def recall_more(
     components: Components, request: SearchRequest, recalled: Recalled, scores: Floats, trace: TraceBuilder
 ) -> Body[Recalled]:
-    """The candidates for the query and the LLM's variations of it if the evidence is weak; else `recalled` itself.
+    """The candidates for the query and the LLM's variations of it if the evidence of `recalled` is weak; else
+    `recalled` itself.
 
     Args:
         recalled: The candidates for the query alone.
@@ -147,11 +148,11 @@ def recall_more(
 def _recall_period(
     components: Components, request: SearchRequest, when: When, trace: TraceBuilder
 ) -> Body[tuple[tuple[str, ...], Pool | None]]:
-    """(ids, pool) of a search in the period that the query names.
+    """(ids, pool) of two searches for the period that the query names.
 
-    The ids are those of the best `request.limit` chunks of each arm whose time lies in the period, and those of the
-    best chunks of a lexical search for the period's day or month, written as texts write it (`written`). The pool holds
-    the chunks of the first kind; it is None if the store fails.
+    The first searches for the query, in chunks whose time lies in the period; it makes the pool, which is None if the
+    store fails. The second is a lexical search for the period's day or month, written as texts write it (`written`).
+    The ids are those of the best `request.limit` chunks of each arm in both searches.
 
     In a long memory, the candidates for the query may hold no chunk of the period: "what did I say yesterday" has few
     words, and "12 March 2023" and "2023-03-12" have one word in common.
@@ -176,8 +177,8 @@ def _recall_period(
 
 
 def _from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
-    """A period of whole days, begun at midnight UTC of its first day if that is earlier: a chunk with a date alone has
-    midnight UTC as its time. Any other period is unchanged."""
+    """The period, begun at midnight UTC of its first day if it begins at a later midnight in the time zone of `now`: a
+    chunk whose time is only a date has midnight UTC as its time. Any other period is unchanged."""
     offset, start = now.utcoffset() or timedelta(), period.start
     if start is None or offset >= timedelta() or start.astimezone(now.tzinfo).time() != time():
         return period
@@ -259,8 +260,8 @@ def _with_arm_hits(
 def _unscored(
     arm_hits: Mapping[str, ArmHits], stored: Mapping[str, Chunk | None], pool: Pool, request: SearchRequest
 ) -> dict[str, Chunk]:
-    """The chunks of extra arms that the pool lacks and that pass the request, by id; a stored chunk comes from the
-    store, any other one from its arm.
+    """By id, the hits of extra arms that the pool lacks and that pass filter and time range. A chunk that the store
+    holds is taken from the store, any other chunk from the arm.
 
     Args:
         stored: By id of each hit that the first pool lacked, the store's chunk; None: the store does not hold it.
@@ -280,12 +281,11 @@ def _probes(
 ) -> list[Probe]:
     """A probe for the query, for each text of `SearchRequest.questions` and for each of the LLM's variations.
 
-    References (`Probe.references`) are sought for the questions alone if `words_around` is larger than CONTEXT_RATIO;
-    else for the query, unless it is pasted text.
+    `Probe.references` is set for the questions alone if `words_around` is larger than CONTEXT_RATIO; else for the query
+    alone, unless it is pasted text.
 
     Args:
-        variations: The LLM's variations of the query.
-        vectors: Vectors (dim,) of the first probes, in order; one that is None or has length 0 is not known.
+        vectors: Vectors (dim,) of the first probes, in order; a vector that is None or has length 0 is not known.
         ids: `Probe.ids` of the first probe.
     """
     known = [vector if vector is not None and len(vector) else None for vector in vectors] or [request.query_vector]
@@ -299,14 +299,14 @@ def _probes(
 
 
 def _first_with_period(request: SearchRequest) -> int:
-    """Index of the first probe that may name a period: 0, the query; 1 for pasted text, of which only the questions
-    may."""
+    """Index of the first probe that may name a period: 0, the query, or 1 if the query is pasted text, in which only
+    the questions may name one."""
     return 1 if request.questions and request.asked != request.searched else 0
 
 
 def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:
-    """Whether to ask the LLM, by the query and the settings alone. No in mode "evidence", in which `recall_more`
-    decides after the first recall."""
+    """Whether to ask the LLM, decided by the query and the settings alone. In mode "evidence" it is False, because
+    `recall_more` decides after the first recall."""
     mode = components.config.routing.mode
     if components.rewriting is None:
         return Decision(False, ("no rewriter",))
@@ -318,7 +318,7 @@ def _decide_beforehand(components: Components, request: SearchRequest) -> Decisi
 
 
 def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:
-    """The strategy of the recalls that follow the recall of `pool` in one search: "text" if the embedder failed in that
+    """The strategy of later recalls of a search whose recall returned `pool`: "text" if the embedder failed in that
     recall, so that it is not called again."""
     return "text" if pool is not None and pool.mode == "text" else request.strategy
 
@@ -330,12 +330,12 @@ def _ask_store(
     strategy: Strategy,
     best_of_each: int | None = None,
 ) -> Call:
-    """The call that recalls the store's pool for these probes. Calls of searches that wait at the same time are run as
-    one batch.
+    """The call that recalls the store's pool for these probes. Calls of searches that wait at the same time run as one
+    batch.
 
     Args:
-        best_of_each: Number of candidates of each arm, recalled without the chunks beside them; None: both as
-            configured.
+        best_of_each: Number of candidates of each arm, without the chunks beside them. None: the number of candidates
+            and of the chunks beside them is that of the settings.
     """
     config = components.config
     around = config.recall.around if config.neighbours.enabled and best_of_each is None else 0
@@ -361,7 +361,7 @@ def _ask_store(
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
-    """A pool for each request, from one call for all if the store has `recall_many`, else from one call for each."""
+    """A pool for each request: one call for all if the store has `recall_many`, else one call for each."""
     recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
     if recall_many is not None and len(searches) > 1:
         return recall_many(searches)
@@ -381,14 +381,12 @@ def _ask_llm(components: Components, request: SearchRequest) -> Call:
 
 
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
-    """The pool of a finished call, with the scores of the strategy's arms alone.
+    """The pool of a finished call, with the scores of the strategy's arms alone. Raises the call's error.
 
-    If the query holds questions beside other text, `query_weight` is set to
+    If the query holds questions beside other text, `query_weight` is
 
     min(1, max(SPECIFIC_BOUND / the largest `lexical_bound` of a question,
                CONTEXT_RATIO / `SearchRequest.words_around`))
-
-    Raises the call's error.
     """
     pool: Pool = value_of(outcome)
     pool = pool if request.strategy == "hybrid" else pool.only(request.strategy)

@@ -40,12 +40,10 @@ SAME_OPTION = (
     ("min_relevance", "score_threshold", "similarity_cutoff"),
     ("embed_model", "embedding"),
 )
-"""Groups of names: those of a group mean the same option in the core, in LangChain or in LlamaIndex."""
-OWN_DIRECTORY = "each store has its directory"
-DIRECTORY_OPTIONS = ("persist_directory", "persist_dir")
+"""Groups of names of one option: its names in the core, in LangChain and in LlamaIndex."""
 NAMES_ELSEWHERE = {
-    "collection_name": OWN_DIRECTORY,
-    "storage_context": OWN_DIRECTORY,
+    "collection_name": "each store has its directory",
+    "storage_context": "each store has its directory: persist_dir",
     "config": 'give the stages of a UmiConfig: fusion={"method": "rrf"}',
     "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
     "search_kwargs": "k and filter are options of their own",
@@ -68,7 +66,7 @@ NAMES_ELSEWHERE = {
     "vectorstore": "from_vectorstore takes it",
     "vector_store": "from_index takes an index over it; a UmiVectorStore has .retriever()",
 }
-"""By name of a parameter that other retrievers have and umi lacks: what to write instead. Part of an error message."""
+"""By name of a parameter that other retrievers have and umi lacks, the advice for an error message."""
 
 Window = TimeRange | tuple[datetime | None, datetime | None] | None
 """A time range, or its start and end."""
@@ -101,21 +99,24 @@ class SearchRequest:
 
     query: str
     searched: str
-    """The query without words that only ask for a text, and without what it excludes, unless nothing else is left. If
-    one arm alone is searched: the query as it is."""
+    """The query without its frame ("can you tell me") and without the part that it excludes ("but not on AWS"). The
+    query as it is if nothing would be left, or if only one arm is searched."""
     asked: str
-    """The part of `searched` that may name numbers, codes, titles and times: all of it, or, if it is mostly pasted
-    text, the questions alone. Looking up the numbers of pasted text would take long and help little."""
+    """The part of `searched` that may name numbers, codes, titles and times: all of it, or the questions alone if it is
+    mostly pasted text. Looking up the numbers of pasted text would take long and help little."""
     verbatim: str
-    """The part of `asked` whose words are looked for verbatim in texts: the questions, if `questions_of` finds some,
-    else all of `asked`. Code and quotations beside a question are not looked for."""
+    """The part of `asked` whose words are looked up verbatim in texts: the questions, if `questions_of` finds some,
+    else all of `asked`. Code and quotations beside a question are not looked up."""
     questions: tuple[str, ...]
-    """Texts that are searched as variations of the query: the questions of a longer query (`questions_of`), or a
-    follow-up question with the messages before it (`follow_up`); then, if `searched` lacks what the query excludes, the
-    query with that part, because a text may state the exception. () if one arm alone is searched, or if the caller gave
-    the query's vector, so that nothing has to be embedded."""
+    """Texts that are searched as variations of the query, in this order:
+
+    - the questions of a longer query (`questions_of`), or a follow-up question with the messages before it
+      (`follow_up`)
+    - the query with the part that it excludes, if `searched` lacks this part: a text may state the exception
+
+    () if only one arm is searched. If the caller gave the query's vector: (), so that nothing has to be embedded."""
     exclusion: Exclusion | None
-    """What the query asks for and what it excludes; None: it excludes nothing."""
+    """The parts of the query that say what it asks for and what it excludes; None: it excludes nothing."""
     words_around: float
     """Words of the query outside its questions, per word of its questions; 0: it has no questions, or only few other
     words."""
@@ -152,7 +153,7 @@ class SearchRequest:
         """A request from a caller's arguments.
 
         Raises:
-            InputError: If an argument is wrong. The message names it; mostly a subclass of InputError is raised.
+            InputError: If an argument is wrong; for most arguments a subclass of it. The message names the argument.
         """
         if strategy not in STRATEGIES:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
@@ -195,8 +196,8 @@ def checked_limit(limit: object, name: str = "limit") -> int:
     """`limit` as an int in 1..100; raises InvalidLimit."""
     if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or not 1 <= limit <= LIMIT_MAX:
         raise InvalidLimit(
-            f"{name} {limit!r}: expected a whole number from 1 to {LIMIT_MAX}; a reranker is given more with "
-            'rerank={"pool": 200}, and scan() of the store lists every chunk'
+            f"{name} {limit!r}: expected a whole number from 1 to {LIMIT_MAX}; to rerank more chunks, set "
+            'rerank={"pool": 200}; to list every chunk, call scan() of the store'
         )
     return int(limit)
 
@@ -209,18 +210,18 @@ def checked_query(query: object) -> str:
     query = utf8_text(query)
     size = len(query.encode())
     if size > QUERY_BYTES_MAX:
-        raise QueryTooLong(f"query has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are searched: shorten it")
+        raise QueryTooLong(f"query has {size:,} bytes; expected at most {QUERY_BYTES_MAX:,}: shorten it")
     return query
 
 
 def refuse_unlisted(queries: object, name: str) -> None:
-    """Raise InputError, which calls the argument `name`, unless `queries` is a list."""
+    """Raise InputError unless `queries` is a list; `name`: name of the argument, for the message."""
     if not isinstance(queries, Iterable) or isinstance(queries, (str, bytes)):
         raise InputError(f"{name} is {type(queries).__name__}; expected a list of queries; for one query: [query]")
 
 
 def end_of(message: object) -> str:
-    """The last QUERY_BYTES_MAX bytes of a message, which usually hold its question. Cutting a message logs a warning.
+    """The last QUERY_BYTES_MAX bytes of a message, which usually hold its question. A warning is logged if it is cut.
 
     Raises:
         InputError: If `message` is no string.
@@ -230,7 +231,7 @@ def end_of(message: object) -> str:
         warn_once(
             "query",
             f"{len(whole):,} bytes",
-            "of a message of %s bytes the last %s are searched; search with the question alone to leave nothing out",
+            "a message of %s bytes is too long: only its last %s are searched; search with the question alone",
             f"{len(whole):,}",
             f"{QUERY_BYTES_MAX:,}",
         )
@@ -264,10 +265,10 @@ def _checked_range(time_range: object) -> TimeRange | None:
 
 
 def narrowed(own: Window, asked: Window) -> TimeRange | None:
-    """The time that lies in both a retriever's own range and the one that a call asks for; None: any.
+    """The intersection of a retriever's own time range and the range that a call asks for; None: any time.
 
     Raises:
-        InvalidTimeRange: If no time lies in both, or an argument is no range.
+        InvalidTimeRange: If no time lies in both ranges, or an argument is no time range.
     """
     windows = [window for window in map(_checked_range, (own, asked)) if window is not None]
     if len(windows) < 2:
@@ -275,17 +276,17 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
     start = max((w.start for w in windows if w.start is not None), default=None)
     end = min((w.end for w in windows if w.end is not None), default=None)
     if start is not None and end is not None and end <= start:
-        raise InvalidTimeRange(f"time_range {asked} lies outside the retriever's own, {own}")
+        raise InvalidTimeRange(f"time_range {asked} lies outside the retriever's own time range {own}")
     return TimeRange(start, end)
 
 
 def _checked_history(history: object) -> tuple[str, ...]:
-    # A set has no order, and of a dict, such as {"role": ..., "content": ...}, only the names would be read.
+    # A set has no order, and iterating over a message {"role": ..., "content": ...} would give the keys alone.
     if isinstance(history, Iterable) and not isinstance(history, (str, Mapping, Set)):
         messages = tuple(history)
         if all(isinstance(message, str) for message in messages):
             return messages
-    raise InputError("history: expected a list of strings, oldest first; of messages give the texts")
+    raise InputError("history: expected a list of strings, oldest first; give the texts of the messages")
 
 
 def _checked_vector(vector: object) -> Vectors | None:
@@ -303,19 +304,11 @@ def _checked_vector(vector: object) -> Vectors | None:
 
 
 def refuse_unknown_options(given: Iterable[str], known: Iterable[str], error: type[Exception]) -> None:
-    """Raise an error if an option is not known. The message names the option that the caller probably meant.
-
-    Args:
-        given: Names that the caller used.
-        known: Names of all options.
-        error: Type of the error.
-    """
+    """Raise `error` if a name in `given` is not in `known`. The message says which option the caller probably meant."""
     known = list(known)
     for name in sorted(set(given) - set(known)):
         same = [other for names in SAME_OPTION if name in names for other in names if other in known]
         inside = [other for other in known if name in other] if len(name) > 2 else []
         near = [*same, *get_close_matches(name, known, n=1), *inside]
         advice = NAMES_ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else "")
-        if advice == OWN_DIRECTORY:
-            advice = ": ".join([advice, *(other for other in DIRECTORY_OPTIONS if other in known)])
         raise error("; ".join(filter(None, (f"no option {name!r}", advice, f"expected one of {', '.join(known)}"))))

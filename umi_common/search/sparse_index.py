@@ -1,7 +1,7 @@
 """Postings of a learned sparse encoder over a store's chunks, updated before each search.
 
-Each distinct text has one row, so a chunk whose metadata alone changed is not encoded again. The postings of new texts
-form a new segment. The last two segments are merged while the older one has at most twice as many postings.
+Each distinct text has one row, so a chunk is not encoded again if only its metadata changes. The postings of new texts
+form a new segment. The last two segments are merged while the older of them has at most twice as many postings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from umi_common.embedders.documents import BatchFailed, batches_of, embed_batche
 from umi_common.embedders.sparse import SparseEncoder, SparseVector, sparse_cache
 from umi_common.errors import ConfigError, IndexUnavailable
 from umi_common.filters import Filter
-from umi_common.pool import Bools, Ints
+from umi_common.pool import Ints
 from umi_common.runtime.forks import give_lock
 from umi_common.stores.document_embedder import embedding_failure, progress
 from umi_common.stores.lexical.top_k import SearchLimits, best
@@ -32,10 +32,10 @@ CHUNKS_AT_ONCE = 2_000
 WAIT_SECONDS = 1.0
 """Longest time that a search waits, in seconds, while another call encodes new chunks."""
 SPARE_ROWS = 1_000
-"""Texts whose chunks were removed are dropped once there are more rows than 2 * chunks + SPARE_ROWS: dropping them
-rewrites all postings, so it must be rare."""
+"""Texts whose chunks were removed are dropped only when there are more rows than 2 * chunks + SPARE_ROWS, because
+dropping them rewrites all postings."""
 UNKNOWN = -1
-"""Code of a query term that no text holds; row of a dropped text."""
+"""Code of a query term that no text holds, and row of a dropped text."""
 
 
 class _Segment(NamedTuple):
@@ -50,7 +50,7 @@ class _Segment(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The index after an update: n chunks, and one row for each distinct text. A text may be of a removed chunk."""
+    """The index after an update: n chunks, and one row for each distinct text, also for texts of removed chunks."""
 
     ids: npt.NDArray[np.object_] = np.zeros(0, np.object_)
     """(n,) ids of the chunks."""
@@ -105,7 +105,7 @@ class SparseIndex:
         scores = sums[state.texts]
         if where is not None or window is not None:
             listing = self._store.listing(where=where, window=window)
-            scores *= _among(state.versions, listing.versions[listing.passing])
+            scores *= np.isin(state.versions, listing.versions[listing.passing], assume_unique=True)
         rows = np.flatnonzero(scores > 0.0)
         found, values = best(rows, scores[rows], SearchLimits(k, None, None, state.ids.__getitem__))
         return list(zip(state.ids[found].tolist(), values.tolist(), strict=True))
@@ -114,10 +114,10 @@ class SparseIndex:
         """Index the chunks that the store holds now, and return the index.
 
         Args:
-            wait_seconds: Longest wait for another thread that encodes new chunks; -1: no limit.
+            wait_seconds: Longest wait, in seconds, for another thread that encodes new chunks; -1: no limit.
 
         Raises:
-            EmbedderError: If the encoder fails. The steps of CHUNKS_AT_ONCE chunks that were done before stay indexed.
+            EmbedderError: If the encoder fails. Chunks of earlier steps (CHUNKS_AT_ONCE) stay indexed.
             IndexUnavailable: If another thread still encodes after `wait_seconds`.
         """
         if not self._lock.acquire(timeout=wait_seconds):
@@ -127,8 +127,8 @@ class SparseIndex:
             living = listing.versions[listing.passing]
             if np.array_equal(living, state.versions):
                 return state
-            new = np.flatnonzero(listing.passing & ~_among(listing.versions, state.versions))
-            kept = _among(state.versions, living)
+            new = np.flatnonzero(listing.passing & ~np.isin(listing.versions, state.versions, assume_unique=True))
+            kept = np.isin(state.versions, living, assume_unique=True)
             self._state = state._replace(ids=state.ids[kept], versions=state.versions[kept], texts=state.texts[kept])
             with progress(len(new), show_progress) as advance:
                 for start in range(0, len(new), CHUNKS_AT_ONCE):
@@ -159,10 +159,10 @@ class SparseIndex:
             state.rows + len(new),
             tuple(segments),
         )
-        self._row_of.update(row_of)  # last, so that after an interrupt every row in it exists
+        self._row_of.update(row_of)  # last: after an interrupt, every row in `_row_of` exists
 
     def _encoded(self, chunks: Sequence[Chunk], advance: progress) -> list[SparseVector]:
-        """The vector of each chunk's text, from the cache file or the encoder. No two of the texts may be equal."""
+        """The vector of each chunk's text, from the cache file or the encoder. The texts must be distinct."""
         texts, cache = [chunk.indexed_text for chunk in chunks], self._cache
         encoder: Any = self._encoder
         known: dict[str, SparseVector] = {} if cache is None else cache.get(texts)
@@ -192,7 +192,7 @@ class SparseIndex:
         return _merged([_Segment(np.array(codes, np.int32), rows.astype(np.int32), weights)])
 
     def _drop_unused(self) -> None:
-        """Drop the rows of texts that no chunk has, and renumber the others."""
+        """Drop the rows of texts that no chunk has, and renumber the other rows."""
         state, used = self._state, np.zeros(self._state.rows, np.bool_)
         used[state.texts] = True
         new_row = np.where(used, used.cumsum() - 1, UNKNOWN)
@@ -209,11 +209,3 @@ def _merged(segments: Sequence[_Segment]) -> _Segment:
     codes, rows, weights = map(np.concatenate, zip(*segments, strict=True))
     order = codes.argsort(kind="stable")
     return _Segment(codes[order], rows[order], weights[order])
-
-
-def _among(values: Ints, rising: Ints) -> Bools:
-    """(n,) whether each of the n `values` is in `rising`, which is sorted."""
-    if not len(rising):
-        return np.zeros(len(values), np.bool_)
-    found: Bools = rising.take(rising.searchsorted(values), mode="clip") == values
-    return found

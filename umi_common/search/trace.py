@@ -1,8 +1,8 @@
 """The trace of one search or context: collected stage by stage; then counted, logged (at DEBUG) and exported.
 
-Spans and metrics go to OpenTelemetry. They are made only if the process has imported OpenTelemetry's API and set up an
-SDK; umi imports neither. Spans, metrics and log lines hold numbers, names of parts of umi, and the facts named in
-`EXPORTED_STRINGS`. They never hold ids, or the text of a query, chunk or prompt.
+Spans and metrics go to OpenTelemetry if the process has imported its API and set up an SDK; umi imports neither. Spans,
+metrics and log lines hold numbers, names of parts of umi, and the facts named in `EXPORTED_STRINGS`. They never hold
+ids, or the text of a query, chunk or prompt.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("umi")
 
 EXPORTED_STRINGS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
-"""Names of the facts of stages that are exported and logged although they are strings. All other strings are left out,
-because they may hold words of the query."""
+"""Names of the only stage facts that are exported and logged although they are strings: other strings may hold words of
+the query."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
 """Fields of `SearchMetrics` that OpenTelemetry gets as counters named `umi.<field>`, with their units."""
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
-"""The same for histograms."""
+"""Fields of `SearchMetrics` that OpenTelemetry gets as histograms named `umi.<field>`, with their units."""
 SearchBody = Callable[..., Body[SearchResult]]
 ContextBody = Callable[..., Body[AssembledContext]]
 
@@ -49,8 +49,7 @@ class TraceBuilder:
     """Collects the trace of one search. Not thread-safe."""
 
     on_stage: OnStage | None = None
-    """Called with the stage's name when a stage begins; the function that it returns is called with the `Stage` at the
-    end."""
+    """See `protocols.OnStage`; None: nothing is called."""
     started: float = field(default_factory=time.perf_counter)
     """`time.perf_counter()` at the start of the search, in seconds."""
     stages: list[Stage] = field(default_factory=list)
@@ -58,7 +57,7 @@ class TraceBuilder:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
-        """Times a stage: `with trace.stage(name) as facts`; the caller adds facts to the dict."""
+        """Times a stage, which is a `with` block; the caller adds facts to the dict."""
         facts: dict[str, Any] = {}
         on_end = None if self.on_stage is None else self.on_stage(name)
         begun = time.perf_counter()
@@ -71,12 +70,12 @@ class TraceBuilder:
                 on_end(self.stages[-1])
 
     def add(self, name: str, **facts: Any) -> None:
-        """Adds a stage that is not timed, with its facts."""
+        """Adds a stage that has facts and no duration."""
         with self.stage(name) as stated:
             stated.update(facts)
 
     def degrade(self, part: str, reason: str, consequence: str) -> None:
-        """Adds a degradation: the part that failed, why, and what was done instead."""
+        """Adds a degradation: the part that failed, the reason, and the consequence."""
         self.degraded.append(Degradation(part, reason, consequence))
 
     def failed(self, part: str, error: Exception, consequence: str) -> None:
@@ -90,8 +89,11 @@ class TraceBuilder:
 
 
 def observed_search(search: SearchBody) -> SearchBody:
-    """Wrap a search so that it is counted, logged and traced when it ends. The span is then made with the time of its
-    start, because a search may end in another thread than it began in."""
+    """Wrap a search so that it is counted, logged and traced.
+
+    Its span is made at the end, with the time of the start, because a search may end in another thread than it began
+    in.
+    """
 
     @wraps(search)
     def body(components: Components, request: SearchRequest, *others: Any) -> Body[SearchResult]:
@@ -116,7 +118,7 @@ def observed_search(search: SearchBody) -> SearchBody:
 
 
 def observed_context(assembled: ContextBody) -> ContextBody:
-    """Wrap the assembly of a context so that it is logged and traced; the span of its search becomes a child span."""
+    """Wrap the making of a context so that it is logged and traced; the span of its search becomes a child span."""
 
     @wraps(assembled)
     def body(components: Components, *others: Any) -> Body[AssembledContext]:
@@ -178,7 +180,7 @@ def _log(request: SearchRequest, result: SearchResult) -> None:
 
 
 def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResult) -> dict[str, Any]:
-    """The attributes of a search's span; docs/observability.md says what each means."""
+    """The attributes of a search's span; docs/observability.md explains them."""
     recall, rewrite = _facts(result.trace, "recall"), _facts(result.trace, "rewrite")
     lost = tuple(loss.part for loss in result.degraded)
     folded = sum(gone.reason in FOLDED for gone in result.suppressed)
@@ -274,13 +276,12 @@ def _end_failed(span: Any, error: BaseException) -> None:
 
 
 def _caller() -> Any:
-    """The caller's OpenTelemetry context, read at the start because a search may end in another thread; None without
-    OpenTelemetry's API."""
+    """The caller's OpenTelemetry context; None if the process has not imported OpenTelemetry's API. Read at the start
+    of a search, which may end in another thread."""
     in_context = _api("set_span_in_context")
     return None if in_context is None else in_context(_api("get_current_span")())
 
 
 def _api(name: str) -> Any:
-    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported this module: then no SDK is
-    set up."""
+    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported this module."""
     return getattr(sys.modules.get("opentelemetry.trace"), name, None)

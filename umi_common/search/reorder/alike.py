@@ -1,8 +1,8 @@
-"""Put a candidate before an alike one if it holds more of the query's words, or more of them in the query's order.
+"""Of alike candidates, put first the one that holds more of the query's words, or more of them in the query's order.
 
 The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little:
 for "GDP per capita Dominica 2010" the row of 2000 may be first, and for "from London to Paris" the flights back. Among
-the best `COMPARED` candidates, a passes b, the candidate directly before it, if both of these are true:
+the best `COMPARED` candidates, a passes b, the candidate directly before a, if both of these are true:
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
@@ -17,21 +17,20 @@ and one of these is true:
 For the text i of a candidate:
 
     words(i)       the set of its words
-    pairs(i)       the set of its pairs of adjacent words that are not both function words: two records of different
+    pairs(i)       the set of its pairs of adjacent words, except pairs of two function words: two records of different
                    layouts share few words, but more pairs than two texts of prose
     asked(i)       the sequence of the query's words in the text, with repetitions
-    held(i)        the set of the words of asked(i) without function words, but with negations; if the query names a
+    held(i)        the set of the words of asked(i) without function words other than negations; if the query names a
                    period and the text is of that period, the period is one more element
     neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
-                   and adjacent in the query once the words that the text lacks are removed from it
-    start(i)       the number of words at the beginning of the text that hold all words of held(i), at least 1: a text
-                   mostly names its subject first, and other things later
+                   and adjacent in the query without the words that the text lacks
+    start(i)       the smallest number of words at the beginning of the text that hold all words of held(i), at least 1:
+                   a text mostly names its subject first, and other things later
     unjoined(i)    the set of the query's words and hyphenated words, without function words and numbers, that the text
-                   holds as they are, not as parts of hyphenated words: the record of "vim" holds "vim", that of
-                   "vim-common" does not
+                   holds as whole words: the record of "vim" holds "vim", the record of "vim-common" does not
 
-common(x, y) = |x and y| / min(|x|, |y|). The scores of the candidates are then reassigned to them, the largest to the
-first. Measured in docs/decisions.md.
+common(x, y) = |x and y| / min(|x|, |y|). Finally the candidates exchange their scores, so that the first has the
+largest. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -60,24 +59,24 @@ same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
-"""A text is passed by one that names the subject earlier only if its own start(i) is at least this: "Show Me the Money"
-and "The Money" both begin with their subject."""
+"""A text that names the subject earlier passes another text only if start of the other is at least this: "Show Me the
+Money" and "The Money" both begin with their subject."""
 CHARACTERS_MAX = 20_000
-"""Largest number of characters of a text that is compared with others: reading the words of a longer one takes 1 ms."""
+"""Longest text, in characters, that is compared: reading the words of a longer text takes 1 ms."""
 PERIOD = " "
 """An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-"""A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
-by their parts."""
+"""A word with all words that hyphens join to it. Underscores and points join no words, because names in code are
+compared by their parts."""
 
 
 class Words:
-    """The words of one text, and those that the query asks for, by the formulas at the top of this file.
+    """The words of one text, and the query's words among them, by the formulas at the top of this file.
 
     Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them.
 
     Args:
-        text: The text; it counts as one without words if it is longer than `CHARACTERS_MAX`.
+        text: A text longer than `CHARACTERS_MAX` counts as a text without words.
         query: The words of the query, in order.
         joined: `joined_in` of the query, without function words and numbers.
         of_period: Whether the text is of the period that the query names.
@@ -162,30 +161,24 @@ def joined_in(text: str) -> frozenset[str]:
 
 
 def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
-    """The indices of n texts in their new order, best first.
-
-    Args:
-        scores: (n,) score of each text, falling.
-    """
+    """The indices of n texts in their new order, best first; `scores`: (n,) falling."""
 
     def passes(one: int, other: int) -> bool:
-        return scores[one] >= SCORE * scores[other] and _is_fuller(texts[one], texts[other])
+        a, b = texts[one], texts[other]
+        if scores[one] < SCORE * scores[other]:
+            return False
+        if a.held != b.held:
+            fuller = a.held > b.held
+        else:
+            better_order = a.neighbours > b.neighbours and a.sorted_asked == b.sorted_asked
+            earlier = b.start >= max(2 * a.start, BEGINNING) and a.neighbours >= b.neighbours
+            fuller = better_order or earlier or a.unjoined > b.unjoined
+        return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
 
     return order_after_passing(len(texts), passes)
 
 
-def _is_fuller(new: Words, other: Words) -> bool:
-    """Whether a text comes before another one, by the conditions at the top of this file except that of the scores."""
-    if new.held != other.held:
-        fuller = new.held > other.held
-    else:
-        better_order = new.neighbours > other.neighbours and new.sorted_asked == other.sorted_asked
-        earlier = other.start >= max(2 * new.start, BEGINNING) and new.neighbours >= other.neighbours
-        fuller = better_order or earlier or new.unjoined > other.unjoined
-    return fuller and _common(new.all, other.all) + _common(new.pairs, other.pairs) >= SHARED
-
-
 def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """The share of the smaller set that is also in the larger one; 0 if a set is empty."""
+    """The share of the smaller set's elements that the larger set holds; 0 if a set is empty."""
     fewer = min(len(one), len(other))
     return len(one & other) / fewer if fewer else 0.0

@@ -1,17 +1,17 @@
-"""Put candidates that hold excluded words of the query behind those that hold only the words that it asks for.
+"""Put candidates that hold words that the query excludes behind candidates that hold only words that it asks for.
 
-For "projects but not on AWS", both arms rank projects on AWS first, because these hold most of the query's words. Among
-the best `CANDIDATES`, a passes b, which stands directly before it, if all of these are true:
+For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
+words. Among the best `CANDIDATES`, a passes b, which stands directly before a, if all of these are true:
 
     lacks(a) contains lacks(b) and is larger
     held(a) contains held(b)
     score(a) >= `SCORE` * score(b), or the query asks for everything else: "anything except tea"
 
 lacks(i) is the set of the excluded words that text i lacks. held(i) is the set of the words that the query asks for and
-text i holds. Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms
-alone would miss words of other languages: a single word is stemmed as English, a text by the rules of its language. If
-a candidate itself states an exception with an excluded word ("open daily except Mondays"), the query may ask for that
-text, and the order stays. Measured in docs/decisions.md.
+text i holds. Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone
+would miss words of other languages, because a single word is stemmed as English, and a text by the rules of its
+language. The order stays if a candidate itself states an exception with an excluded word ("open daily except Mondays"):
+the query may ask for that text. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ STAGE = "excluded"
 CANDIDATES = 50
 """Number of best candidates whose texts are read; with 200 the results are the same."""
 SCORE = 0.4
-"""A candidate passes another one only if it has at least this share of the other's score. A text with less is about
-another subject, and must not come before even a text with excluded words."""
+"""A candidate passes another one only if it has at least this share of the other's score. A text with a smaller share
+is about another subject, and even a text with excluded words must stay before it."""
 CHARACTERS_MAX = 20_000
 """Number of characters at the beginning of a text that are read, which limits the time."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
@@ -48,21 +48,21 @@ def reorder_excluded(
     exclusion: Exclusion,
     terms_of: TermsOf,
 ) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows in the order that the module's docstring describes; see
+    """The ranking with its first `CANDIDATES` rows in the order that the top of this file describes; see
     `ReorderStage`.
 
     Args:
-        exclusion: What the query asks for and what it excludes.
+        exclusion: The words that the query asks for and those that it excludes.
         terms_of: The store's function from a text to its terms.
     """
-
     rows = ranked.order[:CANDIDATES]
     texts = [chunks[id].indexed_text[:CHARACTERS_MAX] for id in pool.ids_at(rows)]
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
         for text in (exclusion.kept, exclusion.excluded)
     )
-    exceptions = " ".join(stated_exceptions(text) for text in texts)
+    after_except = [text[found.end() :] for text in texts for found in EXCEPT.finditer(text)]
+    exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
     if _held(unwanted, exceptions, terms_of):
         return ranked
     with trace.stage(STAGE) as facts:
@@ -80,15 +80,6 @@ def reorder_excluded(
 
 
 def _held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
-    """The words that a text holds.
-
-    Args:
-        words: Words to look for, each with its terms.
-    """
-    as_they_stand, terms = set(words_in(text)), frozenset(terms_of(text))
-    return {word for word, own in words.items() if word in as_they_stand or own <= terms}
-
-
-def stated_exceptions(text: str) -> str:
-    """The parts of a text that follow "except" and similar words, each up to the end of its sentence."""
-    return " ".join(SENTENCE_END.split(text[found.end() :], maxsplit=1)[0] for found in EXCEPT.finditer(text))
+    """The words that a text holds; `words`: by word that is looked for, its terms."""
+    text_words, text_terms = set(words_in(text)), frozenset(terms_of(text))
+    return {word for word, terms in words.items() if word in text_words or terms <= text_terms}

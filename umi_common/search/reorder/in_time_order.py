@@ -1,23 +1,23 @@
-"""Raise the latest of nearly equal candidates if the query asks for the latest, or the first if it asks for the first.
+"""Raise the latest of nearly equal candidates if the query asks for the latest, or the oldest if it asks for the first.
 
-"Anna's current phone" matches all phones equally well that Anna has named over the years.
+The query "Anna's current phone" matches all phones equally well that Anna has named over the years.
 
     final(i) = score(i) * (1 + weight * place(i))
 
-weight is a setting. A candidate i of the best `CANDIDATES` is compared if its time is known, its score is at least the
-share `SCORE` of the largest score, and its BM25 at least the share `BM25` of the largest BM25. If the query asks for
-the latest, a candidate with a time in the future is not compared. The compared candidates are sorted by time: place
-rises in equal steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. place
-is 0 for all other candidates.
+weight is a setting. A candidate i of the best `CANDIDATES` is compared if its time is known, and if it has at least the
+share `SCORE` of the largest score and the share `BM25` of the largest BM25. If the query asks for the latest, a
+candidate with a time in the future is not compared. The compared candidates are sorted by time: place rises in equal
+steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. place is 0 for all
+other candidates.
 
 A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
-If the query asks for the present state, such a text is compared if it has the share `CHANGE_SCORE` of the largest
-score, whatever its BM25, and its weight is `CHANGE_WEIGHT` times as large; unless more than `CHANGES_MAX` candidates
-state one. A correction ("no wait, I meant Thursday") has at least the score of the best of the
+If the query asks for the present state, and at most `CHANGES_MAX` candidates state a change, these candidates are
+compared whatever their BM25 is. Their score must be at least the share `CHANGE_SCORE` of the largest, and their weight
+is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") has at least the best score of the
 `CHUNKS_BEFORE_CORRECTION` chunks before it. Measured in docs/decisions.md.
 
 If the query asks when something last took place ("when did I last do yoga?"), the shares are `EVENT_SCORE` and
-`EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared; its score is divided by
+`EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared, and its score is divided by
 1 + weight.
 """
 
@@ -38,24 +38,26 @@ STAGE = "time_order"
 CANDIDATES = 50
 """Number of best candidates that are compared."""
 SCORE, BM25 = 0.65, 0.8
-"""Smallest shares of the largest score and of the largest BM25 of these candidates that a compared candidate has."""
+"""Smallest shares of the largest score and of the largest BM25 of the candidates at which a candidate is compared."""
 EVENT_SCORE, EVENT_BM25 = 0.5, 0.5
-"""`SCORE` and `BM25` for a query that asks when something last took place, among the texts that do not deny the event.
-Smaller, because texts tell of an event in many words ("did yoga", "an hour on the mat")."""
+"""`SCORE` and `BM25` for a query that asks when something last took place. They are shares of the largest values of
+texts that do not deny the event. Smaller, because texts name an event in many ways ("did yoga", "an hour on the
+mat")."""
 CHANGE_SCORE = 0.4
-"""Smallest share of the largest score of a candidate that states a change: "I moved to Paris" need not hold "live"."""
+"""Smallest share of the largest score at which a candidate that states a change is compared: "I moved to Paris" need
+not hold "live"."""
 CHANGE_WEIGHT = 3.0
-"""Factor on `weight` for such a candidate: with the default weight, the latest one reaches a text of 2.5 times its
-score."""
+"""Factor on `weight` for a candidate that states a change: with the default weight, the latest of them reaches a text
+of 2.5 times its score."""
 CHANGES_MAX = 3
-"""Largest number of candidates that state a change. If more do, as notes that all end with "from now on", most of them
-are about something else than the query, and none is compared by `CHANGE_SCORE` or weighs more."""
+"""Largest number of candidates that state a change. If more do, as notes that all end with "from now on" would, most of
+them are about something else than the query; none is then compared by `CHANGE_SCORE` or weighs more."""
 CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(
     r"\b(?:i meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir)\b", re.IGNORECASE
 )
-"""Words of a text that corrects the one before it and need not name its subject: "no wait, I meant Thursday"."""
+"""Words of a text that corrects the text before it and need not name its subject: "no wait, I meant Thursday"."""
 CHARACTERS_READ = 1_000
 """Number of characters at the beginning of a text that are searched for a change. A message is rarely longer, and
 reading more would take milliseconds."""
@@ -81,10 +83,10 @@ _CHANGE_PHRASES = (
     *("plus de", "voulais dire", "ya no ", "quería decir", "non più", "volevo dire", "niet meer", "já não"),
     *("搬到", "换了", "不再", "我是说", "新的"),
 )
-"""With `_CHANGE_WORDS`: words of a text that states that something has changed, or that the text before it is wrong. If
-the query itself holds one ("my new phone"), texts that state no change hold it, too."""
+"""As `_CHANGE_WORDS`, words of a text that states that something has changed, or that the text before it is wrong. They
+are not looked for if the query itself holds one ("my new phone"): texts that state no change then hold it, too."""
 _EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
-"""Words of a query that asks for the last event ("my last exam"), not for a state that may have changed."""
+"""Words of a query that asks for the last event ("my last exam") and not for a state that may have changed."""
 _LAST_TIME = re.compile(r"\bwhen\b.*\blast\b|\blast time\b", re.IGNORECASE)
 """A query that asks when something last took place: "when did I last do yoga?"."""
 _NOT_DONE = re.compile(
@@ -152,14 +154,8 @@ def reorder_by_time(
 
 
 def _with_corrected(pool: Pool, rows: Ints, scores: Floats, corrects: Bools) -> Floats:
-    """(k,) the scores, in which each correction has the largest of its own score and the scores of the
-    `CHUNKS_BEFORE_CORRECTION` chunks before it in its source.
-
-    Args:
-        rows: (k,) rows of the pool.
-        scores: (k,) their scores.
-        corrects: (k,) whether the text of each row is a correction.
-    """
+    """(k,) the scores of these rows, but each correction (`corrects`) has the largest of its own score and the scores
+    of the `CHUNKS_BEFORE_CORRECTION` chunks before it in its source."""
     raised = np.array(scores)
     source, position = pool.source[rows], pool.position[rows]
     for at in np.flatnonzero(corrects):

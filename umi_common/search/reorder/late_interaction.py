@@ -1,4 +1,4 @@
-"""Late interaction: reorder the best candidates by how well their own words match the query's, token by token.
+"""Late interaction: reorder the best candidates by how well their words match the query's words, token by token.
 
     m(q, i) = max over tokens t of candidate i of cos(q, t)     how well candidate i matches the query's token q
     w(q) = 1 - mean_i m(q, i)                                   a token that all candidates match counts little
@@ -6,14 +6,12 @@
     z(i) = (s(i) - mean s) / max(`DEVIATION_MIN`, deviation s)  over the candidates; z below 0 counts as 0
     final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: `neighbours.length_factors`, falls with the length
 
-`weight` is a setting. Then all scores are multiplied by one factor, so that the largest is as large as before.
+The stage `neighbours` raises all messages around an answer; this stage compares the words of each message itself. This
+helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus. `share`
+falls to 0 if the best candidates are copies of each other. `weight` is a setting. Measured in docs/decisions.md.
 
-The stage `neighbours` raises all messages around an answer; this stage compares the words of each message itself. It
-helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus; it falls
-to 0 if the best candidates are copies of each other. Measured in docs/decisions.md.
-
-The token vectors are the built-in model's, whatever model embeds the chunks. Words are tokenized one by one and their
-tokens are cached: tokenizing fifty messages of a chat as whole texts would take 12 ms.
+The token vectors are those of the built-in model, whatever model embeds the chunks. Words are tokenized one by one and
+their tokens are cached: tokenizing fifty messages of a chat as whole texts would take 12 ms.
 
 Source: MaxSim is that of ColBERT (Khattab, Zaharia, SIGIR 2020), here with static token vectors.
 """
@@ -83,8 +81,7 @@ def reorder_by_late_interaction(
             return ranked
         query_tokens, text_tokens = tokens[: counts[0]], tokens[counts[0] :]
         matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
-        weight = config.weight * share
-        scores = with_late_interaction(ranked.scores[rows], matches, pool.length[rows], weight)
+        scores = with_late_interaction(ranked.scores[rows], matches, pool.length[rows], config.weight * share)
         return reorder(ranked, rows, scores, STAGE)
 
 
@@ -95,8 +92,9 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
         texts: n texts, of which the words are used, in lower case and without punctuation.
 
     Returns:
-        (T, 256) float32 vectors of all T tokens; (L,) rows of these vectors: the distinct tokens of the first text,
-        then those of the second, and so on; (n,) number of tokens of each text, 0 for a text without words.
+        (T, 256) float32 vectors of all T distinct tokens.
+        (L,) rows of these vectors: the distinct tokens of the first text, then those of the second text, and so on.
+        (n,) number of distinct tokens of each text, 0 for a text without words.
 
     Raises:
         EmbedderError: If the built-in model is not installed or cannot be read.
@@ -112,7 +110,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 
 @lru_cache(TEXTS_KEPT)
 def _tokens(text: str) -> Ints:
-    # A dict, because the order of a set differs between processes and would change the rounding of sums.
+    # A dict keeps the order; the order of a set differs between processes and would change the rounding of sums.
     words = dict.fromkeys(_WORD.findall(normalize("NFC", text).lower()))
     return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
 
@@ -123,12 +121,12 @@ def _tokens_of_word(word: str) -> tuple[int, ...]:
 
 
 def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -> Floats:
-    """(Q, n) m: for each token of the query its largest cosine with a token of each candidate.
+    """(Q, n) m: for each token of the query, its largest cosine with a token of each candidate.
 
     Args:
         query: (Q, dim) unit rows.
         vectors: (T, dim) unit rows.
-        rows: (L,) rows of `vectors`: the tokens of the first candidate, then those of the second, and so on.
+        rows: (L,) rows of `vectors`: the tokens of the first candidate, then those of the second candidate, and so on.
         counts: (n,) number of tokens of each candidate, L in all; m is 0 for a candidate without tokens.
     """
     found: Floats = np.zeros((len(counts), len(query)))
@@ -144,7 +142,7 @@ def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight:
 
     Args:
         scores: (n,) scores after the stages before.
-        matches: (Q, n) m, for Q tokens of the query and n candidates.
+        matches: (Q, n) m, from `max_similarity`.
         length: (n,) number of terms of each chunk.
         weight: weight * share, >= 0.
     """
@@ -153,6 +151,5 @@ def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight:
         return np.array(scores)
     similarity = weighted_sum(token_weights, matches) / token_weights.sum()
     above = np.maximum(similarity - similarity.mean(), 0.0) / max(float(similarity.std()), DEVIATION_MIN)
-    return np.asarray(
-        scores + np.maximum(scores, 0.0) * weight * length_factors(length) * above * above, dtype=np.float64
-    )
+    gain = np.maximum(scores, 0.0) * weight * length_factors(length) * above * above
+    return np.asarray(scores + gain, dtype=np.float64)

@@ -3,15 +3,14 @@
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
 its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). A number or code of
-several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two numbers
-with labels that follow each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a
-text may write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
+several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two labelled
+numbers beside each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may
+write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
 
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
-5"). Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in
-docs/decisions.md.
+5"). Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ STAGE = "number_pairs"
 CANDIDATES = 50
 """Number of best candidates whose texts are read."""
 OCCURRENCES_MAX = 500
-"""Largest number of occurrences of the query's numbers that are read in a text, which takes about 7 ms. Only long
+"""Largest number of occurrences of the query's numbers that are read in a text: so many take about 7 ms. Only long
 tables hold more."""
 SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
 """The sign between two parts of a number or code, with a digit on each side."""
@@ -44,12 +43,12 @@ LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 """A number that ends in a letter, such as "9.b"."""
 LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
-"""A label, the full stop of an abbreviation, and a number of at most three digits; longer ones are mostly years and
+"""A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
 amounts."""
 YEAR = re.compile(r"\d{4}")
-"""A number that may stand before or after its word: "2021 edition" and "edition 2021" are one pair."""
+"""A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
-"""The end of the text before digits, if the digits are the end of a longer word or number."""
+"""Matches before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 WORD_LENGTH = 100
@@ -58,7 +57,7 @@ TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
 """A number and the terms of the word beside it, in the order of the text, except that a `YEAR` is always the second
-element. The second element is () for a number that is a pair by itself, because it has several parts."""
+element. For a number that is a pair by itself, the second element is ()."""
 
 
 class QueryPairs(NamedTuple):
@@ -90,10 +89,10 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 
 
 def _labelled(query: str) -> list[tuple[str, str]]:
-    """Pairs of labelled numbers that follow each other in the query, the number of the larger unit first.
+    """Pairs of labelled numbers beside each other in the query, the number of the larger unit first.
 
-    The larger unit is the first of the query ("chapter 5, verse 10"), or the second if function words stand between the
-    two ("verse 10 of chapter 5").
+    The larger unit comes first in the query ("chapter 5, verse 10"), unless function words stand between the two
+    numbers ("verse 10 of chapter 5").
     """
     labelled = LABELLED.finditer(query)
     # A function word is a label only with a full stop: "no. 5".
@@ -107,8 +106,8 @@ def _labelled(query: str) -> list[tuple[str, str]]:
 
 
 def _letters(query: str) -> list[str]:
-    """Patterns of the query's single letters, without "I" and the function word "a"; a capital finds capitals only."""
-    # A letter before a combining mark begins a word: `\w` finds no vowel sign of Hindi.
+    """Patterns of the query's single letters, without "I" and the function word "a"; a capital finds only a capital."""
+    # A letter before a combining mark, such as a vowel sign of Hindi, which `\w` does not match, begins a word.
     found = [each[0] for each in LETTER.finditer(f"{query} ") if category(each.string[each.end()])[0] != "M"]
     letters = [letter for letter in dict.fromkeys(found) if letter != "I"]
     return [
@@ -136,7 +135,6 @@ def reorder_by_number_pairs(
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        query: The number pairs of the query, from `query_pairs`.
         weight: >= 0, `FusionConfig.number_pair_weight`.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
@@ -149,8 +147,8 @@ def reorder_by_number_pairs(
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
-    """By pair, in lower case: g of the pairs at the first `OCCURRENCES_MAX` occurrences of the query's numbers in a
-    text."""
+    """By pair, in lower case, its g: for the pairs at the first `OCCURRENCES_MAX` occurrences of the query's numbers in
+    a text."""
     pairs: dict[Pair, float] = {}
     for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
@@ -179,13 +177,11 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
 def with_number_pairs(
     scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
 ) -> Floats:
-    """(n,) scores by the formula at the top of this file, before the last step, which scales them; scores below 0 stay.
+    """(n,) scores by the formula at the top of this file.
 
     Args:
-        scores: (n,) scores after the stages before.
-        pairs: The number pairs of the query.
-        held: n mappings, g of the pairs of each candidate.
-        weight: >= 0.
+        scores: (n,) scores after the stages before; scores below 0 stay.
+        held: For each of n candidates, g of its pairs.
     """
     sorted_pairs = sorted(pairs)
     g = np.array([[own.get(pair, 0.0) for pair in sorted_pairs] for own in held])

@@ -1,4 +1,4 @@
-"""Rerank the best candidates with a cross-encoder or a function, within a time limit."""
+"""Rerank the best candidates by a cross-encoder or a function of the caller, within a time limit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ ScoreTexts = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 def as_reranker(model: Any) -> ScoreTexts:
-    """A function (query, texts) -> scores made from a `Reranker`, a LangChain cross-encoder (`score(pairs)`), a
-    sentence-transformers one (`predict(pairs)`), or a function (query, texts) -> scores.
+    """A function (query, texts) -> scores made from `model`.
+
+    Args:
+        model: A `Reranker`, a cross-encoder of LangChain (`score(pairs)`) or sentence-transformers (`predict(pairs)`),
+            or a function (query, texts) -> scores.
 
     Raises:
         ConfigError: If `model` is none of these.
@@ -59,14 +62,11 @@ class Reranking:
     def rerank(
         self, query: str, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder
     ) -> Body[RankedPool]:
-        """The ranking with its best candidates sorted by the reranker's scores; unchanged if the reranker fails.
+        """The ranking with its best candidates sorted by the reranker's scores. If the reranker fails, the ranking is
+        unchanged and the trace gets a degradation.
 
         Args:
-            query: The user's query.
-            pool: The candidates.
-            ranked: Their order so far.
             chunks: Chunk of each ranked row, by id.
-            trace: Gets the stage, and the failure if there is one.
         """
         with trace.stage("rerank") as facts:
             best = ranked.order[: self._config.pool].tolist()
@@ -81,10 +81,9 @@ class Reranking:
 
 
 def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:
-    """Sort `rows`, the first of the order, by their new scores; the rows that the reranker did not score follow.
+    """Sort `rows`, the first rows of the ranking, by their new scores; the rows that were not scored follow.
 
-    Rows with a score of -inf are suppressed. If there are such rows, the rows that were not scored are left out as
-    well.
+    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out, too.
 
     Returns:
         The new ranking and "", or the given ranking and a phrase that says what is wrong with the scores.
@@ -104,7 +103,7 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
         return ranked, "returned NaN or inf as a score; expected finite numbers, or -inf to drop a text"
     best_kept = best_first(given)[: np.count_nonzero(kept)]
     best = np.asarray(rows, dtype=np.int64)[best_kept]
-    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # rows that were not scored follow the others
+    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # of the rows that were not scored
     after[best] = given[best_kept]
     unseen = ranked.order[~np.isin(ranked.order, rows)]
     dropped = tuple((row, "reranker", None) for row, stays in zip(rows, kept, strict=True) if not stays)

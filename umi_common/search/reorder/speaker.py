@@ -1,27 +1,28 @@
-"""Raise what a person says in a chat, if the query names the person: "what did Mira plant?".
+"""Raise the messages of a person in a chat, if the query names the person: "what did Mira plant?".
 
     final(i) = score(i) * (1 + weight * s)   if candidate i is a message of this person or, in a group, names the person
     s = the share of candidates that begin with a message
 
 A candidate begins with a message if its metadata have a "speaker", or if its text begins with a name and a colon:
 "Mira: I have planted tulips." The chat is a group if the candidates have more than two speakers. Two speakers name each
-other to address each other; a group talks about its members, too. Scores below 0 stay. Then all scores are multiplied
-by one factor, so that the largest is as large as before. The relevance of messages that are not raised is multiplied by
-`OTHERS_RELEVANCE`, unless the query writes the name in small letters: "error" may be the level of a log's lines. If the
-query names no speaker, or several ("what did Mira give Tom?"), nothing changes.
+other to address each other; a group talks about its members, too. Scores below 0 stay.
 
-BM25 learns little from the name, because it is in many messages of a chat. Measured in docs/decisions.md.
+The relevance of messages that are not raised is multiplied by `OTHERS_RELEVANCE`. It stays if the query has the name in
+small letters: the lines of a log may begin with "error:", which then is no speaker. If the query names no speaker, or
+several ("what did Mira give Tom?"), nothing changes.
+
+The name hardly changes BM25, because it is in many messages of a chat. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 import numpy as np
 
-from umi_common.pool import Bools, Pool
+from umi_common.pool import Pool
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.reorder.words import WHOLE_WORD, content_words, spaced, words_in
 from umi_common.search.trace import TraceBuilder
@@ -31,7 +32,7 @@ STAGE = "speaker"
 CANDIDATES = 50
 """Number of best candidates whose texts are read."""
 CHARACTERS_MAX = 5_000
-"""Number of characters at the beginning of a text in which a name is sought."""
+"""Number of characters at the beginning of a text that are searched for a name."""
 SPEAKER_KEY = "speaker"
 """Metadata key of a message's speaker, as umi's reader of chat logs writes it."""
 OTHERS_RELEVANCE = 0.5
@@ -51,7 +52,7 @@ CAPITALS = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
 ARTICLE = re.compile(
     r"(?<= )(an?|the|every|which|der|die|das|de[mnrs]|eine?[mnr]?|les?|la|une?|el|l[ao]s|una|il|lo|uma?|het|een) "
 )
-"""An article or the like before a word that is then no name: "a note", "the error", "the project manager"."""
+"""An article or a similar word; the word after it is no name: "a note", "the error", "the project manager"."""
 
 
 def reorder_by_speaker(
@@ -66,7 +67,7 @@ def reorder_by_speaker(
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        query: The query as asked.
+        query: `SearchRequest.asked`.
         weight: >= 0, `FusionConfig.speaker_weight`.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
@@ -82,7 +83,8 @@ def reorder_by_speaker(
         messages = np.array([speaker is not None for speaker in speakers])
         raised = np.array([speaker == name for speaker in speakers])
         if len(names) > 2:
-            raised |= _holding(read, asked_name)
+            texts = (spaced(words_in(chunk.indexed_text[:CHARACTERS_MAX])) for chunk in read)
+            raised |= np.array([spaced([asked_name]) in text for text in texts])
         scores = ranked.scores[rows]
         reordered = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * raised, STAGE)
         in_small_letters = spaced([asked_name]) in spaced(WHOLE_WORD.findall(query))
@@ -94,14 +96,10 @@ def reorder_by_speaker(
 
 
 def named_in(query: str, names: Set[str]) -> dict[str, str]:
-    """The names that a query holds in full; if there is none, those of which it holds a part that begins with a capital
-    letter: of "mira lenz", "what did Mira plant?" holds "mira".
+    """By each of the `names` that the query holds: the words of the name that it holds. All are in lower case.
 
-    Args:
-        names: In lower case.
-
-    Returns:
-        By name, what the query holds of it, in lower case.
+    Names that the query holds in full count; if there are none, names of which it holds a part that begins with a
+    capital letter: of "mira lenz", "what did Mira plant?" holds "mira".
     """
     asked = ARTICLE.sub(r"\1_", spaced(words_in(query)))  # " the note " -> " the_note "
     if in_full := {name: name for name in names if spaced([name]) in asked}:
@@ -111,16 +109,10 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
 
 
 def _speaker(chunk: Chunk) -> str | None:
-    """The name, in lower case, of the speaker with whose message a chunk begins; None: it begins with no message."""
+    """The name, in lower case, of the speaker of the message with which a chunk begins; None: there is no message."""
     name = chunk.metadata.get(SPEAKER_KEY)
     if not isinstance(name, str):
         found = MESSAGE.match(chunk.indexed_text)
         name = "" if found is None else found[1]
     words = words_in(name)
     return " ".join(words) if 0 < len(words) <= NAME_WORDS_MAX else None
-
-
-def _holding(chunks: Sequence[Chunk], name: str) -> Bools:
-    """(n,) whether the text of each chunk holds a name, given in lower case."""
-    texts = (words_in(chunk.indexed_text[:CHARACTERS_MAX]) for chunk in chunks)
-    return np.array([spaced([name]) in spaced(words) for words in texts], dtype=np.bool_)

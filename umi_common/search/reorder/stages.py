@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from umi_common.config import LateInteractionConfig
+from umi_common.config import FusionConfig, LateInteractionConfig, UmiConfig
 from umi_common.pool import Ints, Pool
 from umi_common.query.time.find import TimeOrder, When, time_order
 from umi_common.ranking.neighbours import order_share, share_of_distinct
@@ -26,10 +26,8 @@ class ReorderStage(NamedTuple):
     reads: int
     """Number of best candidates whose chunks the stage reads, at least 1."""
     apply: Callable[[Pool, RankedPool, Mapping[str, Chunk], TraceBuilder], RankedPool]
-    """The ranking with these candidates in their new order.
-
-    Args: the candidates, their order so far, the chunk of each ranked row by id, and the trace, which gets the stage.
-    """
+    """(pool, ranking, chunk of each ranked row by id, trace) -> the ranking with these candidates reordered. The trace
+    gets the stage."""
 
 
 def reorder_stages(
@@ -40,94 +38,76 @@ def reorder_stages(
     when: When | None,
     boost: PeriodBoost | None,
 ) -> Iterator[ReorderStage]:
-    """The stages that a search runs; none if its strategy is one arm alone.
+    """The stages that a search runs; none if only one arm is searched.
 
     Args:
         order: The rows of the pool, best first.
         when: The period that the query names; None: it names none.
-        boost: The boost of the rows of this period; None: no row is boosted.
+        boost: The boost by which `rank` raised the rows of this period; None: it raised none.
     """
     config = components.config
     if request.strategy != "hybrid":
         return
     start, end = (0, 0) if when is None else when.span
-    outside = request.asked[:start] + request.asked[end:]  # in a period, "last" and "first" ask for no order of texts
+    outside = request.asked[:start] + request.asked[end:]  # "last" in "last week" does not ask for the latest text
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
-    names_subject = when is None or not when.nothing_else
-    if names_subject:
-        yield from _by_words(components, request, pool, order, when, latest_or_first)
+    terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
+    if when is None or not when.nothing_else:
+        yield from _by_numbers_and_tokens(config, request, pool, order, terms_of)
+        if config.fusion.method != "rrf":  # its scores differ so little that one further stage would decide the order
+            yield from _by_words(config.fusion, request, pool, order, when, latest_or_first, terms_of)
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted(pool)
         yield ReorderStage(alike.COMPARED, partial(alike.reorder_alike, query=request.searched, of_period=of_period))
-        terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
         if request.exclusion is not None and terms_of is not None:
-            yield ReorderStage(
-                excluded.CANDIDATES,
-                partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of),
-            )
+            exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
+            yield ReorderStage(excluded.CANDIDATES, exclude)
     if latest_or_first is not None:
         weight = config.when.order_boost
-        yield ReorderStage(
-            in_time_order.CANDIDATES,
-            partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight),
-        )
+        by_time = partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight)
+        yield ReorderStage(in_time_order.CANDIDATES, by_time)
+
+
+def _by_numbers_and_tokens(
+    config: UmiConfig, request: SearchRequest, pool: Pool, order: Ints, terms_of: number_pairs.TermsOf | None
+) -> Iterator[ReorderStage]:
+    """The stages `number_pairs` and `late_interaction`."""
+    number_weight, late = config.fusion.number_pair_weight, config.late_interaction
+    pairs = number_pairs.query_pairs(request.asked, terms_of) if number_weight and terms_of is not None else None
+    if pairs is not None:
+        by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=number_weight)
+        yield ReorderStage(number_pairs.CANDIDATES, by_pairs)
+    share = _late_interaction_share(late, pool, order)
+    if share > 0:
+        by_tokens = late_interaction.reorder_by_late_interaction
+        yield ReorderStage(late.pool, partial(by_tokens, query=request.searched, config=late, share=share))
 
 
 def _by_words(
-    components: Components,
+    fusion: FusionConfig,
     request: SearchRequest,
     pool: Pool,
     order: Ints,
     when: When | None,
     latest_or_first: TimeOrder | None,
+    terms_of: number_pairs.TermsOf | None,
 ) -> Iterator[ReorderStage]:
-    """The stages that look for the query's words in the texts.
+    """The stages `speaker`, `lookup` and `word_runs`.
 
     Args:
         latest_or_first: Which of several texts on one subject the query asks for; None: for neither.
     """
-    config, fusion = components.config, components.config.fusion
-    terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
-    if fusion.number_pair_weight and terms_of is not None:
-        pairs = number_pairs.query_pairs(request.asked, terms_of)
-        if pairs is not None:
-            yield ReorderStage(
-                number_pairs.CANDIDATES,
-                partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight),
-            )
-    share = _late_interaction_share(config.late_interaction, pool, order)
-    if share > 0:
-        yield ReorderStage(
-            config.late_interaction.pool,
-            partial(
-                late_interaction.reorder_by_late_interaction,
-                query=request.searched,
-                config=config.late_interaction,
-                share=share,
-            ),
-        )
-    if fusion.method == "rrf":  # its scores differ so little that one of these stages alone would decide the order
-        return
     if fusion.speaker_weight:
-        yield ReorderStage(
-            speaker.CANDIDATES,
-            partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight),
-        )
+        by_speaker = partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight)
+        yield ReorderStage(speaker.CANDIDATES, by_speaker)
     if fusion.lookup_weight:
         sought = lookup_of(request, (0, 0) if when is None else when.span)
         if latest_or_first is not None and not sought.quoted:  # words do not tell which text is the latest
             sought = sought._replace(phrases=[], content="", keywords=[])
         if read := sought.candidates(pool, order):
-            yield ReorderStage(
-                read,
-                partial(
-                    reorder_by_lookup,
-                    sought=sought,
-                    read=read,
-                    weight=fusion.lookup_weight,
-                    terms_of=terms_of,
-                ),
-            )
+            weight = fusion.lookup_weight
+            by_lookup = partial(reorder_by_lookup, sought=sought, read=read, weight=weight, terms_of=terms_of)
+            yield ReorderStage(read, by_lookup)
     if fusion.word_run_weight:
         runs = word_runs.WordRuns(request.verbatim)
         if runs and (read := word_runs.candidates(pool, order)):
@@ -135,10 +115,10 @@ def _by_words(
 
 
 def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
-    """Factor on the weight of late interaction, 0..1; 0: it is off.
+    """Factor on the weight of late interaction, 0..1; 0: late interaction is off.
 
-    It is smaller if the best candidates are copies that differ in numbers and names alone. They match all other tokens
-    of the query equally well, and vectors of numbers do not tell which number is the right one.
+    The factor is smaller if the best candidates are copies that differ only in numbers and names. Copies match all
+    other tokens of the query equally well, and vectors of numbers do not tell which number is the right one.
     """
     if not config.enabled:
         return 0.0

@@ -1,15 +1,14 @@
 """Raise the candidates that hold runs of the query's words in the query's order: a quotation, an error message.
 
-    r(i) = h(i) / number of words of the query; 0 if h(i) < `HELD_MIN` or this share is below `SHARE_MIN`
-    h(i) = number of words in the runs of the query's words that candidate i holds, in the query's order
+    r(i) = h(i) / number of words of the query; 0 if h(i) < `HELD_MIN` or this quotient is below `SHARE_MIN`
+    h(i) = number of words in the runs that candidate i holds in the query's order
     s = the share of candidates with r(i) = 0
     final(i) = score(i) * (1 + weight * s * r(i)) if s > `OTHERS_MIN`, else score(i)
 
-A run is a sequence of adjacent words of the query. It counts if it has at least `RUN_WORDS_MIN` words and not only
-function words. Between two runs, words may differ, as in a quotation from memory or in the values of an error message.
-If the query is a question, the questions in a text are not read: they hold the query's words, but not its answer.
-Scores below 0 stay. Then all scores are multiplied by one factor, so that the largest is as large as before. BM25 does
-not see the order of words. Measured in docs/decisions.md.
+A run is a sequence of adjacent words of the query, at least `RUN_WORDS_MIN` of them and not all function words. Between
+two runs, words may differ, as in a quotation from memory or in the values of an error message. If the query is a
+question, the questions in a text are not read: they hold the query's words, but not its answer. Scores below 0 stay.
+BM25 does not see the order of words. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -34,29 +33,25 @@ CANDIDATES = 20
 HOLDING_SHARE = 0.4
 """Texts with a smaller share of the best candidate's BM25 are not read."""
 RUN_WORDS_MIN = 3
-"""Number of words of the shortest run that counts."""
+"""Number of words of the shortest run."""
 HELD_MIN = 5
-"""Smallest number of the query's words in runs. Fewer words of a short query often lack its subject: "in the attic" of
-"flow in the attic"."""
+"""Smallest h(i). Fewer words of a short query often lack its subject: "in the attic" of "flow in the attic"."""
 SHARE_MIN = 0.4
-"""Smallest share of the query's words in runs; a text holds a smaller share by chance."""
+"""Smallest r(i): a text may hold a smaller share of the query's words by chance."""
 OTHERS_MIN = 0.5
-"""Scores stay unless more than this share of the candidates holds no run. If most candidates hold runs, the runs are
+"""Scores change only if more than this share of the candidates holds no run. If most candidates hold runs, the runs are
 phrases of the whole collection and distinguish no text."""
 SENTENCE_END = re.compile(r"(?<=[.!?\n])")
 CHARACTERS_MAX, QUERY_WORDS_MAX = 5_000, 128
 """Number of characters at the beginning of a text, and number of words at the beginning of a query, that are read."""
 PAIRS_MAX = 20_000
-"""Largest number of pairs of equal words, one of the query and one of a text. A text with more, such as a table that
-repeats a few words, is not compared: comparing it takes 10 ms, and its runs tell nothing."""
+"""Largest number of pairs of equal words, one in the query and one in a text. A text with more pairs, such as a table
+that repeats a few words, is not compared: comparing it takes 10 ms, and its runs tell nothing."""
 
 
 def candidates(pool: Pool, order: Ints) -> int:
-    """Number of best candidates whose texts are read: up to the last that may hold enough of the query.
-
-    Args:
-        order: The rows of the pool, best first.
-    """
+    """Number of best candidates whose texts are read: up to the last candidate that may hold enough of the query;
+    `order`: the rows of the pool, best first."""
     return up_to_last(near_best(pool.lexical, order[:CANDIDATES], HOLDING_SHARE))
 
 
@@ -72,7 +67,6 @@ def reorder_by_word_runs(
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
-        runs: The runs of the query's words.
         weight: >= 0, `FusionConfig.word_run_weight`.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
@@ -93,37 +87,37 @@ class WordRuns:
     """Finds runs of a query's words in texts."""
 
     def __init__(self, query: str) -> None:
-        self._words = words = words_in(query)[:QUERY_WORDS_MAX]
-        runs = {at: words[at : at + RUN_WORDS_MIN] for at in range(len(words) - RUN_WORDS_MIN + 1)}
-        self._telling = [spaced(run) for run in runs.values() if _tells(run)]
-        self._shortest = {at: spaced(run) for at, run in runs.items()}
-        """All runs of `RUN_WORDS_MIN` words, by the index of their first word."""
+        words = self._words = words_in(query)[:QUERY_WORDS_MAX]
+        sequences = [words[at : at + RUN_WORDS_MIN] for at in range(len(words) - RUN_WORDS_MIN + 1)]
+        self._sequences = list(map(spaced, sequences))
+        """All sequences of `RUN_WORDS_MIN` adjacent words, by the index of their first word."""
+        self._shortest_runs = [spaced(each) for each in sequences if _has_content(each)]
         self._held_min = max(HELD_MIN, SHARE_MIN * len(words))
         self._asks = is_question(query)
 
     def __bool__(self) -> bool:
         """Whether a text may hold enough of the query."""
-        return bool(self._telling) and len(self._words) >= HELD_MIN
+        return bool(self._shortest_runs) and len(self._words) >= HELD_MIN
 
     def share_in(self, text: str) -> float:
-        """r of a text, 0..1, by the formula at the top of this file."""
+        """r(i) of a text, 0..1, by the formula at the top of this file."""
         text = text[:CHARACTERS_MAX]
         words = words_in(_without_questions(text) if self._asks else text)
         joined = spaced(words)
-        if not (any(run in joined for run in self._telling) and self._most_held(joined) >= self._held_min):
+        if not (any(run in joined for run in self._shortest_runs) and self._most_held(joined) >= self._held_min):
             return 0.0
         matcher = SequenceMatcher(None, words, self._words, autojunk=False)
         places: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]
         if sum(len(places.get(word, ())) for word in words) > PAIRS_MAX:
             return 0.0
         runs = ((at, size) for _, at, size in matcher.get_matching_blocks() if size >= RUN_WORDS_MIN)
-        held = sum(size for at, size in runs if _tells(self._words[at : at + size]))
+        held = sum(size for at, size in runs if _has_content(self._words[at : at + size]))
         return held / len(self._words) if held >= self._held_min else 0.0
 
     def _most_held(self, joined: str) -> int:
-        """Number of the query's words in runs that a text holds, in any order: an upper bound of the number in the
-        query's order, which takes longer to compute."""
-        starts = [at for at, run in self._shortest.items() if run in joined]
+        """An upper bound of h(i), which takes longer to compute: number of words in the runs that a text holds in any
+        order."""
+        starts = [at for at, sequence in enumerate(self._sequences) if sequence in joined]
         return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
 
 
@@ -133,5 +127,6 @@ def _without_questions(text: str) -> str:
     return " ".join(sentence for sentence in SENTENCE_END.split(text) if not sentence.endswith("?"))
 
 
-def _tells(words: Sequence[str]) -> bool:
+def _has_content(words: Sequence[str]) -> bool:
+    """Whether a word is no function word."""
     return not all_function_words().issuperset(words)

@@ -1,4 +1,4 @@
-"""Functions that several stages of `reorder` share: the words of a text, and the gain of candidates that hold parts of
+"""Functions that several stages of `reorder` share: the words of a text, and the gains of candidates that hold parts of
 the query."""
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from umi_common.stores.lexical.languages import all_function_words
 from umi_common.stores.lexical.spellings import without_accents
 
 PARTS_MAX = 16
-"""Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are sought: the first
-ones. The time grows with their number."""
+"""Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are looked up, because
+the time grows with it; further parts are ignored."""
 DIGITS = re.compile(r"\d+")
 WHOLE_WORD = re.compile(r"[^\W_]+")
 ASCII_WORDS = "".join(sign.lower() if sign.isalnum() else " " for sign in map(chr, range(128)))
 """For `str.translate`: each letter and digit of ASCII in lower case, a space for every other sign."""
 TYPOGRAPHIC_SIGNS = "‘’“”–—…•\N{NO-BREAK SPACE}"
-"""Signs that separate words. Four in five English texts with a sign outside ASCII hold no others than these."""
+"""Signs that separate words. Four in five English texts that are not ASCII have no other characters outside ASCII."""
 TEXTS_KEPT = 128
 """Number of texts whose words are cached: several stages of one search read the same texts."""
 
 
 @lru_cache(TEXTS_KEPT)
 def words_in(text: str) -> tuple[str, ...]:
-    """The words of a text in order, in lower case, Latin ones without accents."""
+    """The words of a text in order, in lower case, and Latin letters without accents."""
     if not text.isascii():
         for sign in TYPOGRAPHIC_SIGNS:
             text = text.replace(sign, " ")
@@ -42,7 +42,7 @@ def words_in(text: str) -> tuple[str, ...]:
 def content_words(text: str) -> list[str]:
     """`words_in` of a text without function words."""
     function_words = all_function_words()
-    # `words_in` removes the accent that makes "für" a function word, so such words are removed before it, too.
+    # Function words are removed twice: after `words_in`, "für" is "fur", which is none.
     kept = " ".join(word for word in text.split() if bare(word).lower() not in function_words)
     return [word for word in words_in(kept) if word not in function_words]
 
@@ -53,12 +53,12 @@ def spaced(words: Sequence[str]) -> str:
 
 
 def bare(word: str) -> str:
-    """A word without the signs before and after it that are no letters, digits or underscores."""
+    """A word without the signs at its start and end; signs are all characters but letters, digits and underscores."""
     return re.sub(r"^\W+|\W+$", "", word)
 
 
 def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:
-    """(k,) whether the BM25 of each row is at least `share` of the best candidate's, for at least one of the queries.
+    """(k,) whether the BM25 of each row is at least `share` of the best BM25 of any candidate, for one of the queries.
 
     Args:
         lexical: (V, n) BM25 of n candidates, for each of V queries.
@@ -76,18 +76,16 @@ def up_to_last(mask: Bools) -> int:
 
 
 def raised(scores: Floats, g: Floats, weight: float) -> Floats:
-    """(n,) scores, raised for the candidates that hold some of the P parts of a query.
+    """(n,) scores, raised for the candidates that hold some of the P parts of a query. Scores below 0 stay.
 
-    For candidate i and part p of the query; scores below 0 stay. `rank.reorder` scales all scores afterwards.
+    For part p of the query and candidate i:
 
         h(p, i) = g(p, i) / max_i g(p, i)
-        w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
+        w(p) = the share of candidates that do not hold p; 0 if no candidate holds p
         raised(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
     Args:
-        scores: (n,) scores after the stages before.
         g: (n, P) how well candidate i holds part p, >= 0; 0: not at all.
-        weight: >= 0.
     """
     h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
     w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)

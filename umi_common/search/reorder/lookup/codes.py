@@ -1,4 +1,4 @@
-"""Codes of a query ("error 502", "UMB-2231", "bug 983434"), looked up in texts.
+"""Find the codes of a query ("error 502", "UMB-2231", "bug 983434") in texts.
 
 A code is a word of at least two characters, one of them a digit; a digit alone mostly counts something. A code with at
 least `IDENTIFIER_DIGITS` digits is an identifier, such as the number of an order. Identifiers are looked up in a query
@@ -8,8 +8,8 @@ For a code p and a text i:
 
     g(p, i) = 1 - offset of p / length of the text, if the text holds p; else 0
 
-If only some of the texts with a short code also hold the query's other words, each code of these texts counts 1 more:
-"which relay replaces K35?" asks for the text with "replaces", even if K35 stands late in it.
+If only some of the texts with a short code also hold the query's other words, g of each code in these texts is 1
+larger: "which relay replaces K35?" asks for the text with "replaces", even if K35 stands late in it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Code(NamedTuple):
 
     pattern: re.Pattern[str]
     digits: str
-    """The first digits of the code, which every text with the code holds and few other texts hold: a quick test for the
-    code. "" if the code has superscript digits alone, as "m²" has."""
+    """The first run of digits in the code, a quick test: few texts without the code hold it. "" if the code has only
+    superscript digits, like "m²"."""
 
     def search(self, text: str) -> re.Match[str] | None:
         """The first match of the code in a text; None: the text does not hold the code."""
@@ -62,7 +62,7 @@ def codes_in(query: str) -> tuple[list[Code], list[Code]]:
 
 
 def _code(code: str) -> Code:
-    """The pattern of a code. It finds whole parts of a longer code, too: "1444" finds "INV-2024-1444".
+    """The code with its pattern. The pattern finds whole parts of a longer code, too: "1444" finds "INV-2024-1444".
 
     The parts of a code are its runs of letters and its runs of digits. Between two parts a text may have one sign of
     any kind or none ("E-1042" finds "e1042"); between two runs of digits it must have one ("10.1" does not find "101").
@@ -78,12 +78,12 @@ def _code(code: str) -> Code:
 
 
 def words_beside_codes(query: str) -> list[str]:
-    """The words of letters alone of a query, without function words, in lower case."""
+    """The words of a query that have only letters, in lower case, without function words."""
     return [word for word in words_in(query) if word.isalpha() and word not in all_function_words()]
 
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
-    """(n, C) g of C codes in n texts by their offsets alone, by the formula at the top of this file."""
+    """(n, C) g of C codes in n texts by the formula at the top of this file, which depends on offsets alone."""
     return np.array([[_by_offset(text, code) for code in codes] for text in texts])
 
 
@@ -93,13 +93,14 @@ def _by_offset(text: str, code: Code) -> float:
 
 
 def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str], terms_of: TermsOf | None) -> Floats:
-    """(n, C) g of C short codes in n texts, by the formula at the top of this file.
+    """(n, C) g of C short codes in n texts, larger for texts that also hold the query's other words, as the top of this
+    file says.
 
     Args:
         held: (n, C) the result of `codes_held`.
-        beside: The other words of the query.
-        terms_of: The store's function from a text to its terms, which finds "replaces" for "replacement"; None: a text
-            must hold the words themselves, with at most `phrases.ENDING` more letters.
+        beside: The query's other words.
+        terms_of: The store's function from a text to its terms, by which "replaces" is found for "replacement". None: a
+            text must hold the words themselves, with at most `phrases.ENDING` more letters.
     """
     with_code = np.asarray(held.any(axis=1))
     if not (beside and with_code.any()):
@@ -113,6 +114,6 @@ def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str],
         return terms_of is not None and wanted <= frozenset(terms_of(text))
 
     with_words = np.array([coded and holds_words(text) for text, coded in zip(texts, with_code.tolist(), strict=True)])
-    if with_words[with_code].all():  # the words tell no text with a code from another
+    if with_words[with_code].all():  # the words distinguish no text with a code from another
         return held
     return np.asarray(held + (held > 0) * with_words[:, np.newaxis])

@@ -1,6 +1,6 @@
-"""Entries of a dictionary or a reference, which begin with the word that a query asks for: "what does open do?".
+"""Find entries of a dictionary or a reference, which begin with the word that a query asks for: "what does open do?".
 
-This word is the head of the entry. Other texts use it more often than its entry does, so BM25 ranks them first.
+This word is the head of the entry. Other texts use the head more often than its entry does, so BM25 ranks them first.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from umi_common.pool import Floats
 from umi_common.search.reorder.words import content_words, words_in
 
 HEADS_MAX = 3
-"""Largest number of content words of a query that asks for an entry."""
+"""Largest number of distinct content words, `MEANING` aside, of a query that asks for an entry."""
 QUERY_WORDS_MAX = 8
 """Largest number of words of a query that asks for an entry."""
 ENTRIES_MAX = 3
-"""Largest number of candidates that begin with the head of an entry. A word with which more candidates begin is the
-name of a speaker or a label, unless the query asks for its meaning."""
+"""Largest number of candidates that begin with the head of an entry. A word with which more candidates begin is a
+speaker's name or a label, and no head, unless the query asks for its meaning."""
 ENTRY_WORDS_MIN = 4
 """Smallest number of words of an entry: a heading without a text says nothing about its head."""
 ENTRY_CHARACTERS = 100
@@ -32,8 +32,8 @@ NO_ENTRY = frozenset({"who", "whom", "whose", "when", "where"})
 
 
 def heads_in(query: str) -> tuple[list[str], bool]:
-    """(heads, asks_meaning): the words of a short query with which an entry may begin, and whether there is one such
-    word and the query asks what it means; then each of its entries may be the answer."""
+    """(heads, asks_meaning): the words of a short query with which an entry may begin, and whether the query asks what
+    its only head means. If it does, each entry on this head may be the answer."""
     content = content_words(query)
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
     words = words_in(query)

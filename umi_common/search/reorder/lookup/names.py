@@ -1,11 +1,11 @@
-"""Names of a query, found in texts as wholes: names from programs, acronyms, and full names of people.
+"""Find the names of a query as wholes in texts: names from programs, acronyms, and full names of people.
 
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     an acronym, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
-    a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone") that few candidates
-        hold, with or without a middle initial, while others hold its single words
+    a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone"), with or without a
+        middle initial, that few candidates hold, while other candidates hold its single words
 
-A text either holds a name, whatever its place, or does not.
+g of a name is 1 for a text that holds it, else 0; its place in the text does not count.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ PROGRAM_NAME = re.compile(
 ACRONYM = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
 """Two to six capital letters; the s of a plural may follow them."""
 TEXT_CHARACTERS = 20_000
-"""Number of characters at the beginning of a text in which names are sought. Reading so many takes some 0.2 ms for each
-name."""
+"""Number of characters at the beginning of a text that are searched for names. Reading so many takes some 0.2 ms for
+each name."""
 NAME_LENGTH = 100
 """Largest number of characters of a name; a longer one is cut."""
 SIGNS = r"[\W_]{0,8}"
-"""Pattern of what may stand between two parts of a name: "cache.ttl" is in "cache:\n  ttl"."""
+"""Pattern of the signs that may stand between two parts of a name: "cache.ttl" is in "cache:\n  ttl"."""
 SIGNS_AND_INITIAL = rf"{SIGNS}(?:[^\W\d_][\W_]{{1,8}})?"
-"""Pattern of what may stand between two parts of a full name: "Maria Hollander" is in "Maria S. Hollander"."""
+"""As `SIGNS`, with an initial that may stand between two parts of a full name: "Maria Hollander" is in "Maria S.
+Hollander"."""
 HOLDERS_MAX = 3
-"""Largest number of candidates that hold a full name that is looked up. A name that more of them hold is their common
+"""Largest number of candidates that hold a full name that is looked up. If more candidates hold it, it is their common
 subject and distinguishes none of them."""
 SHARED_MIN = 3
-"""A full name is looked up if each of its words is in at least so many candidates that do not hold the name. If one of
-its words is in fewer, BM25 finds the name by this word."""
+"""A full name is looked up if each of its words is in at least so many candidates that do not hold the name. If a word
+is in fewer, BM25 finds the name by this word."""
 SHORT_QUERY_WORDS = 4
-"""Largest number of words, function words aside, of a query in which any two adjacent words may be a full name, because
-capital letters do not mark names in it."""
+"""Largest number of words, function words aside, of a query in which any two adjacent words may be a full name if
+capital letters do not mark names."""
 NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
 """Signs that end a full name: the words before and after them are not of one name."""
 CAPITALISED = r"[^\W\d_a-z][\w'’-]+"
@@ -79,7 +80,7 @@ def _without_signs(word: str) -> str:
 
 def acronyms_in(query: str) -> list[re.Pattern[str]]:
     """Patterns of the acronyms of a query with at most one other word, function words aside; [] for a query all in
-    capitals. The patterns find whole words in capitals only, with or without a plural s."""
+    capitals. The patterns match only whole words in capitals, with or without a plural s."""
     found = list(dict.fromkeys(ACRONYM.findall(query)))
     others = set(words_in(ACRONYM.sub(" ", query))) - all_function_words() - MEANING
     if len(others) > 1 or query.isupper():
@@ -91,12 +92,12 @@ def full_names_in(query: str) -> tuple[list[str], list[str]]:
     """(full names, possible names) of a query, at most `PARTS_MAX` of each.
 
     The full names, in lower case, are adjacent words that begin with a capital letter, without punctuation between
-    them, or have the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no part of a
-    name.
+    them, or two words with the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no
+    part of a name.
 
-    If all words of the query are such words ("Tara Hale Phone"), or none has a capital letter, then capital letters
-    mark no names. In a query of at most `SHORT_QUERY_WORDS` words, function words aside, any two adjacent words may
-    then be a name, which texts spell with capitals. These are the possible names.
+    Capital letters mark no names if all words of the query could be part of a name ("Tara Hale Phone"), or if none has
+    a capital letter. Any two adjacent words may then be a name, if the query has at most `SHORT_QUERY_WORDS` words,
+    function words aside. These are the possible names; texts spell them with capitals.
     """
     words = query.split()
     content = [not all_function_words().issuperset(words_in(word)) for word in words]
@@ -108,7 +109,7 @@ def full_names_in(query: str) -> tuple[list[str], list[str]]:
     full = [f"{first} {last}".lower() for last, first in reversed_names if not (last[0] + first[0]).islower()]
     possible: list[str] = []
     if not (all(capital) or query.islower()):
-        # Any other word becomes a comma, at which `NAME_END` separates names.
+        # A word that is no part of a name becomes a comma, at which `NAME_END` separates names.
         line = " ".join(word if is_capital else "," for word, is_capital in zip(words, capital, strict=True))
         parts = [POSSESSIVE.sub("", part).strip(" '’.-").lower()[:NAME_LENGTH] for part in NAME_END.split(line)]
         full += [part for part in parts if " " in part]
@@ -128,7 +129,7 @@ def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequenc
     """(n, F) 1 where a text holds a name that is looked up, else 0: first the full names, then the possible names of
     `full_names_in`. `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
     texts = [text[:TEXT_CHARACTERS] for text in texts]
-    lower = [text.lower() for text in texts] if full else []  # for the quick test of `_holders`
+    lower = [text.lower() for text in texts] if full else []  # `_holders` first tests for parts of the name
     held = [_holders(lower, name, any_case=True) for name in full]
     held += [_holders(texts, name, any_case=False) for name in possible]
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
@@ -139,7 +140,7 @@ def _holders(texts: Sequence[str], name: str, *, any_case: bool) -> list[bool]:
     """Whether each text holds a full name; False for all if the name is not looked up."""
     parts = LETTERS_OR_DIGITS.findall(name)
     may_hold = [all(part in text for part in parts) for text in texts]
-    if not any(may_hold):  # most names: their patterns need not be compiled
+    if not any(may_hold):  # true of most names, whose patterns need not be compiled
         return may_hold
     pattern = _pattern(name, SIGNS_AND_INITIAL, any_case=any_case)
     holding = [maybe and pattern.search(text) is not None for text, maybe in zip(texts, may_hold, strict=True)]
@@ -156,11 +157,6 @@ def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:
 
 
 def _pattern(name: str, between: str = SIGNS, *, any_case: bool) -> re.Pattern[str]:
-    """A pattern of a name as a whole.
-
-    Args:
-        between: Pattern of what may stand between two parts.
-        any_case: Whether upper and lower case are alike.
-    """
+    """A pattern of a whole name; `between`: pattern of the characters between two parts of the name."""
     pattern = between.join(map(re.escape, LETTERS_OR_DIGITS.findall(name)))
     return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE if any_case else 0)

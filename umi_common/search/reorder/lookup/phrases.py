@@ -1,9 +1,9 @@
-"""Words of a query that a text holds side by side (a phrase), or all of them anywhere (keywords).
+"""Find the words of a query in texts: side by side (a phrase), or anywhere in a text, but all of them (keywords).
 
-A phrase is what the query has in quotation marks; without any, it is a query of few words, without the function words
-around it ("what is Harrow v Lindqvist").
+The phrases of a query are those in quotation marks. A query of few words without quotation marks is one phrase, without
+the function words at its start and end ("what is Harrow v Lindqvist").
 
-Words are compared in the form of `spaced(words_in(text))`: in lower case, with one space before, between and after
+A text of words, below, is `spaced(words_in(text))`: its words in lower case, with one space before, between and after
 them.
 """
 
@@ -23,7 +23,7 @@ PHRASE_WORDS_MAX = 8
 KEYWORDS_MAX = 6
 """Largest number of keywords of a query whose keywords are looked up."""
 CONTENT_MIN = 3
-"""Smallest number of words, function words aside, of a query whose words are sought side by side."""
+"""Smallest number of words, function words aside, of a query that is looked up without its function words."""
 ENDING = 3
 """Largest number of letters that may follow a keyword in a word of a text: "task" finds "tasks", and "sign" does not
 find "signature"."""
@@ -35,26 +35,22 @@ QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
 
 
 def phrases_in(query: str) -> tuple[list[str], bool]:
-    """(phrases, quoted): the phrases of at least two words of a query, and whether they stand in quotation marks."""
+    """(phrases, quoted): the phrases of a query that have at least two words, and whether quotation marks mark them."""
     phrases = QUOTED.findall(query)
     quoted = bool(phrases)
     if not quoted:
-        subject = _without_outer_function_words(query)
-        phrases = [subject] if len(subject.split()) <= PHRASE_WORDS_MAX else []
+        subject = query.split()
+        content = [at for at, word in enumerate(subject) if not all_function_words().issuperset(words_in(word))]
+        if len(content) > 1:
+            subject = subject[content[0] : content[-1] + 1]
+        phrases = [" ".join(subject)] if len(subject) <= PHRASE_WORDS_MAX else []
     words = filter(lambda each: len(each) > 1, map(words_in, phrases))
     return list(map(spaced, words))[:PARTS_MAX], quoted
 
 
-def _without_outer_function_words(query: str) -> str:
-    """A query without the function words at its start and end; the whole query if it has fewer than two other words."""
-    words = query.split()
-    content = [at for at, word in enumerate(words) if not all_function_words().issuperset(words_in(word))]
-    return " ".join(words[content[0] : content[-1] + 1]) if len(content) > 1 else query
-
-
 def content_phrase_in(query: str) -> str:
-    """The phrase of all words of a query without its function words: "true if object is data descriptor" finds "true if
-    the object is a data descriptor". "" if they are fewer than `CONTENT_MIN` or more than `PHRASE_WORDS_MAX`."""
+    """The words of a query without its function words, as one phrase: "true if object is data descriptor" finds "true
+    if the object is a data descriptor". "" for fewer than `CONTENT_MIN` or more than `PHRASE_WORDS_MAX` words."""
     words = content_words(query)
     return spaced(words) if CONTENT_MIN <= len(words) <= PHRASE_WORDS_MAX else ""
 
@@ -62,11 +58,11 @@ def content_phrase_in(query: str) -> str:
 def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
     """The keywords of a query: its distinct words without function words.
 
-    There are none if the query has a digit, more than `PHRASE_WORDS_MAX` words, fewer than 2 or more than
-    `KEYWORDS_MAX` keywords, or function words that it may not have.
+    There are none if the query has a digit, more than `PHRASE_WORDS_MAX` words, or fewer than 2 or more than
+    `KEYWORDS_MAX` keywords.
 
     Args:
-        among_function_words: Whether function words may stand among the keywords.
+        among_function_words: Whether the query may have function words; if False, a query with one has no keywords.
     """
     words = list(dict.fromkeys(words_in(query))) if len(query.split()) <= PHRASE_WORDS_MAX else []
     content = [word for word in words if word not in all_function_words()]
@@ -75,9 +71,9 @@ def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
 
 
 def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
-    """The words of a text; "" if a quick test shows that no list of words in `wanted` can be in the text as a whole."""
+    """The text of words of a text; "" if a quick test shows that the text lacks a word of each list in `wanted`."""
     text = text[:TEXT_CHARACTERS]
-    if text.isascii():  # most texts are ASCII, and this test is faster than `words_in`
+    if text.isascii():  # as most texts are; the test is faster than `words_in`
         lower = text.lower()
         wanted = [each for each in wanted if all(word in lower for word in each)]
     return spaced(words_in(text)) if wanted else ""
@@ -89,7 +85,7 @@ def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
 
 
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
-    """(n, 1) `phrases_held` of a phrase without function words in n texts of words, from which these are removed."""
+    """(n, 1) `phrases_held` of a phrase without function words, in n texts of words without their function words."""
     function_words = all_function_words()
     content = [spaced([word for word in text.split() if word not in function_words]) if text else "" for text in texts]
     return phrases_held(content, [phrase])
@@ -106,7 +102,7 @@ def _by_offset(words: str, phrase: str) -> float:
 
 
 def holds_all(words: str, keywords: Sequence[str]) -> bool:
-    """Whether the words of a text hold each keyword, followed by at most `ENDING` more letters."""
+    """Whether a text of words holds each keyword, followed by at most `ENDING` more letters."""
     return all(_begins_a_word(words, keyword) for keyword in keywords)
 
 

@@ -1,8 +1,8 @@
-"""What a query looks up, and the new scores of the candidates that hold it.
+"""Find the parts of a query that are looked up verbatim, and raise the candidates that hold them.
 
-For part p of the query and candidate i, the modules `codes`, `names`, `phrases` and `entries` of this folder define how
-well i holds p, g(p, i) >= 0. Scores are `words.raised` with g. Names always count; of the other parts, only the first
-of these that some candidate holds:
+For part p of the query and candidate i, the modules `codes`, `names`, `phrases` and `entries` of this folder define
+g(p, i) >= 0: how well i holds p. Scores are `words.raised` with g. Names always count. Of the other parts, only the
+first item of this list that a candidate holds counts:
 
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
@@ -10,8 +10,8 @@ of these that some candidate holds:
        first word (head) is a word of the query
 
 Each identifier and full name that a candidate holds then adds the best score * the share of candidates that do not hold
-it: few texts hold it, they share few other words with the query, and vectors do not represent it. At last all scores
-are multiplied by one factor, so that the largest is as large as before.
+it. These parts count more, because few texts hold them, these texts share few other words with the query, and vectors
+do not represent such parts.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ but have low scores."""
 CANDIDATES = 50
 """Number of best candidates whose texts are read."""
 FAR_CANDIDATES = 200
-"""Number of best candidates whose texts are read for a phrase in quotation marks, whose words may all be frequent, and
-for an identifier or a full name, which a text may hold among many other words."""
+"""Number of best candidates whose texts are read for a phrase in quotation marks, an identifier or a full name. All
+words of a phrase may be frequent, and a text may hold an identifier or a name among many other words."""
 HOLDING_SHARE = 0.5
 """Only texts with at least this share of the best candidate's BM25 are read for all words of the query. Of the texts
 that hold all these words, 99 in 100 reach this share."""
 LONG_WORDS = 50
-"""Largest number of words of a query whose full names are looked up, and whose identifiers are sought beyond
+"""Largest number of words of a query whose full names are looked up, and whose identifiers are looked up beyond
 `FAR_CANDIDATES`. A longer query, such as a pasted text, holds many names and identifiers, and each is one detail of
-many: looking up all of them took 10 to 40 ms at 30,000 passages."""
+many. Looking up all of them would take 10 to 40 ms at 30,000 passages."""
 
 
 class Lookup(NamedTuple):
-    """What a query looks up."""
+    """The parts of a query that are looked up."""
 
     phrases: list[str]
     """Phrases of at least two words, in the form of `spaced(words_in(text))`."""
@@ -76,7 +76,7 @@ class Lookup(NamedTuple):
     identifiers: list[Code]
     """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
-    """The other words of a query with short codes; [] for a query without such codes."""
+    """The other words of a query with short codes; [] for a query without short codes."""
     names: list[re.Pattern[str]]
     """Patterns of names from programs and of acronyms."""
     keywords: list[str]
@@ -86,24 +86,23 @@ class Lookup(NamedTuple):
     long: bool
     """Whether the query has more than `LONG_WORDS` words."""
     content: str
-    """The phrase of all words of the query without function words; "" if they are too few or too many."""
+    """`content_phrase_in` of the query; "" if the query has too few or too many words for it."""
     full_names: list[str]
     """Full names that capital letters mark, in lower case."""
     possible_names: list[str]
     """Pairs of words that may be full names, as texts spell them."""
     heads: list[str]
-    """Words of a short query; an entry about one of them begins with it."""
+    """Words of a short query with which an entry may begin."""
     asks_meaning: bool
     """Whether the query asks what its only head means, so that every entry on it answers the query."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
-        """Number of best candidates whose texts are read; 0 if nothing is looked up.
+        """Number of best candidates whose texts are read; 0 if nothing is looked up. `order`: rows of the pool, best
+        first.
 
-        An identifier is sought as far as the last candidate with a rare term, because a long text with it has a low
-        score; phrases of the query's own words only up to the last text with `HOLDING_SHARE` of the best BM25.
-
-        Args:
-            order: The rows of the pool, best first.
+        For an identifier, texts are read up to the last candidate with a rare term, because a long text with the
+        identifier has a low score. For the query's words without quotation marks, texts are read only up to the last
+        text with `HOLDING_SHARE` of the best BM25.
         """
         if self.identifiers and not self.long:
             return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
@@ -117,10 +116,10 @@ class Lookup(NamedTuple):
 
 
 def lookup_of(request: SearchRequest, period: tuple[int, int]) -> Lookup:
-    """What the query of a request looks up; `period` is that of `looked_up`.
+    """`looked_up` of the query of a request.
 
-    If words that only ask for a text were removed from the query, the query as typed is a phrase, too: "Show me the
-    money" may be a title.
+    If `request.searched` lacks words of the query, the query as typed is a phrase, too: "Show me the money" may be a
+    title.
     """
     lookup = looked_up(request.asked, period, request.verbatim)
     pasted, words_removed = request.asked != request.searched, request.searched != request.query
@@ -131,16 +130,16 @@ def lookup_of(request: SearchRequest, period: tuple[int, int]) -> Lookup:
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None = None) -> Lookup:
-    """What a query looks up.
+    """The parts of a query that are looked up.
 
     Args:
-        period: Indices in `query` of the first character of the words that name a period, and of the first one after
-            them; these words are no codes and no heads.
-        verbatim: The part of the query that is searched for names, if it is one line; None: the whole query.
+        period: [start, end) in `query`, in characters, of the words that name a period; these words are no codes and no
+            heads.
+        verbatim: The part of the query in which names are found, if it is one line; None: the whole query.
     """
     without_period = f"{query[: period[0]]} {query[period[1] :]}"
     line = query if verbatim is None else verbatim
-    line = "" if "\n" in line.strip() else line  # in pasted lines, names are details
+    line = "" if "\n" in line.strip() else line  # names in several pasted lines are details
     long = len(words_in(without_period)) > LONG_WORDS
     phrases, quoted = phrases_in(query)
     codes, identifiers = codes_in(without_period)
@@ -175,15 +174,13 @@ def reorder_by_lookup(
     weight: float,
     terms_of: TermsOf | None,
 ) -> RankedPool:
-    """The ranking with its first `read` rows sorted by the formula at the top of this file, unchanged if none of them
-    holds a part of the query; see `ReorderStage`.
+    """The ranking with its first `read` rows sorted as the top of this file describes; unchanged if none of them holds
+    a part of the query; see `ReorderStage`.
 
     Args:
-        sought: What the query looks up, from `lookup_of`.
         read: Number of candidates to read, from `sought.candidates`.
         weight: >= 0, `FusionConfig.lookup_weight`.
-        terms_of: The store's function from a text to its terms, which finds the words beside a code in other forms;
-            None: only their endings may differ.
+        terms_of: As in `with_words_beside`.
     """
     rows = np.sort(ranked.order[:read])
     with trace.stage(STAGE) as facts:
@@ -207,7 +204,7 @@ def reorder_by_lookup(
 def _words_held(
     texts: Sequence[str], sought: Lookup, identifiers: Floats, near: Bools, terms_of: TermsOf | None
 ) -> Floats:
-    """(n, P) g of the parts of the query that are no names, by the list at the top of this file.
+    """(n, P) g of the parts of the query other than names, by the list at the top of this file.
 
     Args:
         identifiers: (n, I) g of the identifiers.
