@@ -684,7 +684,7 @@ async def test_a_long_message_of_a_chat_is_searched_by_its_end(retriever, store,
     assert all("Dora" in getattr(found[0], "page_content", str(found[0])) for found in asked)
     assert "Dora" in create_umi_context(retriever).invoke(LONG)
     (record,) = caplog.records
-    assert "of a message of 40,093 bytes the last 10,000 are searched" in record.getMessage()
+    assert "a message of 40,093 bytes is too long: only its last 10,000 are searched" in record.getMessage()
     assert "blah" not in record.getMessage()
     with pytest.raises(InputError, match="query is int; expected str"):
         retriever.invoke(3)

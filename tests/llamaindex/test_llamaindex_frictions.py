@@ -116,7 +116,7 @@ def test_a_cut_message_is_told_in_the_log(caplog):
     with UmiRetriever.from_nodes(NODES) as retriever:
         retriever.retrieve("llama " * 3_001 + "who met Dora?")
     (record,) = caplog.records
-    assert "of a message of 18,019 bytes the last 10,000 are searched" in record.getMessage()
+    assert "a message of 18,019 bytes is too long: only its last 10,000 are searched" in record.getMessage()
 
 
 def test_documents_are_split_and_searched():
