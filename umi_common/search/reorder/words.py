@@ -42,7 +42,7 @@ def words_in(text: str) -> tuple[str, ...]:
 def content_words(text: str) -> list[str]:
     """`words_in` of a text without function words."""
     function_words = all_function_words()
-    # Function words are removed twice: after `words_in`, "für" is "fur", which is none.
+    # They are removed before and after `words_in`, which makes "fur", no function word, of "für".
     kept = " ".join(word for word in text.split() if bare(word).lower() not in function_words)
     return [word for word in words_in(kept) if word not in function_words]
 
