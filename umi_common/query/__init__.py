@@ -1,9 +1,9 @@
-"""What a query asks for and the time that it names; whether to ask the LLM, and the LLM's variations.
+"""Parse a query before the search, and ask an LLM for variations of it.
 
-followups    a follow-up question with the messages before it
-frames       the query without words that only ask for a text
-questions    the questions of a query that holds several, or one beside other text; what the query excludes
-routing      whether to ask the LLM: by the query's words, or by the evidence found
-rewriting/   the LLM's variations of the query
-time/        the period that the query names
+followups    join a follow-up question with the messages before it
+frames       remove words that only ask for a text
+questions    find the questions in a longer query, and the part that excludes something
+routing      decide whether to ask the LLM: by the query's words, or by the evidence found
+rewriting/   ask the LLM for variations of the query
+time/        find the period that the query names
 """

@@ -1,4 +1,4 @@
-"""Follow-up questions, such as "and when does it expire?": they name their subject only in the messages before them."""
+"""Follow-up questions, such as "and when does it expire?", whose subject is named only in an earlier message."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections.abc import Sequence
 
 MESSAGES = 2
-"""Number of messages before a follow-up question that are searched with it: a question and its answer. nDCG@10 on all
-of MTRAG: 0.746 with none, 0.783 with one, 0.784 with two, 0.780 with three or four."""
+"""Number of earlier messages that are searched with a follow-up question: the previous question and its answer. nDCG@10
+on MTRAG is 0.784 with two, 0.746 with none and 0.780 with three."""
 MESSAGE_CHARACTERS = 400
-"""Number of characters at the beginning of a message that are searched; more do not improve the results."""
+"""An earlier message is cut to this number of characters; more do not improve the results."""
 FOLLOW_UP_CHARACTERS = 300
 """Largest number of characters of a follow-up question; a longer query names its own subject."""
 
 _ROLE = re.compile(r"\A(?:human|ai|user|assistant|chatbot|model|chat): ")
 """The role of a message's author as the adapters write it before the text, for the LLM; it is not searched."""
-_NOT_SAID = re.compile(r"(?:system|developer|tool|function|remove): |(?:\w+: )?\s*\Z")
-"""A message that is not searched: what a program or a tool wrote, or one without text, such as a call of a tool."""
+_NOT_SEARCHED = re.compile(r"(?:system|developer|tool|function|remove): |(?:\w+: )?\s*\Z")
+"""Matches a message that is not searched: one by a program or tool, or one without text, such as a tool call."""
 _WORD = re.compile(r"[\w'\u2019]+")
 _REFERRING = frozenset(
     {"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"}
@@ -24,12 +24,12 @@ _REFERRING = frozenset(
 )
 """Words that refer to something in an earlier message."""
 _REFERRING_WITHIN = 8
-"""Number of words at the beginning of a query that are searched for a referring word: a later one mostly refers to
-something in the query itself ("my last name before I changed it")."""
+"""A word of `_REFERRING` counts only among this number of first words. Later ones mostly refer to something in the
+query itself ("my last name before I changed it")."""
 _LEADING = re.compile(
     r"(?:and|but|also|so|then|or|(?:what|how) about|what else|tell me more|more|elaborate)\b|why\W*$", re.I
 )
-"""Words with which a question continues the one before it."""
+"""Words at the beginning of a question that continue the question before it."""
 _REFERRING_ELSEWHERE = frozenset(
     (  # noqa: SIM905 a list would take sixty lines
         "sie ihn ihm deren dessen davon dafür diese diesem diesen dieser dieses elle elles ils celui celle ceux celles "
@@ -37,11 +37,10 @@ _REFERRING_ELSEWHERE = frozenset(
         "niej nich он она оно они его её ее их ему ей им ним ней них это onu onun bunu bunun"
     ).split()
 )
-"""`_REFERRING` of other languages, without words that are articles or prepositions in one of them."""
+"""As `_REFERRING`, in other languages; without words that are an article or a preposition in one of the languages."""
 _REFERRING_QUERY_WORDS = 6
-"""Largest number of words of a query that a word of `_REFERRING_ELSEWHERE` makes a follow-up question. With this limit,
-3 of XQuAD's 7,140 questions in six languages count as follow-up questions. With `_REFERRING`, which has another limit,
-4 % of the English ones do."""
+"""A word of `_REFERRING_ELSEWHERE` counts only in a query of at most this number of words. XQuAD has no follow-up
+questions; with this limit, 3 of its 7,140 questions in six languages are taken for one."""
 _QUESTION_WORDS = (
     "wat wanneer hoe hoeveel waar welke voor kiedy jak gdzie ile czy dla quando come quanto dove per como onde para "
     "quand comment combien où pour qui hvad hvornår hvordan hvor hva når vad när hur för for mikor hogyan mennyi"
@@ -55,34 +54,34 @@ _LEADING_ELSEWHERE = re.compile(
     r"|(?:warum|wieso|pourquoi|por qué|perché|waarom|por que|dlaczego|почему|neden)\W*$)",
     re.IGNORECASE,
 )
-"""`_LEADING` of other languages. A word that means something else in another language counts only before a question
-word or "for": "en" is "and" in Dutch, but "in" in French."""
+"""As `_LEADING`, in other languages. A word with another meaning in another language counts only before a question word
+or "for": "en" is "and" in Dutch, but "in" in French."""
 
 
 def follow_up(query: str, history: Sequence[str]) -> str | None:
-    """The last MESSAGES messages of user and model, and then the query, each on a line; None if the query is no
-    follow-up question.
+    """The last MESSAGES messages of user and model and then the query, each on a line.
 
-    A query in English is a follow-up question if one of its first words refers to something ("it", "they", "there"), or
-    if it begins as a continuation ("what about", "and"); but not if a word after its first begins with a capital
-    letter, except "I". A query in another language is one if it begins as a continuation ("und", "¿y"), even with
-    capital letters, because German nouns have them; or if it is short, has no capital letters after the first word, and
-    one of its words refers to something.
+    None if the query is no follow-up question. It is one in each of these cases:
+
+    - One of its first words refers to something ("it", "they", "there"). Words of other languages than English count
+      only in a short query.
+    - It begins with a word of continuation, such as "what about", "and" or "und".
+
+    A query with a name is no follow-up question: a capital letter at a word after the first, except in "I". For words
+    of continuation in other languages, capital letters do not matter, because German nouns have them.
 
     Args:
-        history: Earlier messages of the conversation, oldest first. A message that equals the query is left out: the
-            messages of an agent's state end with the question.
+        history: Earlier messages of the conversation, oldest first. A message that equals the query is left out,
+            because the messages of an agent's state end with the question.
     """
-    messages = [_ROLE.sub("", message) for message in history if not _NOT_SAID.match(message)]
-    said = [message for message in messages if message.strip() != query.strip()][-MESSAGES:]
-    if not said or len(query) > FOLLOW_UP_CHARACTERS:
+    messages = [_ROLE.sub("", message) for message in history if not _NOT_SEARCHED.match(message)]
+    earlier = [message for message in messages if message.strip() != query.strip()][-MESSAGES:]
+    if not earlier or len(query) > FOLLOW_UP_CHARACTERS:
         return None
     plain = query.replace("\u2019", "'").strip()
     words = [word.partition("'")[0] for word in _WORD.findall(plain)]  # "it's": "it"
-    names = any(word[:1].isupper() and word != "I" for word in words[1:])
+    has_name = any(word[:1].isupper() and word != "I" for word in words[1:])
     first = {word.lower() for word in words[:_REFERRING_WITHIN]}
     refers = first & _REFERRING or (len(words) <= _REFERRING_QUERY_WORDS and first & _REFERRING_ELSEWHERE)
-    continues = (not names and (refers or _LEADING.match(plain))) or _LEADING_ELSEWHERE.match(plain)
-    if not continues:
-        return None
-    return "\n".join([*(message[:MESSAGE_CHARACTERS] for message in said), query])
+    continues = (not has_name and (refers or _LEADING.match(plain))) or _LEADING_ELSEWHERE.match(plain)
+    return "\n".join([*(message[:MESSAGE_CHARACTERS] for message in earlier), query]) if continues else None

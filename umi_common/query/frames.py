@@ -1,15 +1,15 @@
 """Remove the words of a query that only ask for a text: "can you tell me about X", "Hi, ... thanks a lot!".
 
-Answers rarely hold these words. With them, BM25 searches for rare words that no right text holds, the query's vector
-moves towards texts that ask and thank, and a short query is too long to be looked up verbatim
+Relevant texts rarely contain these words. If they are searched, BM25 gives them weight, and the query's vector moves
+towards texts that ask and thank. A short query also becomes too long to be looked up verbatim
 (`search.reorder.lookup`).
 
-The frame of a query is a run of words of `FRAME` at its start. It ends after the last word for which a row of `ENDINGS`
-holds, or before the first word of the subject (`_begins_subject`). "Document number" has no frame. In comments and
-examples, "|" marks the end of a frame.
+The frame of a query is a run of words of `FRAME` at its start. It ends after the last word for which an item of
+`ENDINGS` holds, or before the first word of the subject (`_begins_subject`). In comments and examples, "|" marks the
+end of a frame. "Document number" has no frame, because no item of `ENDINGS` holds.
 
-Questions about past conversations also hold words that the messages rarely hold: "what did you say about Rome", "which
-vet did I mention a while ago". Measured in docs/decisions.md.
+Questions about an earlier conversation also contain words that its messages rarely contain: "what did you say about
+Rome", "which vet did I mention a while ago". They are removed, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SAY = _words(
 )
 MOOD = _words("curious interested question wondering")
 ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
-"""Words that ask, or name what is asked for."""
+"""Words that ask, or name the text asked for."""
 ABOUT = _words("about concerning regarding")
 LINKS = _words("for if in into of on through to up whether with")
 """Words between the asking words and the subject: "information on", "interested in", "talks of"."""
@@ -52,7 +52,7 @@ POLITE = _words("kindly please pls plz")
 GREETING = _words("hello hey hi sorry thank thanks")
 ME = _words("me us")
 YOU = _words("anyone someone u you") | POLITE
-"""Whom the query asks. "Please" stands for "you" in "please explain"."""
+"""Words for the person asked. "Please" stands for "you" in "please explain"."""
 PERSONS = YOU | _words("i we")
 FILLERS = _words(
     "a additional afternoon all also am an and any are basic be bit but can could d day do does doing evening excuse "
@@ -68,52 +68,50 @@ IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards 
 
 
 class Ending(NamedTuple):
-    """A frame may end after one of `words`, if the conditions hold."""
+    """A frame may end after one of `words`, if the conditions on the words before it hold."""
 
     words: frozenset[str]
     after: frozenset[str] = frozenset()
-    """The word before is one of these; empty: any word."""
+    """The last word before it is one of these; empty: no condition."""
     seen: frozenset[str] = frozenset()
-    """One of the words before is one of these; empty: any words."""
+    """A word anywhere before it is one of these; empty: no condition."""
     distinct: int = 0
-    """Smallest number of distinct words before."""
+    """Smallest number of distinct words before it."""
 
 
-ENDINGS = {
-    "please |": Ending(POLITE),
-    "show me |": Ending(ME, after=GIVE | FIND | EXPLAIN),
-    "remind me of |": Ending(LINKS | THAT, after=ME),
-    "what does it say about |": Ending(ABOUT, seen=ASKING),
-    "is there information on |": Ending(LINKS, after=TAKES_LINK, distinct=2),  # "search for" alone may be a title
-    "do you know if |": Ending(_words("if whether"), after=FIND),
-    "which page mentions |": Ending(SAY, seen=TEXT),
-    "did we find |": Ending(FIND, seen=PERSONS),
-    "can you explain |": Ending(EXPLAIN, seen=YOU),  # "can I recall an email" asks about recalling
-}
-"""By example, which is not read."""
+ENDINGS = (
+    Ending(POLITE),  # please |
+    Ending(ME, after=GIVE | FIND | EXPLAIN),  # show me |
+    Ending(LINKS | THAT, after=ME),  # remind me of |
+    Ending(ABOUT, seen=ASKING),  # what does it say about |
+    Ending(LINKS, after=TAKES_LINK, distinct=2),  # is there information on |, but "search for" may be a title
+    Ending(_words("if whether"), after=FIND),  # do you know if |
+    Ending(SAY, seen=TEXT),  # which page mentions |
+    Ending(FIND, seen=PERSONS),  # did we find |
+    Ending(EXPLAIN, seen=YOU),  # can you explain |, but "can I recall an email" asks about recalling
+)
 
 _NO_CONTENT = FUNCTION_WORDS | PRONOUNS | QUESTIONING
 _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
-_BEFORE_SIGNS = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
-"""The characters before the subject that are removed with a frame: up to the last blank, so that signs at the subject's
-first word stay, as in "about | --force"."""
-_AFTER_SIGNS = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
-"""The characters after the subject that are removed with a closing: punctuation, and all from the first blank on, so
-that other signs at the subject's last word stay, as in "C++ | please"."""
+_GAP_AFTER_FRAME = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
+"""The characters between frame and subject that are removed: all up to the last blank. Signs directly before the
+subject stay, as in "about | --force"."""
+_GAP_BEFORE_CLOSING = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
+"""The characters between subject and closing that are removed: punctuation, and all from the first blank on. Other
+signs directly after the subject stay, as in "C++ please"."""
 _TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
 _TOLD_BEFORE = re.compile(
     rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
 )
-"""Words that ask for what was said in the conversation, at the start of a question: "what did I say about"."""
+"""Words at the start of a question about an earlier conversation: "what did I say about"."""
 _TOLD_AFTER = re.compile(
     rf"\s(?:(?:that|which)\s)?(?:(?:did|had|have) )?(?:i|we|you) {_TOLD}(?: about)?"
     r"(?: (?:a while ago|again|before|earlier|last time|once|recently|the other day|to me|to you|with you))*(?=\W*$)",
     re.I,
 )
-"""Words that ask for what was said in the conversation, at the end of a question: "which vet did I mention a while
-ago"."""
+"""Words at the end of a question about an earlier conversation: "which vet | did I mention a while ago"."""
 _FRAME_ELSEWHERE = re.compile(
     r"\A[¿\s]*(?:"
     r"(?:kannst|könntest|können|könnten) (?:du|sie) (?:mir|uns) (?:(?:bitte|noch ?mal|noch einmal) )*"
@@ -130,7 +128,7 @@ _FRAME_ELSEWHERE = re.compile(
     r")(?:,\s*|\s+)(?=\S+\s+\S)",
     re.IGNORECASE,
 )
-"""Frames of German, French, Spanish, Italian, Portuguese and Dutch, with at least two words after them."""
+"""A frame in German, French, Spanish, Italian, Portuguese or Dutch, if at least two words follow it."""
 _CLOSING_ELSEWHERE = re.compile(
     r"(?<=\S)(?:,\s*|\s+)(?:bitte|danke(?: dir)?|s['\u2019]il (?:te|vous) pla[iî]t|merci|por favor|gracias|per favore"
     r"|grazie|obrigad[oa]|alsjeblieft|alstublieft|dank je)(?=[\s.!?]*\Z)",
@@ -140,19 +138,19 @@ _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 
 
 def without_frame(query: str) -> str:
-    """The query without its frame, its closing words ("please", "thanks") and the words that ask what was said.
+    """The query without its frame, its closing ("please", "thanks") and the words about an earlier conversation.
 
-    Closing words of other languages than English are removed if the query has a frame of such a language. Words are
-    kept if only function words would be left without them.
+    Closing words of `_CLOSING_ELSEWHERE` are removed only if `_FRAME_ELSEWHERE` matches, too. Words stay if only
+    function words would be left without them.
     """
     unframed, found = _FRAME_ELSEWHERE.subn("", query)
-    query = _CLOSING_ELSEWHERE.sub("", unframed) if found else _without_asking(query)
+    query = _CLOSING_ELSEWHERE.sub("", unframed) if found else _without_english_frame(query)
     subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
     return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
 
 
-def _without_asking(query: str) -> str:
-    """The query without its frame and its closing words; the query itself if only function words would be left."""
+def _without_english_frame(query: str) -> str:
+    """The query without its frame and its closing; the query itself if only function words would be left."""
     pieces = _WORD.split(query)  # gap, word, gap, ..., word, gap
     gaps, words = pieces[::2], [word.lower() for word in pieces[1::2]]
     start, end = _end_of_frame(words, gaps), _start_of_closing(words, gaps)
@@ -160,9 +158,9 @@ def _without_asking(query: str) -> str:
         return query
     before, after = gaps[start], gaps[end]
     if start:
-        before = _BEFORE_SIGNS.sub("", before)
-    if end < len(words):  # the question mark of a closing stays
-        after = _AFTER_SIGNS.sub("", after) + ("?" if any("?" in gap for gap in gaps[end:]) else "")
+        before = _GAP_AFTER_FRAME.sub("", before)
+    if end < len(words):  # a question mark in or after the closing stays
+        after = _GAP_BEFORE_CLOSING.sub("", after) + ("?" if any("?" in gap for gap in gaps[end:]) else "")
     return before + "".join(pieces[2 * start + 1 : 2 * end]) + after
 
 
@@ -171,20 +169,19 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
 
     Args:
         words: The query's words in lower case.
-        gaps: The characters between the words: before each word, from the end of the previous one; at the end of the
-            list, those after the last word.
+        gaps: The characters around the words: `gaps[i]` precede `words[i]`; the last item follows the last word.
     """
     end = 0
     seen: set[str] = set()
-    subject_follows = False  # after "about", "that mentions" or "information on"
+    subject_follows = False  # true after "about", "that mentions" or "information on"
     for at, word in enumerate(words):
         before = words[at - 1] if at else ""
         if _QUOTE.search(gaps[at]):
             break
         if _begins_subject(word, before, gaps[at], seen):
             end = at
-        links_on = before in SAY and word in ABOUT | LINKS | THAT  # talks of | ...
-        if word not in FRAME or (subject_follows and not links_on):
+        links_subject = before in SAY and word in ABOUT | LINKS | THAT  # talks of | ...
+        if word not in FRAME or (subject_follows and not links_subject):
             break
         if subject_follows or _may_end(word, before, seen):
             end = at + 1
@@ -194,7 +191,7 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
 
 
 def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
-    """Whether the subject begins with a word that may also be a word of the frame.
+    """Whether the subject begins with this word, although it may also be a word of a frame.
 
     Args:
         word: The word.
@@ -208,7 +205,7 @@ def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
 
 
 def _may_end(word: str, before: str, seen: set[str]) -> bool:
-    """Whether a row of `ENDINGS` holds.
+    """Whether an item of `ENDINGS` holds for this word.
 
     Args:
         word: The last word of the frame.
@@ -220,15 +217,16 @@ def _may_end(word: str, before: str, seen: set[str]) -> bool:
         and (not ending.after or before in ending.after)
         and (not ending.seen or bool(seen & ending.seen))
         and len(seen) >= ending.distinct
-        for ending in ENDINGS.values()
+        for ending in ENDINGS
     )
 
 
 def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
-    """The number of words before "please" or thanks at the end of a query. The arguments are those of `_end_of_frame`.
+    """The number of words before the closing of a query; the number of all words if it has none.
 
-    Without punctuation before them, these words may be the subject: "Japanese word for thank you". In that case only a
-    single word that follows a word of the subject is a closing: "directions to the pool please".
+    Closing words after punctuation are a closing. Without punctuation they may be the subject, as in "Japanese word for
+    thank you". Then only a single "please" or "thanks" after a content word counts: "directions to the pool please".
+    The arguments are those of `_end_of_frame`.
     """
     start = len(words)
     while start and words[start - 1] in IN_CLOSING:

@@ -1,7 +1,7 @@
-"""The questions that a query holds, beside other text such as a mail or code; and what a query excludes.
+"""Find the questions in a query that also contains other text, such as a mail or code; and the part that excludes.
 
-Each question is searched as a variation of the query, too. Without these variations, the words around a question decide
-what is found, and of two questions the one with the rarer words gets all hits. Measured in docs/decisions.md.
+Each question is also searched alone, as a variation of the query. Otherwise the words around a question outweigh it,
+and of two questions the one with the rarer words gets all hits.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from umi_common.query.frames import FRAME, without_frame
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
 
 WRITTEN_WORDS_MAX, WRITTEN_NUMBERS_MAX = 128, 4
-"""A query with more words and more numbers than these is taken as pasted text. A long mail that asks a question names
-few numbers, such as one order and its date."""
+"""A query with more words and also more numbers than this counts as pasted text. A long mail with a question has few
+numbers, such as that of an order and its date."""
 QUESTIONS_MAX = 3
-"""Largest number of questions of a query that are searched as variations. If a query has more, none of them is, because
-any of them may be the main one."""
+"""Largest number of questions of a query. If a query has more, none is searched alone, because any may be the main
+question."""
 QUESTION_WORDS_MIN = 3
-"""Smallest number of words of a question. Both halves of "when ... and where ...?" need more, else the sentence stays
-one question."""
+"""Smallest number of words of a question. The sentence "when ... and where ...?" counts as two questions only if both
+have more words than this."""
 WHOLE_SHARE = 0.8
-"""Largest share of the query's words that a single question may have; with more, it is nearly the whole query, and is
-not searched as a variation."""
+"""Largest share of the query's words that a single question may have. A question with a larger share is nearly the
+whole query, and is not searched again."""
 REFERRING = frozenset({"this", "these", "such"})
 """A question with one of these words is about the text around it, and says little alone: "Is this claim supported?"."""
 EXCLUDING_CHARACTERS_MAX = 300
-"""Largest number of characters of a query that may exclude something; a longer one is prose."""
+"""Largest number of characters of a query that is searched for an exclusion; a longer query is prose."""
 IN_CONVERSATION = frozenset({"you", "we", "i", "your", "my", "this", "that", "it"})
-"""A question with one of these words counts only with at least two content words: "Could we talk on Monday?" asks the
-reader, not the texts."""
+"""A question with one of these words counts only if it has two content words: "Could we talk on Monday?" asks a person
+and needs no text."""
 
 _VERB = (
     r"(?:is|are|was|were|am|do|does|did|can|could|will|would|should|shall|may|might|must|has|have|had"
@@ -48,19 +48,22 @@ _UNMARKED = re.compile(
 _ASKING = re.compile(rf"{_UNMARKED.pattern}|{_VERB}", re.IGNORECASE)
 _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 """The words between two questions of one sentence."""
-_SENTENCE = re.compile(
+_SENTENCE_BREAK = re.compile(
     rf"(?<=[?!])\s+|(?<=[^\W_]{{3}}\.)\s+(?=[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
 )
-"""The signs between two sentences; not those in "Dr. Lee" and "No. 5"."""
+"""The characters between two sentences; the full stops in "Dr. Lee" and "No. 5" do not match."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
+"""Matches a sentence that is taken for a line of code."""
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^(?:[\W_]*\s)?(?:\(?\d{1,2}[.)]\s+)?(?:[\W_]*\s)?[*_>(\[\u00bf\u00a1]*")
-"""The bullet, number and marks before a sentence, except signs at its first word: "--force", a quotation mark."""
+"""The bullet, number and markup before a sentence. Signs directly before its first word stay: "--force" or a quotation
+mark."""
 _MARKED = re.compile(r"\?[\"')*\s]*$")
+"""A question mark at the end."""
 EVERYTHING = frozenset({"all", "any", "anyone", "anything", "everybody", "everyone", "everything"})
 EVERYTHING |= {"alle", "alles", "tous", "tout", "toutes", "todo", "todos", "todas", "tudo", "tutti", "tutte", "tutto"}
-"""If a query asks for one of these words and nothing else, it asks for everything except what it excludes."""
+"""A query such as "everything except invoices", without a content word before "except", needs one of these words."""
 EXCEPT = re.compile(
     r"\b(?:but not|(?<!\btry[ /])except(?! (?:block|clause|handler|statement)s?\b)|excluding|not including|other than"
     r"|apart from|aside from|with the exception of"
@@ -68,43 +71,52 @@ EXCEPT = re.compile(
     r"|maar niet|behalve)\b",
     re.IGNORECASE,
 )
-"""Words before an exception in a query or a text; not the keyword of "try except" and "except block"."""
+"""Words before an exception, in a query or a text. The keyword in "try except" and "except block" does not match."""
 _EXCLUSION = re.compile(
     rf"(?P<kept>(?:[^.?!\n]|\.\b|(?<=\b\w)\.|(?<=\b\w\w)\.)+?),? {EXCEPT.pattern}"
     rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.?!,]+)*)){{1,8}})[.?!]*",
     re.IGNORECASE,
 )
-"""A query of one sentence that ends with at most eight words on what it excludes, none of them an auxiliary verb. A
-full stop after one or two letters ends no sentence: "Dr. Lee", "no. 5"."""
-_FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
+"""A query of one sentence that ends in words of `EXCEPT` and at most eight excluded words, none an auxiliary verb. A
+full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5"."""
+_REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
 class Exclusion(NamedTuple):
     """A query that excludes something, such as "projects but not on AWS"."""
 
     kept: str
-    """The part that says what the query asks for: "projects"; "" if it asks for everything else."""
+    """The part before the exclusion, "projects"; "" if the query asks for everything that is not excluded."""
     excluded: str
-    """The part that says what the query excludes: " on AWS"."""
+    """The excluded part: " on AWS"."""
 
 
 def questions_of(query: str) -> tuple[str, ...]:
-    """The questions of a query in order, without their frames; () if one question is nearly all of the query, or if
-    there are more than QUESTIONS_MAX.
+    """The questions of a query in order, each without its frame.
 
-    A question is a sentence that ends in a question mark, or, if no sentence but favours does, one that begins with a
-    question word. In a query with code, where "?" may be a sign of code, such sentences count, too, if none that ends
-    in a question mark has a subject. Lines of code, favours ("could you have a look?") and questions without a subject
-    ("Can you clarify?") do not count. Nor do questions that refer to other prose ("Is this true?"), unless the query
-    holds code. Both halves of "when ... and where ...?" are questions.
+    A question is a sentence that ends in a question mark. If there is none, a sentence that begins with a question word
+    is a question. In a query with code, "?" may be a sign of code. There, a sentence that begins with a question word
+    also counts if no sentence with a question mark has a subject.
+
+    No questions are:
+
+    - lines of code, and requests such as "Could you have a look?";
+    - questions without a subject, such as "Can you clarify?";
+    - in a query without code, questions about the text around them, such as "Is this true?".
+
+    "When ... and where ...?" are two questions.
+
+    Returns:
+        At most QUESTIONS_MAX questions; () if there are more, or if a single question is nearly the whole query.
     """
-    sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
+    sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE_BREAK.split(query)]
     prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
-    marked = [sentence for sentence in prose if _MARKED.search(sentence) and not _FAVOUR.match(sentence)]
+    has_code = len(prose) < len(sentences)
+    marked = [sentence for sentence in prose if _MARKED.search(sentence) and not _REQUEST.match(sentence)]
     questions = _with_subject(marked)
-    if not questions and (not marked or len(prose) < len(sentences)):  # "?" may be a sign of code
+    if not questions and (has_code or not marked):
         questions = _with_subject(filter(_UNMARKED.match, prose))
-    if len(prose) == len(sentences):
+    if not has_code:
         questions = [question for question in questions if REFERRING.isdisjoint(_WORD.findall(question.lower()))]
     if len(questions) == 1 and _count(questions[0]) > WHOLE_SHARE * _count(query):
         return ()
@@ -112,16 +124,18 @@ def questions_of(query: str) -> tuple[str, ...]:
 
 
 def words_around(query: str, questions: Iterable[str]) -> float:
-    """Words of a query outside its questions, per word of its questions; 0 if it has no questions, or if nearly all of
-    its words are in questions."""
+    """The number of words outside the questions divided by the number of words in them.
+
+    0 if the query has no questions, or if nearly all of its words are in questions.
+    """
     asking, words = sum(map(_count, questions)), _count(query)
     return (words - asking) / asking if 0 < asking <= WHOLE_SHARE * words else 0.0
 
 
 def exclusion_in(query: str) -> Exclusion | None:
-    """What a query asks for and what it excludes; None if it excludes nothing.
+    """The exclusion in a query; None if it excludes nothing.
 
-    The word "without" excludes nothing: a text on what can be done without a receipt holds the words after it.
+    The word "without" excludes nothing: texts that answer "returns without a receipt" contain the word "receipt".
     """
     found = _EXCLUSION.fullmatch(query.strip()) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
     if found is None:
@@ -156,7 +170,7 @@ def _has_subject(question: str) -> bool:
     content = _content(question)
     in_conversation = not IN_CONVERSATION.isdisjoint(_WORD.findall(question.lower()))
     enough = len(content) >= (2 if in_conversation else 1)
-    return enough and _count(question) >= QUESTION_WORDS_MIN and not _FAVOUR.match(question)
+    return enough and _count(question) >= QUESTION_WORDS_MIN and not _REQUEST.match(question)
 
 
 def _content(text: str) -> list[str]:

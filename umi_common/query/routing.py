@@ -1,8 +1,7 @@
-"""Decide whether to ask the LLM: by the words of the query, or by the evidence that a first search finds.
+"""Decide whether to ask the LLM for variations: by the words of the query, or by the evidence of a first search.
 
-ADR-009 and ADR-015 are two documents of umi's requirements; they prescribe the words.
-
-Words are compared whole, lower-cased, without possessive or contraction: "Who's" is "who", "likely" is not "like".
+The words are prescribed by ADR-009 and ADR-015, two documents of umi's requirements. They are compared whole, in lower
+case, without possessive or contraction: "Who's" is "who", "likely" is not "like".
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ EVIDENCE_SIGNALS = {
     "disagreement": (0.1, 0.9, "the arms disagree"),
     "pronoun": (0.3, 1.0, "a pronoun without its noun"),
 }
-"""For each signal of `weigh_evidence`: (the share of the strength that a signal of 1 takes away, the smallest value at
-which the signal is given as a reason to ask, the words of this reason)."""
+"""For each signal of `weigh_evidence`: (its weight in the formula, the smallest value at which it is a reason to ask,
+the text of this reason)."""
 TOP = 10
 """Number of best candidates from which "flat" and "disagreement" are computed."""
 PRONOUNS = frozenset(
@@ -60,7 +59,7 @@ class Decision:
 
     deep: bool
     reasons: tuple[str, ...] = ()
-    """Why to ask: short phrases, in the order of `EVIDENCE_SIGNALS` or of `WORD_SETS`."""
+    """The reasons to ask: short phrases, in the order of `EVIDENCE_SIGNALS` or of `WORD_SETS`."""
     signals: Mapping[str, float] = field(default_factory=dict)
     """The numbers on which the decision depends, by name."""
 
@@ -71,10 +70,10 @@ def query_words(query: str) -> list[str]:
 
 
 def route(query: str) -> Decision:
-    """Ask if a trigger word or phrase occurs. The reasons name the words and phrases, the signals count them by set.
+    """Ask the LLM if a word of `WORD_SETS` or a phrase of `PHRASES` occurs.
 
-    Most questions in English have such a word (92.8 % of LoCoMo's), so `route` saves few calls; `weigh_evidence` saves
-    more.
+    The reasons name the words and phrases; the signals count them by set. Most English questions contain one of the
+    words (92.8 % of LoCoMo's), so `route` saves few calls.
     """
     words = query_words(query)
     text = f" {' '.join(words)} "
@@ -90,16 +89,16 @@ def route(query: str) -> Decision:
 
 
 def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingConfig | None = None) -> Decision:
-    """Whether to ask the LLM: yes if the evidence that a search for the query alone finds is weak.
+    """Ask the LLM if a search for the query alone found weak evidence.
 
     strength = (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 * disagreement) * (1 - 0.3 * pronoun)
     weakness = 1 - strength, with each signal from 0 (do not ask) to 1 (ask):
 
-    thin: exp(-best BM25 / ln(chunks)). BM25 adds up the information (in nats) of the rare words that a chunk shares
-        with the query; ln(chunks) nats identify one chunk.
+    thin: exp(-best BM25 score / ln(number of chunks)). A BM25 score measures the information, in nats, of the words
+        that a chunk shares with the query; ln(number of chunks) nats identify one chunk.
     uncovered: idf-weighted share of the query's terms that do not occur in the corpus.
-    flat: the 10th score of the ranking divided by the best; 0 with fewer than 10 candidates.
-    disagreement: share of the shorter of the two arms' top 10 lists that the other list lacks; 1 if a list is empty.
+    flat: the 10th best score divided by the best; 0 with fewer than 10 candidates, 1 if no score is positive.
+    disagreement: share of the shorter top 10 list of the two arms that the other arm's list lacks; 1 if one is empty.
     pronoun: 1 if a pronoun precedes every content word of the query, else 0.
 
     Without the lexical arm, strength is (1 - flat) * (1 - 0.3 * pronoun).
@@ -107,11 +106,8 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
     Args:
         pool: The candidates for the original query alone.
         scores: (n,) final score of each row, before a reranker.
-        query: The query, of which only the pronouns are read.
-        config: Settings, of which only `weakness` is read, the threshold.
-
-    Returns:
-        A decision whose `deep` is true if signals["weakness"] >= config.weakness.
+        query: Used for "pronoun" only.
+        config: Its `weakness` is the threshold from which the LLM is asked.
     """
     config = RoutingConfig() if config is None else config
     if not len(pool):
@@ -129,12 +125,8 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
 
 def pronoun_precedes_nouns(query: str) -> bool:
     """Whether a pronoun precedes every content word of a query: "what did she say", not "did Ann keep her job"."""
-    for word in query_words(query):
-        if word in PRONOUNS:
-            return True
-        if word not in FUNCTION_WORDS:
-            return False
-    return False
+    first = next((word for word in query_words(query) if word not in FUNCTION_WORDS), "")
+    return first in PRONOUNS
 
 
 def _thinness(pool: Pool) -> float:

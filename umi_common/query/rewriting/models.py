@@ -1,10 +1,10 @@
 """Make a `Rewriter` of any LLM. The LLM is recognised by its methods, so no framework is imported.
 
-| methods | models | text of the reply |
+| the LLM has | examples | text of its reply |
 |---|---|---|
-| `complete(prompt)` / `acomplete` | umi's own protocol, LlamaIndex LLMs | str, or `.text` |
-| `invoke(prompt)` / `ainvoke` | LangChain chat models, LLMs, runnables | str, or `.content`: str or a list of blocks |
-| none of these, but can be called, sync or async | a function, a bound method | any of the above |
+| `complete(prompt)` or `acomplete` | umi's own protocol, LlamaIndex LLMs | str, or `.text` |
+| `invoke(prompt)` or `ainvoke` | LangChain chat models, LLMs, runnables | str, or `.content`: str or a list of blocks |
+| neither, but is a function, sync or async | a lambda, a bound method | any of the above |
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from umi_common.protocols import Rewriter
 from umi_common.runtime.loop_thread import LoopThread
 
 NOT_STREAMED = {"tags": ["nostream"]}
-"""Config of a LangChain model's call. LangGraph's `stream_mode="messages"` leaves out the tokens of calls with this
-tag. Without the tag they would appear in the agent's answer."""
+"""Config of a call of a LangChain model. LangGraph's `stream_mode="messages"` leaves out the tokens of calls with this
+tag. Without it, the variations would appear in the agent's answer."""
 
 
 class Model:
-    """A `Rewriter` around another object; `acomplete` is None if the object has no async method.
+    """A `Rewriter` around an LLM; the attribute `acomplete` is None if the LLM has no async method.
 
     Args:
-        name: Part of the cache's key, so that two models do not share replies.
-        complete: Blocks; None: `acomplete` is called instead, on an event loop in one thread for all calls.
-        acomplete: Does not block; None: the object has no such method. At least one of `complete` and `acomplete` is
-            given.
+        name: Part of the cache's key, so that two LLMs do not share replies.
+        complete: The LLM's blocking method. None: `acomplete` is called instead, on an event loop in a thread of its
+            own.
+        acomplete: The LLM's async method, or None. At least one of the two methods is given.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Model:
 
 
 def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Model:
-    """A `Rewriter` made from an LLM of a kind in the table at the top of this file.
+    """A `Rewriter` made from an LLM that is in the table at the top of this file.
 
     Raises:
-        ConfigError: If `llm` is of none of these kinds.
+        ConfigError: If the LLM is not in the table.
     """
     if isinstance(llm, Model):
         return llm
@@ -117,7 +117,7 @@ def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
 
 
 def model_name(llm: Any) -> str:
-    """The module and name of a function, or of an object's class; then the name of the model, if the object has one.
+    """The module and name of a function or of an object's class, and the object's model name: "openai.OpenAI:gpt-4".
 
     Args:
         llm: An LLM, a reranker, or None.

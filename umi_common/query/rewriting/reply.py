@@ -1,8 +1,7 @@
-"""Read a few clean strings from an LLM's reply: JSON, almost JSON, or numbered lines, with or without text around them.
+"""Read query variations from an LLM's reply: JSON, almost JSON, or a list of lines, with or without text around it.
 
-The reply is untrusted. Its length is checked before it is parsed, and so is the depth of its brackets; every step
-takes time linear in its length (parsing as JSON is tried at most `STARTS_MAX` times). Its strings are only used as
-queries.
+The reply is untrusted. Its length and the depth of its brackets are checked before it is parsed. Every step takes time
+linear in its length; JSON parsing starts at most `STARTS_MAX` times. Its strings are only used as queries.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from umi_common.config import RewriteConfig
 
@@ -39,9 +39,9 @@ _JOINERS = "\u200c\u200d"
 DEPTH_MAX = 8
 """Deepest nesting of brackets that is parsed as JSON; a list of strings needs 2."""
 STARTS_MAX = 8
-"""Largest number of brackets in a reply where parsing as JSON is tried."""
+"""Largest number of brackets in a reply at which JSON parsing is tried."""
 LINE_CHARS_MAX = 120
-"""Longest line that is read as a variation if lines have no bullet or number, in characters."""
+"""Largest number of characters of a line without bullet or number that is read as a variation."""
 
 _MARK = re.compile(
     r"\s{0,20}(?:[-*\u2022\u2013\u2014+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)]|\d{1,3}\s*-"
@@ -54,36 +54,38 @@ _TAG = re.compile(r"</?\w{1,20}(?:\s[^<>]{0,200})?>")
 _FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
 _THINKING_BEGINS = re.compile(r"<think(?:ing)?>|<reasoning>|\[THINK\]|<\|channel\|>analysis")
 _THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|\[/THINK\]|<\|channel\|>final<\|message\|>")
-"""Marks around the thinking of Qwen and DeepSeek, of Claude, of Mistral's models and of gpt-oss."""
+"""The marks that begin and end the thinking of Qwen and DeepSeek, of Claude, of Mistral's models and of gpt-oss."""
 _SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
 _QUOTES = "\"'`"
 _DIGITS = re.compile(r"\d+")
 _PROSE = re.compile(r"^\{|[.!]$")
-"""Marks of a line that is prose or the beginning of a JSON object, and no variation."""
-_STRING_ENDS = frozenset(",]}:")
+"""Matches a line that is no variation: the beginning of a JSON object, or a sentence."""
+_AFTER_STRING = frozenset(",]}:")
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The parsed reply."""
+    """The variations in a reply, or the reason why it has none."""
 
     variations: tuple[str, ...]
     fault: str | None = None
-    """Why there are no variations; None if there are some, or if the LLM only repeats the query."""
+    """The reason; None if there are variations, or if the LLM only repeats the query."""
 
 
 def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> Reply:
     """The variations of `query` in an LLM's reply, or the reason why it has none.
 
+    Variations equal to the query, to an earlier variation or to an example in the prompt are dropped. Case,
+    punctuation, spaces and English word endings are ignored in this comparison.
+
     Args:
         text: The unchanged reply.
-        query: The original query; variations equal to it are dropped (see below).
-        config: Limits, and the template of the prompt: variations that repeat an example of it are dropped.
+        query: The original query.
+        config: Limits, and the template of the prompt.
 
     Returns:
-        At most `config.variations_max` variations in the reply's order, each 1..`variation_bytes_max` UTF-8 bytes on
-        one line. None is equal to the query or to another one if case, punctuation, spaces and word endings are
-        ignored. Often there are none.
+        At most `config.variations_max` variations in the reply's order, each on one line and of 1 to
+        `variation_bytes_max` UTF-8 bytes.
     """
     config = RewriteConfig() if config is None else config
     if len(text) > REPLY_CHARS_MAX:
@@ -104,7 +106,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     variations = _chosen(strings, query, config)
     if not variations and not any(_gist(string) == _gist(query) for string in strings):
         return Reply((), "no usable string in the reply")
-    return Reply(variations)  # neither variations nor a fault if the LLM only repeats the query
+    return Reply(variations)
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:
@@ -124,7 +126,7 @@ def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[
 
 
 def _clean(string: str) -> str | None:
-    """The string as one line of printable text; None if it holds a NUL, a surrogate or no printable character."""
+    """The string as one line of printable text; None if it has a NUL, a surrogate or no printable character."""
     if "\0" in string or any("\ud800" <= char <= "\udfff" for char in string):
         return None
     kept = (_printable(char) for char in string)
@@ -156,7 +158,7 @@ def _is_refused(variation: str) -> bool:
 
 
 def _without_echo(text: str, template: str) -> str:
-    """The part of the reply after the prompt, if the model repeats the prompt before its answer or instead of it."""
+    """The reply without the prompt, which some LLMs repeat before their answer or instead of it."""
     before, _, after = template.partition("{query}")
     tail, head = after.rpartition("}")[2].strip(), before.partition("{history}")[0].strip()
     for fixed in (tail, head):
@@ -166,35 +168,40 @@ def _without_echo(text: str, template: str) -> str:
 
 
 def _strings_of(reply: str) -> list[str] | None:
-    """The strings of the list in a reply, in order; None if it holds no list.
+    """The strings of the list in a reply, in order; None if it has no list.
 
-    Thinking before the answer and code fences are removed. Then these forms are tried in turn: the first JSON value
-    that holds one list of strings; quoted items after a bracket (single or smart quotes, a trailing comma, a list cut
-    short); the texts of XML elements; lines with bullets or numbers; two to ten short plain lines.
+    Thinking before the answer and code fences are removed. Then these forms are tried in turn:
+
+    1. the first JSON value with one list of strings;
+    2. quoted items after a bracket: with single or smart quotes, a trailing comma, or cut short;
+    3. the texts of XML elements;
+    4. lines with bullets or numbers;
+    5. two to ten short lines without them.
     """
     is_json = reply.lstrip()[:1] in ("[", "{") and not reply.lstrip().startswith("[THINK]")
-    answer = reply if is_json else _without_thinking(reply)  # a string of the list may hold "<think>"
+    answer = reply if is_json else _without_thinking(reply)  # a string of a JSON list may contain "<think>"
     answer = _FENCE.sub("", answer).strip()
     for text in dict.fromkeys((answer, answer.translate(_SMART_QUOTES))):
-        found = _first_json_list(text)
-        if found is None:
-            found = _quoted_items(text) or None
-        if found is not None:
-            return found
+        strings = _first_json_list(text)
+        if strings is not None:
+            return strings
+        if items := _quoted_items(text):
+            return items
     return _elements(answer) or _lines(answer)
 
 
 def _elements(answer: str) -> list[str]:
-    """The texts of XML elements, such as `<query>...</query>`, of the most frequent name.
+    """The texts of the XML elements with the most frequent name, such as `<query>...</query>`.
 
-    [] if there is text outside the elements, except lines that end with a colon.
+    Of names that are equally frequent, the one that occurs last. [] if there is text outside the elements, except lines
+    that end with a colon.
     """
-    others = _TAG.sub("", _ELEMENT.sub("", answer)).splitlines()
-    if any(line.strip() and not line.rstrip().endswith(":") for line in others):
+    outside = _TAG.sub("", _ELEMENT.sub("", answer)).splitlines()
+    if any(line.strip() and not line.rstrip().endswith(":") for line in outside):
         return []
     found = _ELEMENT.findall(answer)
-    often = Counter(name for name, _ in reversed(found)).most_common(1)
-    return [html.unescape(text) for name, text in found if name == often[0][0]]
+    commonest = Counter(name for name, _ in reversed(found)).most_common(1)
+    return [html.unescape(text) for name, text in found if name == commonest[0][0]]
 
 
 def _unnumbered(strings: list[str]) -> list[str]:
@@ -226,26 +233,31 @@ def _quoted_items(text: str) -> list[str]:
 
 
 def _closing(text: str, opening: int) -> int | None:
-    """The index of the quote that closes the quote at `opening`: a comma, a colon, a bracket or the end follows it.
-    None: there is none."""
+    """The index of the quote that closes the quote at `opening`; None if there is none.
+
+    A comma, a colon, a closing bracket or the end of the text follows a closing quote.
+    """
     quote = text[opening]
     position = text.find(quote, opening + 1)
     while position >= 0:
         rest = text[position + 1 : position + 20].lstrip()
-        if text[position - 1] != "\\" and (not rest or rest[0] in _STRING_ENDS):
+        if text[position - 1] != "\\" and (not rest or rest[0] in _AFTER_STRING):
             return position
         position = text.find(quote, position + 1)
     return None
 
 
 def _without_thinking(reply: str) -> str:
-    """The text after the last mark that ends thinking; if there is none, the text before the first that begins it."""
+    """The text after the last `_THINKING_ENDS`; without one, the text before the first `_THINKING_BEGINS`."""
     ends = [found.end() for found in _THINKING_ENDS.finditer(reply)]
     return reply[ends[-1] :] if ends else _THINKING_BEGINS.split(reply, maxsplit=1)[0]
 
 
 def _first_json_list(text: str) -> list[str] | None:
-    """The strings of the first JSON value that holds one list; else one string of each of several objects; or None."""
+    """The strings of the first JSON value with one list of strings.
+
+    If there is none but there are several JSON objects, one string of each (`_string_of`); else None.
+    """
     decoder = json.JSONDecoder(strict=False)  # models put line breaks into strings
     position = 0
     of_objects: list[str] = []
@@ -266,9 +278,9 @@ def _first_json_list(text: str) -> list[str] | None:
 
 
 def _json_strings(value: object) -> list[str] | None:
-    """The strings of a list, of the one list in an object, or of an object whose keys are numbered ("query1").
+    """The strings of a JSON list, of the only list in an object, or of an object with numbered keys ("query1").
 
-    An object in the list counts as its first string that holds a letter.
+    None if the value is none of these, or if its list has items but no strings.
     """
     if isinstance(value, dict):
         lists = [item for item in value.values() if isinstance(item, list)]
@@ -281,21 +293,15 @@ def _json_strings(value: object) -> list[str] | None:
 
 
 def _string_of(item: object) -> list[str]:
+    """[item] for a string; the first value with a letter for an object; else []."""
     if isinstance(item, dict):
         return [value for value in item.values() if isinstance(value, str) and any(map(str.isalpha, value))][:1]
     return [item] if isinstance(item, str) else []
 
 
 def _depth(text: str) -> int:
-    """The deepest nesting of brackets; brackets inside strings count, too, so the result may be too large."""
-    depth = deepest = 0
-    for char in text:
-        if char in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif char in "]}":
-            depth -= 1
-    return deepest
+    """The deepest nesting of brackets; too large if strings contain brackets."""
+    return max(accumulate(1 if char in "[{" else -1 for char in text if char in "[]{}"), default=0)
 
 
 def _lines(answer: str) -> list[str] | None:

@@ -2,8 +2,8 @@
 
     cache -> breaker -> LLM within its deadline -> parser
 
-If a step fails, the search goes on without variations; no error is raised. `variations` and `avariations` run the same
-generator, which yields the call of the LLM.
+If a step fails, no error is raised, and the search uses the original query alone. `variations` and `avariations` run
+the same generator, which yields the call of the LLM.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from umi_common.types import Degradation
 
 CONSEQUENCE = "searched with the original query alone"
 HISTORY_CHARS_MAX = 8_000
-"""Largest number of characters of the history; older messages are left out."""
+"""Largest number of characters of the history in a prompt; older messages are left out."""
 _PLACEHOLDER = re.compile(r"\{(query|history)\}")
 
 Variations = tuple[str, ...]
@@ -42,7 +42,7 @@ class Rewrites:
     """The LLM's variations of a query, or the reason why there are none."""
 
     variations: Variations = ()
-    """At most `variations_max` variations, none equivalent to the query; () if the call failed."""
+    """At most `variations_max` variations, none equal to the query; () if the call failed."""
     degraded: Degradation | None = None
     """The failure; None: the call did not fail."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -55,11 +55,11 @@ class Rewriting:
     Args:
         rewriter: The LLM, in any form that `as_rewriter` takes.
         config: Template, limits, timeout, breaker.
-        clock: Returns monotonic seconds; the breaker and the time limit use it.
-        directory: Where the cache is kept between processes; None: memory only.
-        writable: False: the cache in the directory is read and never written.
-        previous: A `Rewriting` whose cache, breaker and thread limit are reused if the settings of cache and breaker
-            are the same, so that they survive a change of other settings.
+        clock: Returns monotonic seconds, for the breaker and the time limit.
+        directory: The directory of the cache file; None: the cache is in memory only.
+        writable: False: the cache file is read and never written.
+        previous: A `Rewriting` whose cache, breaker and thread limit are used again, if the settings of cache and
+            breaker are the same. They survive a change of other settings.
 
     Thread-safe.
     """
@@ -76,7 +76,6 @@ class Rewriting:
     ) -> None:
         self.config = RewriteConfig() if config is None else config
         self._llm = as_rewriter(rewriter)
-        self._model = self._llm.name
         self._clock = clock
         self._threads = Workers()
         self._cache = RewriteCache(self.config.cache_size, directory, writable=writable)
@@ -103,22 +102,20 @@ class Rewriting:
 
     def _body(self, query: str, history: Sequence[str]) -> Body[Rewrites]:
         prompt = build_prompt(self.config.template, query, history)
-        kept = self._cache.get(self._model, prompt)
+        kept = self._cache.get(self._llm.name, prompt)
         if kept is not None:
-            return Rewrites(self._capped(kept), facts={"model": self._model, "cached": True})
+            return Rewrites(self._capped(kept), facts={"model": self._llm.name, "cached": True})
         if not self.breaker.enter():
             return self._without(f"{PAUSED} after repeated failures", attempts=0, started=self._clock())
         started = self._clock()
-        settled = False
         try:
             rewrites = yield from self._attempts(query, prompt, started)
-            settled = True
-        finally:
-            if not settled:  # cancelled or closed early: neither a success nor a failure of the LLM
-                self.breaker.abandoned()
+        except BaseException:  # cancelled or closed early: neither a success nor a failure of the LLM
+            self.breaker.abandoned()
+            raise
         if rewrites.degraded is None:
             self.breaker.succeeded()
-            self._cache.put(self._model, prompt, rewrites.variations)
+            self._cache.put(self._llm.name, prompt, rewrites.variations)
         else:
             self.breaker.failed()
         return rewrites
@@ -149,7 +146,7 @@ class Rewriting:
 
     def _facts(self, attempts: int, started: float) -> dict[str, Any]:
         return {
-            "model": self._model,
+            "model": self._llm.name,
             "cached": False,
             "attempts": attempts,
             "milliseconds": round(1_000 * (self._clock() - started), 3),
@@ -157,7 +154,7 @@ class Rewriting:
         }
 
     def _capped(self, variations: Variations) -> Variations:
-        """The cached variations that fit the present limits; they may have been cached under other limits."""
+        """The cached variations within the present limits; they may have been cached with larger ones."""
         fitting = (
             text for text in variations if len(text.encode("utf-8", "replace")) <= self.config.variation_bytes_max
         )
@@ -169,7 +166,7 @@ def _reuse_key(config: RewriteConfig) -> tuple[object, ...]:
 
 
 def _failure(error: Exception) -> str:
-    """The failure in a few words: its type and HTTP status. Its message is left out, because it may hold the prompt."""
+    """The failure in a few words, such as the error's type and HTTP status; its message may hold the prompt."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
     if isinstance(error, TooManyCalls):
@@ -182,10 +179,9 @@ def _failure(error: Exception) -> str:
 
 
 def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
-    """The template with {query} and {history} filled in, in one pass.
+    """The template with {query} and {history} filled in; all other braces stay.
 
-    Other braces in the template, and all braces in query and history, stay as they are. If the template has no
-    {history}, a history that is not empty is put before it as a paragraph of its own.
+    If the template has no {history}, the history precedes the template as a paragraph of its own.
     """
     messages = _latest(history)
     values = {"query": query, "history": messages}
@@ -196,8 +192,7 @@ def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
 
 
 def _latest(history: Sequence[str]) -> str:
-    """The last messages that fit into HISTORY_CHARS_MAX, one per line; the end of the last message if it alone is
-    longer."""
+    """The last messages within HISTORY_CHARS_MAX, one per line; the end of the last message if it alone is longer."""
     kept: list[str] = []
     room = HISTORY_CHARS_MAX
     for message in reversed(history):
@@ -211,11 +206,11 @@ def _latest(history: Sequence[str]) -> str:
 
 
 class RewriteCache:
-    """The LLM's variations of queries, by model and prompt. Thread-safe.
+    """Caches the LLM's variations by model and prompt. Thread-safe.
 
     Args:
-        size: Largest number of entries, in memory and in the file; 0: nothing is cached.
-        directory: The existing directory where `rewrites.db` is kept; None: memory only.
+        size: Largest number of entries, in memory and in the file each; 0: nothing is cached.
+        directory: The existing directory of the file `rewrites.db`; None: the cache is in memory only.
         writable: False: the file is read and never written.
 
     The file holds hashes of the prompts and, in plain text, the variations. Only its owner may read it.
@@ -245,7 +240,8 @@ class RewriteCache:
         return found.get(key)
 
     def put(self, model: str, prompt: str, variations: Variations) -> None:
-        """Cache variations, in memory and, where there is a directory, in the file."""
-        for cache in (self._memory, self._file):
-            if cache is not None:
-                cache.put({f"{model}\0{prompt}": variations})
+        """Cache the variations of this prompt, in memory and in the file."""
+        entry = {f"{model}\0{prompt}": variations}
+        self._memory.put(entry)
+        if self._file is not None:
+            self._file.put(entry)
