@@ -18,12 +18,9 @@ from umi_common.query.time.vocabulary import (
     year_number,
 )
 
-WEEKDAY_ABBREVIATIONS = [weekday[:3] for weekday in WEEKDAYS]
-"""From Monday: "mon", "tue"."""
-
 
 def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
-    """The day, week, month, quarter, half, season or holiday of a year that the words name, or the year.
+    """The part of a year that the words name: a day, week, month, quarter, half, season or holiday; else the year.
 
     Raises:
         ValueError: If the year has no such day or week.
@@ -36,7 +33,7 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
         return spans.months(now, year, 3 * _number(given["quarter"]) - 2, 3)
     if "half" in given:
         return spans.part(spans.years(now, year), *((0, 0.5) if given["half"] == "1" else (0.5, 1)))
-    if "week" in given:  # week 1 is the one with the year's first Thursday: its Monday may be in December before
+    if "week" in given:  # week 1 has the year's first Thursday, so its Monday may be in the year before
         monday = date.fromisocalendar(year, int(given["week"]), 1)
         return spans.days(now.replace(year=monday.year, month=monday.month, day=monday.day), 7)
     if "month" not in given:
@@ -52,7 +49,8 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
 
 
 def _nth_in(month: CalendarPeriod, given: Words) -> CalendarPeriod:
-    """The n-th or last week or weekday of a month; its weeks are counted from its first day or its last."""
+    """The n-th or last week or weekday of a month. The first week begins on its first day; the last ends on its
+    last."""
     last = given["nth"] == "last"
     count = 0 if last else _number(given["nth"])
     if "weekday" in given:
@@ -81,7 +79,7 @@ def _number(text: str) -> int:
 
 
 def year_of(given: Words, now: datetime) -> int | None:
-    """The year of "2023", "'23", "last year" or "two years ago"; None: the words name none."""
+    """The year of "2023", "'23", "last year" or "two years ago"; None: the words name no year."""
     if "year" in given:
         return year_number(given["year"])
     if "years" in given:
@@ -90,7 +88,10 @@ def year_of(given: Words, now: datetime) -> int | None:
 
 
 def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
-    """The period of the year that the words name; if they name none, the latest that has begun."""
+    """The part of the year that the words name; without a year, the latest such period that has begun.
+
+    None if "may" or "march" may be a verb.
+    """
     if "verb" in given and not given.keys() & {"ordinal", "year", "years", "whose"}:
         return None
     span = partial(of_year, given, now)
@@ -98,7 +99,7 @@ def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
     if year is None:
         whole = spans.latest(now, span)
         if "weekday_of_date" in given:
-            weekday = WEEKDAY_ABBREVIATIONS.index(given["weekday_of_date"])
+            weekday = [name[:3] for name in WEEKDAYS].index(given["weekday_of_date"])
             whole = spans.nearest_on(now, span, weekday) or whole
         return named_part(whole, given)
     whole = span(year)
@@ -109,7 +110,7 @@ def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
 
 
 def from_to(given: Words, now: datetime) -> CalendarPeriod:
-    """The period from one month, quarter or holiday to another; the year is that of the second."""
+    """The period from one month, quarter or holiday to another. A year that the words name is that of the second."""
     until = given["until"]
     kind = "holiday" if until in vocabulary.HOLIDAYS else "month" if until in vocabulary.MONTHS else "quarter"
     end = {kind: until.removeprefix("q")}
@@ -125,8 +126,11 @@ def from_to(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def numeric_date(given: Words, now: datetime) -> CalendarPeriod | None:
-    """5/8/2023 is 8 May (month first), 8.5.2023 and "du 8/5/2023" too (day first). If that gives no valid date, the
-    other order is used."""
+    """The day of a date in digits; None if there is no such day.
+
+    The month is first in 5/8/2023 (8 May). The day is first with dots (8.5.2023) or after a word of another language
+    ("du 8/5/2023"). If this order gives no valid date, the other order is used.
+    """
     first, second, year = int(given["first"]), int(given["second"]), year_number(given["year"])
     orders = [(first, second), (second, first)]
     for month, number in reversed(orders) if given["sign"] == "." or "elsewhere" in given else orders:
@@ -136,7 +140,7 @@ def numeric_date(given: Words, now: datetime) -> CalendarPeriod | None:
 
 
 def several_years(given: Words, now: datetime) -> CalendarPeriod:
-    """Years from one to another, or a decade. One of two digits is of this century if that has begun."""
+    """The years of "2019-2021" or of a decade. A decade of two digits is in this century if it has begun."""
     if "until" in given:
         first = int(given["year"])
         return spans.years(now, first, int(given["until"]) - first + 1)

@@ -1,6 +1,6 @@
 """An event by which a query names a time: "what did we decide after the meeting with Bob?".
 
-The query does not say when the event was; a search for the event finds its time.
+The query does not say when the event was. A search for the event finds its time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from umi_common.query.time.ranges import FoundPeriod, changed_period
 from umi_common.types import TimeRange
 
 BESIDE = timedelta(days=7)
-"""Length of the period that "after the meeting" or "before the meeting" names. A longer period holds more texts on
-other subjects."""
+"""Length of the period that "after the meeting" or "before the meeting" means. A longer period has more texts on other
+subjects."""
 _PAST = time_pattern(
     r"\b(?:did|was|were|had)\b|^\W{0,3}(?:who|what) (?:[a-z]{2,}ed|ate|began|bought|broke|brought|came|fell|found|gave"
     r"|got|grew|hurt|left|lost|made|met|paid|said|sent|took|went|won|wrote)\b"
@@ -43,16 +43,16 @@ class Event:
     phrase: str
     """The words for the event: "the meeting with Bob"."""
     rest: str
-    """The query without the words that name the time: "what did we decide?"."""
+    """The query without the event and the words before it that belong to the time: "what did we decide?"."""
     _query: str
     _span: tuple[int, int]
+    """[start, end) of the phrase in the query, in characters."""
 
     def period_beside(self, moment: datetime) -> TimeRange | None:
-        """The period that the query means if the event was at `moment`; None: the period lies outside the years 1 to
-        9999.
+        """The period that the query means if the event was at `moment`; None if it lies outside the years 1 to 9999.
 
         Args:
-            moment: A time in the time zone of the user's days.
+            moment: A time in the time zone in which the user's days begin.
         """
         with suppress(InvalidTimeRange, OverflowError, ValueError):
             beside = _beside(self._query, self._span, moment)
@@ -65,11 +65,11 @@ class Event:
 
 
 def event_in(query: str, now: datetime) -> Event | None:
-    """The event by which a question about the past names a time; None: it names none.
+    """The event by which a question about the past names a time; None: it names no event.
 
     Args:
-        query: A query in which `find_time` finds no period; one of more than SCANNED_CHARS characters names no event.
-        now: Any time near the present; it only serves to find the words in front of the event.
+        query: A query in which `find_time` finds no period; a query of more than SCANNED_CHARS characters names none.
+        now: Any time near the present. It only helps to find the words before the event.
     """
     match = _EVENT.search(query) if len(query) <= SCANNED_CHARS else None
     if match is None or _PAST.search(query) is None or _VERB_IN_FRONT.search(query, 0, match.start()):
@@ -82,7 +82,7 @@ def event_in(query: str, now: datetime) -> Event | None:
 
 
 def _beside(query: str, span: tuple[int, int], moment: datetime) -> FoundPeriod:
-    """The period that the words in front of the event name if the event was on the day of `moment`.
+    """The period that the words before the event name if the event was on the day of `moment`.
 
     Args:
         span: [start, end) of the event in the query, in characters.

@@ -1,13 +1,13 @@
-"""Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time;
-and whether a query asks for the latest or the first of several texts ("current phone", "first report").
+"""Find the period that a query names ("last week", "two Fridays ago", "in March 2023"), relative to the current time.
+Also: whether a query asks for the latest or the first of several texts ("current phone", "first report").
 
 A period is found in these steps:
 
 1. A query without a time word or a number names no period; nor does "recently".
 2. The rules of `grammar` and `other_languages` read the phrases for periods.
 3. `ranges` joins two periods ("between A and B"), or changes one ("since A").
-4. Of several periods the first that names its year is chosen, because it does not depend on the current time; if none
-   does, the first.
+4. Of several periods, the first with a year is chosen, because it does not depend on the current time. If none has a
+   year, the first is chosen.
 
 The period is "explicit" if the phrase limits when a record was made ("what did I say yesterday", "messages from March
 2023"). Every other period is "fuzzy": a record of Saturday may report what happened "on Friday".
@@ -42,31 +42,31 @@ class When:
 
     range: TimeRange
     kind: TimeKind
-    """Whether the query limits records to the period ("explicit"), or may mean an event in a record ("fuzzy"). With
-    `when.mode` "filter", an explicit period is a filter; else the period only raises scores."""
+    """"explicit": the query limits records to the period; "fuzzy": it may mean the time of an event in a record. An
+    explicit period is a filter if `when.mode` is "filter"; any other only raises scores."""
     phrase: str
     """The words of the query that name the period."""
     span: tuple[int, int]
     """[start, end) of the phrase in the query, in characters."""
     dated: bool = False
-    """Whether the phrase names its year. Its chunks then get a larger boost than those of "last week"."""
+    """Whether the phrase names a year. The chunks of the period then get a larger boost than those of "last week"."""
     nothing_else: bool = False
     """Whether the query names no subject besides the period ("what happened last week"). All chunks of the period then
-    come before all others."""
+    come before all other chunks."""
     raise_best: bool = False
-    """Whether the best chunk of the period comes before all others: if the query may ask about the past ("what did I
-    cook three days ago"), and the period is over, at most a month long, and named without a year. A memory holds few
-    texts of such a period, and the right one may lack the query's words."""
+    """Whether the best chunk of the period comes before all other chunks. True if the query may ask about the past, and
+    the period is over, at most a month long, and named without a year: "what did I cook three days ago". A memory has
+    few texts of such a period, and the right one may lack the query's words."""
     yearless: bool = False
     """Whether the phrase is a date, month, season or holiday without a year, such as "on 19 May". `range` is then the
-    latest one that has begun."""
+    latest such period that has begun."""
     earlier_days: tuple[TimeRange, ...] = ()
-    """If the phrase is a date without a year: that day in each of the LEAP_YEARS_APART years before `range`, the latest
-    first. The name of a month has none, because it is mostly part of what a text says: "live by February"."""
+    """For a day without a year: the same day in each of the LEAP_YEARS_APART years before `range`, the latest first. ()
+    for a month without a year, whose name is mostly part of a text's subject: "live by February"."""
 
 
 SCANNED_CHARS = 1_000
-"""Number of characters at the start of a query that are searched for a time; a longer query is probably a pasted
+"""Number of characters at the start of a query that are searched for a period. A longer query is probably pasted
 text."""
 _WORD = re.compile(r"[a-z]+|\d+")
 _TIME_WORDS = {
@@ -75,7 +75,7 @@ _TIME_WORDS = {
     *(re.split("[ ']", name)[0] for name in HOLIDAYS),
     *("sept", "yesterday", "today", "tonight", "tomorrow", "ago"),
 }
-"""Each English phrase for a period holds one of these words, perhaps with an "s" at the end, or a number."""
+"""Each English phrase for a period has a number or one of these words, perhaps with an "s" at the end."""
 _NAMES_YEAR = re.compile(
     rf"(?:18|19|20)\d\d|(?:fy|fiscal)(?:\s{{1,3}}year)?[\s-]?\d\d|\dq\d\d"
     rf"|(?:\d/|\d\.\d\d?\.|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
@@ -120,8 +120,8 @@ _ANY_DAY = re.compile(
     r"(?:[^\W\d]+,?\s(?:den\s)?(?=\d))?(?:\d+\S*\s(?:de\s)?)?\S+",
     re.I,
 )
-"""A phrase in another language, already known to name a day, that may be in the past or the future: "am Freitag", "an
-Weihnachten"; not "el martes pasado"."""
+"""In another language, a phrase for a day that may be past or future: "am Freitag", "an Weihnachten"; not "el martes
+pasado"."""
 SCOPE_CHARS = 80
 """Number of characters before a period that are searched for a word such as "messages" or "said"."""
 
@@ -136,8 +136,8 @@ _LATEST = re.compile(
     r"|现在|目前",
     re.IGNORECASE,
 )
-"""Words that ask for the latest text, or the beginning of a question in the present tense: "where do I live", "what's
-our rent", "do I still eat fish"."""
+"""Words that ask for the latest text, or a question in the present tense: "where do I live", "what's our rent", "do I
+still eat fish"."""
 _FIRST = re.compile(
     r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place))"
     r"|ursprünglich(?:e[nrs]?)?|zuerst|anfangs|au départ|initialement|al principio|inicialmente|originalmente"
@@ -216,7 +216,7 @@ def _is_past_and_short(query: str, period: TimeRange, now: datetime) -> bool:
 
 
 def _may_name_time(query: str) -> bool:
-    """Whether the query holds a time word or a number: a fast test that every query with a period passes."""
+    """Whether the query has a time word or a number. A fast test; it is true for every query that names a period."""
     for word in _WORD.findall(query.lower()):
         if word.isdigit() or word in _TIME_WORDS or word.rstrip("s") in _TIME_WORDS:
             return True
@@ -224,7 +224,7 @@ def _may_name_time(query: str) -> bool:
 
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
-    """The first period that names its year, else the first period; the words beside a period are read with it."""
+    """The first period with a year, else the first period; joined and changed by the words beside them (`ranges`)."""
     phrases = list(_phrases(query, now))
     periods: list[FoundPeriod] = []
     while phrases:
@@ -241,8 +241,8 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
 
 
 def _phrases(query: str, now: datetime) -> Iterator[FoundPeriod]:
-    """The phrases for periods, from left to right, as the rules read them. Of overlapping phrases, the one that ends
-    last is used; of several such, the longest."""
+    """The periods that the rules find, from left to right. Of overlapping phrases, the one that ends last is used; of
+    several that end there, the longest."""
     found: list[FoundPeriod] = []
     for rule in (*RULES, *further_rules(query)):
         for match in rule.pattern.finditer(query):
@@ -259,8 +259,8 @@ def _phrases(query: str, now: datetime) -> Iterator[FoundPeriod]:
 
 
 def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKind:
-    """Whether the period, query[start:end], is explicit: it is not vague, and directly beside it stands a word for a
-    record or for saying.
+    """Whether the period, query[start:end], is explicit: it is not vague, and a word for a record or for saying is next
+    to it.
 
     "What did I say yesterday" is explicit. "What did I say about the party yesterday" is fuzzy: the party may have been
     yesterday.
@@ -273,8 +273,10 @@ def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKi
 
 
 def time_order(query: str) -> TimeOrder | None:
-    """Whether the query asks for the latest or the first of several texts on one subject; None: for neither, or for
-    both ("from the first to the latest")."""
+    """Whether the query asks for the latest or the first of several texts on one subject.
+
+    None if it asks for neither, or for both: "from the first to the latest".
+    """
     query = _OTHER_MEANING.sub(" ", query)
     latest, first = _LATEST.search(query), _FIRST.search(query)
     if latest and first:

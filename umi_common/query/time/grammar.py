@@ -1,4 +1,4 @@
-"""The English phrases for a period: one table of rules, each with a phrase that it reads.
+"""The English phrases for a period: a table of rules, each with an example.
 
 Repetitions in patterns are bounded, so the time to match is linear in the length of the query. Words that are also
 names or verbs (May, March, spring, second) need a preposition or a number beside them.
@@ -16,7 +16,7 @@ from umi_common.query.time.spans import SEASONS, CalendarPeriod
 from umi_common.query.time.vocabulary import DAY_ORDINALS, MONTHS, NUMBERS, ORDINALS, WEEKDAYS, Words, words_of
 
 Read = Callable[[Words, datetime], CalendarPeriod | None]
-"""A function from what the groups of a match say and the current time to a period; None: the words mean no time."""
+"""A function from the groups of a match and the current time to a period; None: the words mean no period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +27,28 @@ class Rule:
     """A phrase that begins with a match of the pattern."""
     pattern: re.Pattern[str]
     resolve: Callable[[re.Match[str], datetime], CalendarPeriod | None]
-    """The period of a match; None: its words mean no time. Raises ValueError or OverflowError for a date that does not
-    exist."""
+    """Returns the period of a match; None: its words mean no period. Raises ValueError or OverflowError if the date
+    does not exist."""
 
 
 def time_pattern(pattern: str) -> re.Pattern[str]:
-    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and ' matches
-    both apostrophes.
-    """
+    """A compiled pattern that ignores case. A space in it matches 1 to 3 white-space characters, and ' matches ' and
+    \u2019."""
     return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
 
 
 def whole_words(pattern: str) -> re.Pattern[str]:
-    """The `time_pattern` of `pattern` that matches whole words only."""
+    """A `time_pattern` that matches whole words only."""
     return time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)")
 
 
 def _rule(phrase: str, read: Read, pattern: str) -> Rule:
-    """A rule for a pattern of whole words, as `time_pattern` reads it."""
+    """A rule for a pattern of `whole_words` and a function of the words that it matches."""
     return Rule(phrase, whole_words(pattern), lambda match, now: read(words_of(match), now))
 
 
 def _any(name: str, words: Iterable[str]) -> str:
-    """A pattern of a group called `name` that matches one of these words; longer words are tried first."""
+    """A pattern for one of these words, as the group `name`; longer words are tried first."""
     return rf"(?P<{name}>{'|'.join(sorted(words, key=len, reverse=True))})"
 
 
@@ -63,9 +62,9 @@ MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
 _LONG_MONTH = _any("month", MONTHS)
 _FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
 _YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
-"""Four digits, or two after an apostrophe that no closing one follows: "Feb '24", but not "of '20 questions'".
-A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in different
-months."""
+"""Four digits, or two after an apostrophe: "Feb '24". An apostrophe that opens a quotation does not count: "of '20
+questions'". A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in
+different months."""
 _YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
 _RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{'|'.join(NUMBERS[1:])}) years? ago)\b"
 _OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?(?:{_YEAR}|(?<=[\s,]){_RELATIVE_YEAR}))"
@@ -76,7 +75,7 @@ _LAST = rf"(?P<last>[0-3]?\d){_TH}?"
 _DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
 _VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
-"""In front of a month: it may be a verb in lower case before a number, as in "you may 3 times", "march 5 miles"."""
+"""Marks "may", "march" and "mar" in lower case, which may be verbs: "you may 3 times", "march 5 miles"."""
 _NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
 _NUMBERS = rf"(?:\d{{1,3}}(?:(?: or | to |\s?[-\u2013]\s?)\d{{1,3}})?|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
 COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
@@ -94,7 +93,7 @@ _RUNNING = r"(?P<which>last|past|previous|next|coming)"
 _OUR = r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
 _PART = _any("part", vocabulary.PARTS)
 _PART_OF = rf"(?:the )?{_PART}[\s-]{{1,3}}(?:of |(?:(?<=early\s)|(?<=late\s))in )?(?:the )?"
-"""The words in front of a period of which they name a part: "early in", "mid-", "the end of the"."""
+"""The words before a period that name a part of it: "early in", "mid-", "the end of the"."""
 _RECURRENT = rf"(?:{_PART_OF})?(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
 _IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
 THAN = r"(?:earlier|later|older|newer) than"
@@ -102,7 +101,8 @@ _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?t
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
 _NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\s(?:of|in)\s)"
-"""In front of a month: it is not part of a day or week, as in "5th of May", "the last Friday of May"."""
+"""Stands before a month. It does not match where the month belongs to a day or week: "5th of May", "the last Friday of
+May"."""
 _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \d\d?\b)"
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 
@@ -113,7 +113,7 @@ _NUMERIC = (
 )
 _DECADES = rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:19|20)?\d0)'?s)"
 _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
-"""What follows the day of a month: "on the 5th", but not "on the 5th floor"."""
+"""The end of the phrase for a day of the month: "on the 5th" matches, "on the 5th floor" does not."""
 
 _PHRASES: dict[Read, dict[str, str]] = {
     dates.named_period: {
@@ -208,7 +208,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
     relative.the_other_day: {"the other day": rf"the other {_any('other', vocabulary.OTHER_DAYS)}"},
     relative.earlier_or_later: {"earlier this week": r"(?P<side>earlier|later) this (?P<unit>week|month|year)"},
 }
-"""For each function its phrases and their patterns."""
+"""For each function: the patterns that it reads, each by an example."""
 RULES = [
     *(_rule(phrase, read, pattern) for read, patterns in _PHRASES.items() for phrase, pattern in patterns.items()),
     Rule("by Friday", whole_words(rf"by {WEEKDAY}(?!s)"), relative.deadline),

@@ -1,9 +1,9 @@
 """Periods in German, French, Spanish, Italian, Portuguese, Dutch and Chinese.
 
-A rule translates the phrase into English, and an English rule then reads it.
+A rule translates the phrase into English; an English rule then reads it.
 
-Words that also mean something else are left out, such as "morgen", which is also the morning. "Hier" counts only after
-a French verb or with "soir" or "matin", because it is "here" in German.
+Words with another meaning are left out, such as "morgen", which is also "morning". "Hier" counts only after a French
+verb or with "soir" or "matin", because it is "here" in German.
 """
 
 from __future__ import annotations
@@ -81,9 +81,8 @@ HINTS = frozenset(
         "anoche soir stasera vanavond seit sinds depuis desde"
     ).split()
 ) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
-"""Each phrase for a period in one of the European languages holds one of these words, or else one of `BESIDE_MONTHS`
-and a month that English spells alike, such as "August". Forms that are English words are left out, and so are numbers,
-beside which a unit stands."""
+"""Each phrase for a period in a European language has one of these words, or a month that English spells alike
+("August") and one of `BESIDE_MONTHS`. English words are left out, and so are numbers, which have a unit beside them."""
 BESIDE_MONTHS = frozenset({"am", "im", "em", "op", "van", "vom", "zum", "bis"})
 _CHINESE_HINT = re.compile("[天晚早周期月年]")
 
@@ -144,7 +143,8 @@ _PHRASES = {
     rf"{_EARLY_MID_LATE} (?:letzten|vorigen|vergangenen) {_UNIT}(?:e?s)?": "{} last {}",
     rf"(?:a )?{_EARLY_MID_LATE} (?:del? |du )?(?:la |l')?{_UNIT} {_LAST_AFTER}": "{} last {}",
 }
-"""By pattern: the English phrase, in which each {} stands for a group of the match. "Ayer" and "Hoy" are surnames."""
+"""By pattern: the English phrase, in which each {} stands for a group of the match. "ayer" and "hoy" match in lower
+case only, because "Ayer" and "Hoy" are surnames."""
 _DIGIT = "[\\d一二两三四五六七八九十]"
 _CHINESE_PHRASES = {
     "前天": "the day before yesterday",
@@ -164,8 +164,7 @@ _CHINESE_PHRASES = {
 
 
 def _resolve(english: str, match: re.Match[str], now: datetime) -> CalendarPeriod | None:
-    """The period of the English phrase, in which each {} is replaced by a group of the match, translated into
-    English."""
+    """The period of an English phrase, in which each {} is replaced by a group of the match in English."""
     given = [group.lower() for group in match.groups() if group]
     words = [_ENGLISH.get(word, word) for word in given]
     phrase = english.format(*words, "").strip()  # "" for the last group, a year, if the match lacks it
@@ -175,7 +174,7 @@ def _resolve(english: str, match: re.Match[str], now: datetime) -> CalendarPerio
 
 @cache
 def _rules() -> list[Rule]:
-    """The rules of this file. Compiling them takes 40 ms, so they are compiled for the first query that needs them."""
+    """The rules of this file. They are compiled at the first query that needs them, because this takes 40 ms."""
     return [
         *(Rule(english, whole_words(phrase), partial(_resolve, english)) for phrase, english in _PHRASES.items()),
         *(
@@ -186,8 +185,7 @@ def _rules() -> list[Rule]:
 
 
 def further_rules(query: str) -> list[Rule]:
-    """The rules of this file; [] if no phrase of theirs can be in the query, to save the half millisecond that applying
-    them takes."""
+    """The rules of this file; [] if the query has no word of their phrases, which saves half a millisecond."""
     words = frozenset(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower()))
     named = words & HINTS or (words & BESIDE_MONTHS and not words.isdisjoint(MONTHS))
     return _rules() if named or _CHINESE_HINT.search(query) else []

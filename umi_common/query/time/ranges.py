@@ -1,4 +1,7 @@
-"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A")."""
+"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A").
+
+In this file, A and B are phrases for periods, such as "May" or "last week".
+"""
 
 from __future__ import annotations
 
@@ -13,34 +16,36 @@ from umi_common.query.time.vocabulary import SINCE, WEEKDAYS, counted, words_of
 
 _WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{THAN}|{SINCE})"
 _WORD_IN_FRONT = time_pattern(rf"(?<!\w)(?<!the\s)(?<!our\s){_WORD} (?:the |on |in )?$")
-"""A word that changes the period, at the end of the text before the period ("until the ")."""
+"""A word that changes A, at the end of the text before A: "until the "."""
 _FIRST_WORD = time_pattern(rf"{_WORD}\b")
-"""A word that changes the period, at the beginning of the period's own words ("since Friday")."""
+"""A word that changes A, at the beginning of A's own phrase: "since Friday"."""
 _NOT = time_pattern(r"(?<!\w)(?:not|no) $")
-"""A word before one that changes the period: "not before", "no later than"."""
+"""A negation before a word that changes A: "not before", "no later than"."""
 _FROM_START = {"since", *SINCE.split("|"), "not before", "not until", "not till", "not earlier than", "not older than"}
+"""Words for the time from the start of A on."""
 _FROM_END = {"after", "later than", "newer than"}
+"""Words for the time from the end of A on."""
 _UNTIL_START = {"before", "prior to", "earlier than", "older than"}
+"""Words for the time up to the start of A."""
 _UNTIL_END = {"until", "till", "up to", "not after", "not later than", "not newer than"}
-"""Words after which a period begins or ends at the start or at the end of the period that they change."""
+"""Words for the time up to the end of A."""
 _ON = time_pattern(r" (?:on|onwards?|up)\b")
-"""Words after a period that begins with "from" and has no end: "from May on"."""
+"""Words after A in "from A on", which means "since A"."""
 _JOIN = time_pattern(r"\s{0,3}(?P<word>and|to|until|till|through|-|\u2013) (?:the |in |on )?")
-"""The words between two periods; "and" only if "between" or "from" stands before the first: "28 Feb - 3 Mar"."""
+"""The words between A and B: "28 Feb - 3 Mar". "And" joins only after "between" or "from"."""
 _OFFSET = time_pattern(
     rf"(?<![\w-])(?:(?:the|last) )?(?:(?:{COUNT} )?{UNIT}(?(count)|(?<!s))|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
-"""Words before a period that name another period beside it: "two weeks before", "the day after", "the Sunday
-before"."""
-CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 24, 40
-"""Number of characters before a period that are searched for a word that changes the period, and number of characters
-before that word that are searched for an offset ("two weeks")."""
+"""Words before A that name another period beside it: "two weeks before", "the day after", "the Sunday before"."""
+CHARACTERS_IN_FRONT = 24
+"""Number of characters before A that are searched for a word that changes A."""
+OFFSET_CHARACTERS = 40
+"""Number of characters before such a word that are searched for an offset, such as "two weeks"."""
 _WEEK = time_pattern(
     r"(?:the )?(?P<unit>week(?:end)?) (?P<side>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$"
 )
 """Words before a day that name a week or weekend: "the week of 5 May"."""
-SATURDAY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +56,20 @@ class FoundPeriod:
     end: int
     period: CalendarPeriod
     bounds: tuple[datetime | None, datetime | None] | None = None
-    """Start and end as words beside the period change them, such as (start, None) for "since May"; None: unchanged."""
+    """Start and end after a word beside the period has changed them: (start, None) for "since May"; None: unchanged."""
 
 
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> FoundPeriod | None:
-    """The period from the start of A to the end of B in "between A and B", "from A to B" and "A to B"; None: the query
-    does not join A and B.
+    """The period of "between A and B", "from A to B" or "A to B": from the start of A to the end of B.
+
+    None if the query does not join A and B.
 
     Args:
         first: A.
         second: B, the next period in the query.
     """
     opening, start = _operator(query, first) or ("", first.start)
-    adjacent = not query[first.end : second.start].strip()  # B's own words may begin with the joining one ("to Friday")
+    adjacent = not query[first.end : second.start].strip()  # then B itself begins with the joining word: "to Friday"
     join = _JOIN.match(query, second.start) if adjacent else _JOIN.fullmatch(query, first.end, second.start)
     if join is None or opening not in {"", "between", "from"} or (join["word"].lower() == "and" and not opening):
         return None
@@ -75,8 +81,10 @@ def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> Found
 
 
 def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod:
-    """The period of "since A", "before A" or "the week before A", where `found` is A; `found` itself if no such words
-    stand beside it. "By A" begins today if A lies ahead."""
+    """The period of "since A", "before A" or "the week before A", where `found` is A; `found` if no such word is there.
+
+    "By A" begins today if the end of A is in the future.
+    """
     period = found.period
     week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
     if week is not None and period.end - period.start <= timedelta(hours=25):
@@ -106,7 +114,7 @@ def _week(day: datetime, unit: str, side: str) -> CalendarPeriod:
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
-    """The word that changes a period, and its index: the period's own first word, else the word in front of it."""
+    """The word that changes A, and its index in the query: the first word of A's phrase, else the word before it."""
     match = _FIRST_WORD.match(query, found.start, found.end)
     match = match or _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
     if match is None:
@@ -117,15 +125,15 @@ def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
 
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
-    """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after"."""
+    """The period beside `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after"."""
     given = words_of(match)
     before = given["side"] == "before"
     edge, sign = (period.start, -1) if before else (period.end, 1)
-    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` looks from the next day on
+    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` searches from the next day on
     if "weekday" in given:
         return spans.weekday(day, WEEKDAYS.index(given["weekday"]), sign)
     unit, (_, count) = given["unit"], counted(given.get("count", "one"))
     if unit == "weekend":
-        return spans.days(spans.weekday(day, SATURDAY, sign * count).start, 2)
+        return spans.days(spans.weekday(day, spans.SATURDAY, sign * count).start, 2)
     other = spans.shifted(edge, unit, sign * count)
     return spans.around(other, unit) if "count" in given else CalendarPeriod(min(edge, other), max(edge, other))

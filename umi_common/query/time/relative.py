@@ -1,8 +1,8 @@
 """Periods relative to the current time: "yesterday", "last week", "two Fridays ago", "the past few months".
 
-Each function reads the phrases that `grammar` lists for it. `given` holds the words that the groups of the pattern have
-matched, by group (see `vocabulary.words_of`): "in the last two weeks" gives {"which": "last", "count": "two", "unit":
-"week", "plural": "s"}. Weeks begin on Monday.
+Each function reads the phrases that `grammar` lists for it. `given` are the texts of the pattern's groups
+(`vocabulary.words_of`): "in the last two weeks" gives {"which": "last", "count": "two", "unit": "week", "plural": "s"}.
+Weeks begin on Monday.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from umi_common.query.time.dates import of_year
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import WEEKDAYS, WHICH_OFFSET, Words, counted, named_part, words_of
 
-SATURDAY = 5
 PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
 """Words of a question about the past."""
 
@@ -43,10 +42,10 @@ def which_period(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
-    """The unit, weekday, month, season or holiday that the words name, `offset` of them after the current one.
+    """The unit, weekday, month, season or holiday that the words name: with offset -1 the last one, with 1 the next.
 
-    With offset 0, a weekday is that of this week, and a month, season or holiday the latest that has begun. With offset
-    -1 and 1, they are the last one before now and the next one.
+    With offset 0, a weekday is that of this week, and a month, season or holiday is that of this year
+    (`spans.of_years`).
     """
     if "weekday" in given:
         number = WEEKDAYS.index(given["weekday"])
@@ -60,11 +59,11 @@ def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
 
 
 def which_weekend(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "last weekend". "The past weekend" and "over the weekend" mean the latest that has begun, "the
-    coming weekend" the present one until it is over."""
+    """The period of "last weekend". "The past weekend" and "over the weekend" mean the latest that has begun; "the
+    coming weekend" means that of this week."""
     which = given.get("which", "past")
     if which == "past":
-        return spans.weekend(now, 0 if now.weekday() >= SATURDAY else -1)
+        return spans.weekend(now, 0 if now.weekday() >= spans.SATURDAY else -1)
     return spans.weekend(now, 0 if which in {"coming", "upcoming"} else WHICH_OFFSET[which])
 
 
@@ -79,8 +78,10 @@ def deadline(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 def weekdays(given: Words, now: datetime) -> CalendarPeriod:
-    """The day of "Monday of last week"; the days of "between Monday and Friday", from the latest Monday on, which may
-    be today."""
+    """The day of "Monday of last week", or the days of "between Monday and Friday".
+
+    These begin on the latest Monday, which may be today.
+    """
     first = WEEKDAYS.index(given["weekday"])
     if "which" in given:
         return spans.days(spans.week(now, WHICH_OFFSET[given["which"]]).start + timedelta(days=first))
@@ -89,7 +90,7 @@ def weekdays(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
-    """The day of "the 5th of last month", or of "on the 5th": the latest that has begun.
+    """The day of "the 5th of last month". For "on the 5th", it is the latest 5th that has begun.
 
     Raises:
         ValueError: If there is no such day.
@@ -119,7 +120,7 @@ def units_ago(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
-    """From `first` to `last` units after now, negative for the past: exact for minutes and hours, else whole days."""
+    """From `first` to `last` units after now, negative for the past: exact for minutes and hours, whole days else."""
     start, end = (spans.shifted(now, unit, count) for count in (first, last))
     if unit in {"minute", "hour"}:
         return CalendarPeriod(start, end)
@@ -134,8 +135,7 @@ def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def running_units(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "the past two days" or "in the past week": whole days, up to the end of today; or of "the next two
-    days": from this moment on."""
+    """The period of "the past two days": whole days up to the end of today; or of "the next two days": from now on."""
     farthest, _ = counted(given.get("count", "few" if "plural" in given else "one"))
     if WHICH_OFFSET[given["which"]] > 0:
         return CalendarPeriod(now, spans.shifted(now, given["unit"], farthest))
@@ -149,7 +149,7 @@ def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def earlier_or_later(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "earlier this week": from its start to the end of today; or of "later this week": from the start of
-    today to its end."""
+    """The period of "earlier this week", up to the end of today; or of "later this week", from the start of today
+    on."""
     whole, today = _nth(given, now, 0), spans.days(now)
     return replace(whole, end=today.end) if given["side"] == "earlier" else replace(whole, start=today.start)

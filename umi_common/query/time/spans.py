@@ -1,7 +1,7 @@
 """Periods of the calendar relative to a time, in its time zone. Weeks start on Monday.
 
-Periods are half-open, [start, end), and most begin and end at midnight, local time: a day on which clocks change
-has 23 or 25 hours. Functions to which the year is given take only the time zone from `now`.
+Periods are half-open, [start, end). Most begin and end at midnight, local time, so a day on which clocks change has 23
+or 25 hours. Functions with an argument for the year take only the time zone from `now`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from datetime import datetime, timedelta, timezone
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """First month of each season of the northern hemisphere; winter reaches into the next year."""
+SATURDAY = 5
+"""As in `datetime.weekday`: Monday is 0."""
 DAYS_OF = {"day": 1, "week": 7, "weekend": 7, "fortnight": 14}
-"""By unit: the number of days from one to the next."""
+"""Number of days from the start of a unit to the start of the next."""
 JUST_OVER = timedelta(days=31)
-"""Time after its end in which a period of last year is still called "this": "this Christmas" in January."""
+"""For this time after its end, a period of last year is still called "this": "this Christmas" in January."""
 LEAP_YEARS_APART = 8
 """Largest number of years from one 29 February to the next, such as from 1896 to 1904."""
 
@@ -28,8 +30,8 @@ class CalendarPeriod:
     start: datetime
     end: datetime
     in_year: Callable[[int], CalendarPeriod] | None = None
-    """The same period of any year, if the phrase names no year; None: it names one. In "between May and July 2023"
-    it gives the May of 2023."""
+    """For a phrase without a year: a function from a year to the same period of that year, such as May of 2023 in
+    "between May and July 2023". None: the phrase names a year."""
     vague: bool = False
     """Whether start and end are estimates ("a few weeks ago")."""
 
@@ -40,7 +42,7 @@ def midnight(moment: datetime) -> datetime:
 
 
 def days(first: datetime, count: int = 1) -> CalendarPeriod:
-    """`count` days, of which the day of `first` is the first."""
+    """`count` days from the day of `first` on."""
     start = midnight(first)
     return CalendarPeriod(start, start + timedelta(days=count))
 
@@ -58,7 +60,7 @@ def week(now: datetime, offset: int = 0) -> CalendarPeriod:
 
 def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
     """Saturday and Sunday, `offset` weeks from the current week."""
-    return days(week(now, offset).start + timedelta(days=5), 2)
+    return days(week(now, offset).start + timedelta(days=SATURDAY), 2)
 
 
 def months(now: datetime, year: int, first: int, count: int = 1) -> CalendarPeriod:
@@ -68,7 +70,7 @@ def months(now: datetime, year: int, first: int, count: int = 1) -> CalendarPeri
 
 
 def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
-    """`count` calendar years, of which `first` is the first."""
+    """`count` calendar years from `first` on."""
     start = midnight(now).replace(month=1, day=1, year=first)
     return CalendarPeriod(start, start.replace(year=first + count))
 
@@ -88,19 +90,18 @@ def easter(year: int) -> int:
 
 
 def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
-    """The day of a weekday (Monday is 0): with offset -1 the last one before today, -2 the one before that; with offset
-    1 the first after today, 2 the second."""
+    """The `offset`-th such weekday after today (Monday is 0); a negative offset counts back: -1 is the last before
+    today."""
     ahead = (number - now.weekday()) % 7  # 0: today is this weekday
     weeks = offset - 1 if offset > 0 and ahead else offset
     return days(now + timedelta(days=ahead + 7 * weeks))
 
 
 def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> CalendarPeriod:
-    """The latest period that has begun by `now`, of those that `span_of_year` gives for each year.
+    """The latest period of `span_of_year` that has begun by `now`, in the last LEAP_YEARS_APART + 1 years.
 
     Raises:
-        ValueError: If `span_of_year` raises it, or gives a later period, for each of the last LEAP_YEARS_APART + 1
-            years.
+        ValueError: If there is none, because `span_of_year` raises it for these years or gives a later period.
     """
     for year in range(now.year, now.year - LEAP_YEARS_APART - 1, -1):
         with suppress(ValueError):  # 29 February
@@ -111,8 +112,10 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> Cale
 
 
 def nearest_on(now: datetime, span_of_year: Callable[[int], CalendarPeriod], number: int) -> CalendarPeriod | None:
-    """Of the days that `span_of_year` gives for next year and the LEAP_YEARS_APART years before, the nearest to `now`
-    that is this weekday (Monday is 0); None: none is."""
+    """The day of `span_of_year` nearest to `now` that falls on this weekday (Monday is 0); None: there is none.
+
+    The LEAP_YEARS_APART + 1 years up to next year are searched.
+    """
     found: list[CalendarPeriod] = []
     for year in range(now.year + 1, now.year - LEAP_YEARS_APART, -1):
         with suppress(ValueError):  # 29 February
@@ -122,9 +125,11 @@ def nearest_on(now: datetime, span_of_year: Callable[[int], CalendarPeriod], num
 
 
 def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offset: int) -> CalendarPeriod:
-    """One of the periods that `span_of_year` gives for each year: with offset -1 the last that is over, with 1 the
-    first to come. With 0 this year's; but last year's, if it ended at most JUST_OVER ago or has not ended: "this
-    winter" in February."""
+    """A period of `span_of_year`: with offset -1 the last that is over, with 1 the next that has not begun.
+
+    With offset 0, it is this year's; or last year's, if that has not ended ("this winter" in February) or ended at most
+    JUST_OVER ago.
+    """
     year = now.year
     if offset == 0:
         before = span_of_year(year - 1)
@@ -149,7 +154,7 @@ def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
-    """The moment `count` units later, or on the last day of the month if the month has no such day.
+    """The moment `count` units later; the last day of the month if the month has no such day: 31 May gives 30 June.
 
     Args:
         unit: A key of `vocabulary.UNITS`.
@@ -165,8 +170,11 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
 
 
 def around(moment: datetime, unit: str) -> CalendarPeriod:
-    """The period of "N units ago": the minute, hour or week around the moment, or its day, weekend, month, quarter,
-    year or decade in the calendar. For a fortnight it is the week around the moment."""
+    """The period that "N units ago" means, where `moment` is N units ago.
+
+    For minutes, hours and weeks, it is one unit with the moment in its middle; for fortnights, such a week. For other
+    units, it is the calendar's unit that contains the moment.
+    """
     if unit in {"minute", "hour"}:
         half = timedelta(**{f"{unit}s": 1}) / 2
         return CalendarPeriod(_elapsed(moment, -half), _elapsed(moment, half))
@@ -186,10 +194,11 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
 
 
 def _elapsed(moment: datetime, time: timedelta) -> datetime:
-    """The moment after `time` has elapsed, also if clocks change in between."""
+    """The moment at which `time` has elapsed, even if clocks change in between."""
     return (moment.astimezone(timezone.utc) + time).astimezone(moment.tzinfo)
 
 
 def _month_start(moment: datetime, offset: int) -> datetime:
+    """The start of the month `offset` months after that of the moment."""
     year, number = divmod(moment.year * 12 + moment.month - 1 + offset, 12)
     return midnight(moment).replace(year=year, month=number + 1, day=1)

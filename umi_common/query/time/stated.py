@@ -22,20 +22,19 @@ from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
-"""Number of characters at the start of a text that are read: some thirty pages. A longer text is a whole file in one
-chunk, such as a log with a date in each line; reading a megabyte of it took 0.3 s."""
+"""Number of characters at the start of a text that are searched for a date: some thirty pages. A longer text is a whole
+file in one chunk, such as a log with a date in each line; a megabyte of it takes 0.3 s."""
 LONGEST_DAY, LONGEST_MONTH = timedelta(hours=25), timedelta(days=31, hours=1)
-"""Longest day and longest month, each with the hour by which clocks may go back. In a period longer than a month, dates
-without a year do not count."""
+"""Longest day and longest month, each with the hour by which clocks may go back. Dates without a year count only in a
+period of at most a month."""
 SHORTEST_YEAR = timedelta(days=364)
-"""Length from which a period counts as a year or longer: a year less a day, because clocks change."""
+"""A period of this length or more counts as a year: 365 days less one, because clocks change."""
 MANY_YEARS = timedelta(days=3_660)
-"""Longest period for which a text is first searched for the digits of the period's years. Most texts with a date hold
-the digits of a year of a longer period, so the search would exclude few texts."""
-CENTURIES = ("18", "19", "20")
-_YEAR = rf"(?:{'|'.join(CENTURIES)})\d\d"
+"""Longest period for which texts without the digits of its years are skipped at once. Nearly all texts with a date have
+the digits of a year of a longer period."""
+_YEAR = r"(?:18|19|20)\d\d"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
-"""Follows digits that are no part of a price, of a time or of a longer number."""
+"""The end of digits that are not part of a price, of a time or of a longer number."""
 _Y, _DAY = rf"(?P<year>{_YEAR})", r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
 _DAY_FIRST = rf"{_DAY}\.?(?:\s{{1,2}}(?:of\s)?|[-/]){MONTH}"
 _OF_YEAR = rf"(?:(?:,?\s{{1,2}}(?:of\s)?|[-/]){_Y}(?!\d)|,?\s{{1,2}}['\u2019](?P<year>\d\d)(?!\w))"
@@ -67,8 +66,8 @@ _FORMS = {
         rf"(?P<quarter>{'|'.join(ORDINALS[:4])})[\s-]quarter\s(?:of\s)?{_Y}(?!\w)",  # third quarter of 2023
     ),
 }
-"""Forms of dates by their beginning, which is tested first to save time. Of the forms that match at one place the first
-is used."""
+"""Patterns of dates, by a pattern of their beginning, which is tested first to save time. Of the patterns that match at
+one place, the first is used."""
 _NUMBERS = count()
 _STATED = re.compile(
     r"(?<![\w.])(?=[\djfmasondqt])(?:"
@@ -80,13 +79,13 @@ _STATED = re.compile(
     + ")",
     re.IGNORECASE,
 )
-"""One pattern for all forms. Each group's name gets a number, because a pattern holds no name twice."""
+"""One pattern of all `_FORMS`. Each group's name gets a number, because `re` allows each name only once."""
 _NUMBER_OF = re.compile(
     r"(?:[-/,+#§$€£]|\b(?:version|release|build|section|chapter|clause|part|phone|tel|fax|call|account|order|ref|isbn|id|no"
     r"|nr|number))[.:]?\s{0,2}$",
     re.IGNORECASE,
 )
-"""A label or sign before digits that number or name something and are no date: "section 14.10.23", "phone 20231014"."""
+"""A label or sign before digits that are a number or an id, not a date: "section 14.10.23", "phone 20231014"."""
 _YEARS = re.compile(
     rf"(?<![\w.,/-])(?P<first>{_YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)"
     rf"(?P<last>{_YEAR}|1[3-9]|[2-9]\d)(?![\w%]|[-.,/]\d)"
@@ -98,8 +97,7 @@ _DECADE = re.compile(
 )
 """A decade without its century: "the nineties", "the late '90s"."""
 DECADE = timedelta(days=3_651)
-"""Shortest period that may hold a decade: the one from 1900 on, which has only two leap years, less a day because
-clocks change."""
+"""Shortest period that may contain a decade: the 3,652 days from 1900 on, less one because clocks change."""
 LABEL_CHARACTERS = 12
 """Number of characters before digits that are searched for a label of `_NUMBER_OF`."""
 GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()  # noqa: SIM905
@@ -108,14 +106,16 @@ GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober Nove
 def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: bool = False) -> bool:
     """Whether the text states a date, month, quarter or year that lies wholly in the period.
 
-    A range of years that holds the period counts, too, if the period is a year or longer, or reaches from one year into
-    the next. So does a decade without its century that may lie in the period. A date without a year ("12 March") counts
-    as a date of the period's year, if the period is at most a month long.
+    These count, too:
+
+    - a range of years that contains the period, if the period is a year or longer or reaches into the next year;
+    - a decade without its century, such as "the nineties", that may lie in the period;
+    - a date without a year ("12 March") in the period's year, if the period is at most a month long.
 
     Args:
-        text: The text, of which the first CHARACTERS_READ characters are read, in at most 25 ms.
+        text: Its first CHARACTERS_READ characters are read, in at most 25 ms.
         period: [start, end).
-        now: The current time; only its time zone is used, in which a stated day begins.
+        now: Only its time zone is used: the one in which a stated day begins.
         any_year: Whether a date with a year is read as if it had none.
     """
     text = with_plain_letters(text[:CHARACTERS_READ])
@@ -134,16 +134,17 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
 
 
 def spoken_without_year(phrase: str) -> re.Pattern[str]:
-    """A pattern of a phrase such as "in January", as a text may say it; not of "in January 2019"."""
+    """A pattern that finds a phrase such as "in January" in texts, but not in "in January 2019"."""
     words = r"\s{1,3}".join(map(re.escape, phrase.split()))
     return re.compile(rf"(?<!\w){words}(?!\w)(?!,?\s{{1,2}}(?:of\s|in\s)?['\u2019]?\d)", re.IGNORECASE)
 
 
 @lru_cache(maxsize=8)
 def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
-    """Strings in lower case of which every text that states a date in the period holds one; (): any text may state one.
+    """Strings of which every text that states a date in the period contains at least one, in lower case.
 
-    They are the last two digits of the years, and in a period of at most a month the beginnings of the months' names.
+    They are the last two digits of the period's years and, for a period of at most a month, the beginnings of the names
+    of its months. (): any text may state a date in the period.
     """
     start, end = period.start, period.end
     if start is None or end is None or end - start > MANY_YEARS or not 1 < start.year <= end.year < 9999:
@@ -155,11 +156,10 @@ def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
 
 
 def _names_years_of(text: str, period: TimeRange) -> bool:
-    """Whether a text states a range of years, such as 1994-2001, that holds the period; or names a decade without its
-    century ("the nineties"), and such a decade lies in the period.
+    """Whether a text states a range of years that contains the period, or a decade that may lie in the period.
 
-    False for a period shorter than a year, unless it reaches from one year into the next: texts write "2022/23" for a
-    winter.
+    A range is "1994-2001", a decade "the nineties", whose century is open. False for a period shorter than a year,
+    unless it reaches into the next year: texts write "2022/23" for a winter.
     """
     start, end = period.start, period.end
     if start is None or end is None:
@@ -177,15 +177,17 @@ def _names_years_of(text: str, period: TimeRange) -> bool:
 
 
 def _possible_years(period: TimeRange) -> set[int]:
-    """The years that a date without a year may have; none if the period is longer than a month."""
+    """The years that a date without a year may have in the period; none if it is longer than a month."""
     if period.start is None or period.end is None or period.end - period.start > LONGEST_MONTH:
         return set()
     return {period.start.year, period.end.year}
 
 
 def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_year: bool) -> Iterator[CalendarPeriod]:
-    """The periods that a match of `_STATED` may mean: 5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August, 31 February
-    is no period."""
+    """The periods that a match of `_STATED` may mean.
+
+    5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August; 31 February and numbers with a label are no period.
+    """
     given = {name.rstrip("0123456789"): value.lower() for name, value in match.groupdict().items() if value}
     if "short" in given and _NUMBER_OF.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start()):
         return
@@ -205,9 +207,9 @@ def _inside(stated: CalendarPeriod, period: TimeRange) -> bool:
 
 
 def written(period: TimeRange) -> str:
-    """The words in which texts state the period, in English and German; "" if it is longer than a month.
+    """A search text with the forms of the period in English and German texts; "" if it is longer than a month.
 
-    One numeric form of a date is enough: the lexical index gives all numeric forms the same term, see `stores.lexical`.
+    One numeric form of a date is enough: the lexical index gives all numeric forms the same term (`stores.lexical`).
     """
     start, end = period.start, period.end
     if start is None or end is None or end - start > LONGEST_MONTH:

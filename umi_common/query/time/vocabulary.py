@@ -1,4 +1,4 @@
-"""English time words, and what they mean."""
+"""English time words and their meanings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAY_ORDINALS = _list(
 DAY_ORDINALS += [*(f"twenty-{name}" for name in DAY_ORDINALS[:9]), "thirtieth", "thirty-first"]
 ORDINALS = DAY_ORDINALS[:5]
 SINCE = "seit|sinds|depuis|desde"
-"""Words for "since" in other languages, as a part of patterns."""
+"""A pattern of the words for "since" in other languages."""
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
 """(farthest, nearest) number of units: "a few weeks ago" is from five weeks ago to two weeks ago."""
 UNITS = {
@@ -39,7 +39,7 @@ UNITS = {
 }
 """The unit of each name and abbreviation."""
 EASTER = 0
-"""In place of a month: the days are counted from Easter Sunday."""
+"""In place of a month in HOLIDAYS: the day is the number of days after Easter Sunday."""
 HOLIDAYS = {
     **{"christmas eve": (12, 24, None, 1), "christmas": (12, 24, None, 3), "xmas": (12, 24, None, 3)},
     **{"boxing day": (12, 26, None, 1), "new year's eve": (12, 31, None, 1), "new year's": (1, 1, None, 1)},
@@ -50,10 +50,8 @@ HOLIDAYS = {
     **{"good friday": (EASTER, -2, None, 1), "easter sunday": (EASTER, 0, None, 1)},
     **{"easter monday": (EASTER, 1, None, 1), "easter": (EASTER, -2, None, 4), "pentecost": (EASTER, 49, None, 2)},
 }
-"""(month, day, weekday, number of days) of each holiday. It begins on that day, or on that weekday (Monday is 0) of the
-seven days from it on."""
-
-
+"""(month, day, weekday, number of days) of each holiday. Without a weekday, it begins on that day. With one (Monday is
+0), it begins on the first such weekday from that day on."""
 DAYS_AWAY = {
     **{"day before yesterday": -2, "before last": -2, "yesterday": -1, "today": 0, "tomorrow": 1},
     **{"day after tomorrow": 2},
@@ -62,33 +60,34 @@ HALVES = {
     **{"hour": ("minute", 30, "minute"), "day": ("hour", 12, "hour"), "week": ("hour", 84, "week")},
     **{"month": ("day", 15, "week"), "year": ("month", 6, "month"), "decade": ("year", 5, "year")},
 }
-"""For each unit: a smaller unit, the number of smaller units in half of the larger one, and the length of the period
-that "half a year ago" means."""
+"""For each unit: (a smaller unit, how many of it make half of the unit, the length of the period that "half a ... ago"
+means)."""
 HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
-"""First hour of each part of a day, and the hour at which it ends; a night ends at six the next morning."""
+"""The hours at which each part of a day begins and ends; a night ends at six the next morning."""
 OTHER_DAYS = {"day": 7, "night": 7, "week": 28, "month": 90}
-"""Number of days before today that "the other day" may mean."""
+"""Number of days before today that "the other day", "the other week" and so on may mean."""
 PIVOT_YEAR = 69
-"""A two-digit year below this number is a year of the 2000s, any other one of the 1900s, as in `strptime`."""
+"""A two-digit year below this number is in the 2000s, any other in the 1900s, as in `strptime`."""
 WHICH_OFFSET = {
     **{"before last": -2, "last": -1, "past": -1, "previous": -1, "this": 0, "current": 0},
     **{"next": 1, "coming": 1, "upcoming": 1, "after next": 2},
 }
-"""Number of units from the current one, by the word for it."""
+"""Number of units after the current one, by word: "last week" is -1."""
 PARTS = {
     **dict.fromkeys(("early", "beginning", "start"), (0.0, 1 / 3)),
     **dict.fromkeys(("mid", "middle"), (1 / 3, 2 / 3)),
     **dict.fromkeys(("late", "end"), (2 / 3, 1.0)),
     **{"first half": (0.0, 0.5), "second half": (0.5, 1.0)},
 }
-"""Shares of a period's length, 0..1, at which a part of it begins and ends."""
+"""The shares of a period's length, 0..1, at which a part of it begins and ends."""
 
 Words = dict[str, str]
-"""What the groups of a match say, by group."""
+"""The texts of the groups of a match, by the group's name (see `words_of`)."""
 
 
 def words_of(match: re.Match[str]) -> Words:
-    """The text of each group that is not empty, in lower case, with single spaces and full names of units."""
+    """The texts of the groups that are not empty, by name; in lower case, with single spaces and full names of
+    units."""
     texts = {name: " ".join(text.lower().replace("\u2019", "'").split()) for name, text in match.groupdict("").items()}
     if "unit" in texts:
         texts["unit"] = UNITS.get(texts["unit"], "")
@@ -96,7 +95,7 @@ def words_of(match: re.Match[str]) -> Words:
 
 
 def named_part(period: CalendarPeriod, given: Words) -> CalendarPeriod:
-    """The part of a period that the words name, such as its first third for "early"; all of it if they name none."""
+    """The part of a period that the words name, such as its first third for "early"; the whole if they name none."""
     return spans.part(period, *PARTS[given["part"]]) if "part" in given else period
 
 
@@ -106,21 +105,21 @@ def month_number(name: str) -> int:
 
 
 def year_number(digits: str) -> int:
-    """The year of four digits, or of two, by PIVOT_YEAR."""
+    """The year of four digits, or of two by PIVOT_YEAR."""
     year = int(digits)
-    if len(digits) > 2:
-        return year
-    return year + (2000 if year < PIVOT_YEAR else 1900)
+    century = 0 if len(digits) > 2 else 2000 if year < PIVOT_YEAR else 1900
+    return century + year
 
 
 def counted(text: str) -> tuple[int, int]:
-    """The (farthest, nearest) number that a match of COUNT means: "three" is (3, 3), "2-3" is (3, 2), "a few" is
-    (5, 2)."""
+    """The (farthest, nearest) number that a match of `grammar.COUNT` means.
+
+    "three" is (3, 3), "2-3" is (3, 2), "a few" is (5, 2), "a" is (1, 1).
+    """
     words = re.findall(r"[a-z]+|\d+", text.lower())
     for name, reach in VAGUE_COUNTS.items():
         if name in words:
             return reach
-    numbers = [
-        int(word) if word.isdigit() else NUMBERS.index(word) for word in words if word.isdigit() or word in NUMBERS
-    ]
-    return (max(numbers), min(numbers)) if numbers else (1, 1)
+    numbers = [int(word) for word in words if word.isdigit()]
+    numbers += [NUMBERS.index(word) for word in words if word in NUMBERS]
+    return max(numbers, default=1), min(numbers, default=1)
