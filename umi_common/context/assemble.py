@@ -3,9 +3,9 @@
 A cap is a limit of the `TokenBudget`: tokens of the whole text, of one source or of one chunk. The finished text is
 within every cap, as counted by the given token counter. The steps:
 
-1. Choose pieces greedily by estimated tokens. Unless the policy packs by density, the best hit is chosen first, and is
-   cut if it does not fit.
-2. Count the finished text, and remove pieces, the last chosen first, until the text is within every cap.
+1. Choose pieces (hits and their neighbours) greedily by estimated tokens. Unless the policy packs by density, the best
+   hit is chosen first, and is cut if it does not fit.
+2. Count the finished text. Remove pieces, the last chosen first, until the text is within every cap.
 3. Cut one piece that did not fit to the tokens that are left.
 4. If tokens are still left, make cut pieces longer.
 """
@@ -36,8 +36,8 @@ from umi_common.types import Chunk, Hit
 TRIM_MIN = 24
 """Smallest number of free tokens that steps 3 and 4 fill; a shorter excerpt of a chunk would not help a reader."""
 ROUNDS = 3
-"""Largest number of times that packing continues because the finished text has fewer tokens than estimated. Each time
-the text is counted again, which is slow."""
+"""Largest number of times that further pieces are chosen because the finished text has fewer tokens than estimated.
+Each time the text is counted again, which is slow."""
 
 
 def assemble(
@@ -53,22 +53,20 @@ def assemble(
 
     Args:
         hits: In any order; they are sorted by falling score, then rising rank, then rising id.
-        budget: Largest numbers of tokens of the whole text, of one source and of one chunk; a plain number limits the
-            whole text.
+        budget: The caps. A plain number limits the whole text.
         policy: Order, format, neighbours; None: `AssemblyPolicy()`.
         counter: Any token counter that `counter_for` takes; None: the default of `counter_for`.
-        around: By the id of a hit, consecutive chunks of the hit's source, the hit included. At most
+        around: By the id of a hit: consecutive chunks of the hit's source, the hit included. At most
             `policy.neighbours` chunks on each side of the hit also become candidates.
-        passage_of: Returns the passage of a chunk around which the chunk is cut if it is too long.
-            `search.passages.assemble_for` passes a function that finds the answer to a query. None: a chunk that is too
-            long is cut to its beginning.
+        passage_of: Returns the passage of a chunk around which the chunk is cut if it is too long, such as the answer
+            to a query (`search.passages.assemble_for`). None: such a chunk is cut to its beginning.
 
     Returns:
-        The context. It has at least one part if any hit is of a kind in `policy.kinds`; if no such hit fits, one of
-        them is cut.
+        The context. It has at least one part if any hit is of a kind in `policy.kinds`: if no such hit fits, one is
+        cut.
 
     Raises:
-        BudgetError: If the budget cannot hold one character of any hit and the text that the format adds around it.
+        BudgetError: If one character of any hit, with the text that the format adds around it, exceeds the budget.
         InputError: If a score is not finite.
         ConfigError: If `budget` or `policy` is of another type, `counter` is no token counter, or it does not
             return whole numbers.
@@ -82,7 +80,7 @@ def assemble(
     rendered = _packed(packing, candidates, best)
     if best is not None and rendered.pieces and all(shown.chunk.id != best.chunk.id for shown in rendered.pieces):
         alone = Packing(budget, policy, packing.counter, passage_of)
-        with suppress(BudgetError):  # the budget holds no character of the best piece
+        with suppress(BudgetError):  # not even one character of the best piece fits
             packing, rendered = alone, _forced(alone, [best])
     if not rendered.pieces and pieces:
         rendered = _forced(packing, candidates)
@@ -93,6 +91,7 @@ def assemble(
 
 
 def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
+    """The pieces in the order in which they are tried (`AssemblyPolicy.pack`)."""
     if packing.policy.pack == "score":
         return list(pieces)
     tokens = {piece.chunk.id: max(1, packing.counter.count(piece.chunk.text)) for piece in pieces}
@@ -100,18 +99,18 @@ def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
 
 
 def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -> Rendered:
-    """Choose pieces of the kinds with reserved tokens, then `best`, then all others, then one cut piece.
+    """The text after steps 1 to 3: pieces of the kinds in `TokenBudget.kinds`, then `best`, then all others, then one
+    cut.
 
-    Then count the finished text. While it has fewer tokens than estimated, choose further pieces, at most ROUNDS times.
+    While the finished text has fewer tokens than estimated, further pieces are chosen, at most ROUNDS times.
 
     Args:
-        best: The piece to choose right after those of reserved kinds, cut if it does not fit; None: no piece is
-            preferred.
+        best: It is cut if it does not fit. None: no piece is preferred.
     """
     for kind, share in packing.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     if best is not None and not packing.fill([best]):
-        for room in _shrinking(packing.room(best)):  # `room` is an estimate, so shorter cuts are tried until one fits
+        for room in _shrinking(packing.room(best)):  # `packing.room` is an estimate: try shorter cuts until one fits
             if packing.fill([packing.cut(best, room)]):
                 break
     packing.fill(candidates)
@@ -125,9 +124,9 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -
 
 
 def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:
-    """The text of the chosen pieces and of the best hit that did not fit, cut to the tokens that are left.
+    """The text of the chosen pieces and of the best refused hit, cut to the tokens that are left.
 
-    None: no hit was refused for lack of tokens, fewer than TRIM_MIN tokens are left, or the text exceeds a cap.
+    None if no hit was refused for lack of tokens, if fewer than TRIM_MIN tokens are left, or if the text exceeds a cap.
     """
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
@@ -141,7 +140,7 @@ def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | N
 
 
 def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
-    """The text after its cut pieces, the best first, were extended by the tokens that are left."""
+    """The text with longer cut pieces, as far as tokens are left; the best piece is extended first."""
     for piece in sorted((each for each in rendered.pieces if each.trimmed), key=lambda each: each.preference):
         for room in _shrinking(packing.budget.available - rendered.tokens):
             if room < TRIM_MIN:
@@ -176,21 +175,20 @@ def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
         f"{cap} per {what}" for what, cap in (("source", budget.per_source_max), ("chunk", budget.per_chunk_max)) if cap
     ]
     raise BudgetError(
-        f"{', '.join([f'{budget.available} tokens', *caps])} cannot hold one character of any hit and what the "
-        f"format writes beside it, counted by {packing.counter.name}; raise the budget, or set citation='' and a "
-        "shorter format"
+        f"{', '.join([f'{budget.available} tokens', *caps])} cannot hold one character of any hit with the text that "
+        f"the format adds, counted by {packing.counter.name}; raise the budget, or set citation='' and a shorter format"
     )
 
 
 def _shrinking(room: int) -> Iterator[int]:
-    """`room`, then three quarters of the number before, rounded down, until 1."""
+    """`room`, then three quarters of the previous number, rounded down, while it is at least 1."""
     while room >= 1:
         yield room
         room = room * 3 // 4
 
 
 def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) -> ContextStats:
-    """The statistics of an assembly; `offered` holds the hits of all kinds, best first."""
+    """The statistics of an assembly; `offered` are the hits of all kinds, best first."""
     shown = [piece for piece in rendered.pieces if piece.copy_of is None]
     ids = {piece.chunk.id for piece in shown}
     copies = [piece for piece in rendered.pieces if piece.copy_of is not None]
@@ -215,16 +213,17 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
 
 
 def _dropped(piece: Piece, refused: Mapping[str, Dropped], policy: AssemblyPolicy, shown: set[str]) -> Dropped:
+    """The reason why a hit is not shown; `shown` are the ids of the chunks shown."""
     id = piece.chunk.id
     if policy.kinds is not None and piece.kind not in policy.kinds:
         return Dropped(id, "kind")
     reason = refused.get(id)
-    # "same text" is the reason only if the other piece with that text is shown.
+    # "same text" is the reason only if the other chunk with that text is shown.
     return reason if reason is not None and (reason.by is None or reason.by in shown) else Dropped(id, "total")
 
 
 def _covered(part: ContextPart) -> int:
-    """Characters of the part that belong to at least one chunk."""
+    """Number of the part's characters that belong to at least one chunk."""
     covered, reach = 0, 0
     for span in sorted(part.spans, key=lambda span: span.at):
         end = span.at + span.end - span.start

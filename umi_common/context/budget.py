@@ -13,24 +13,24 @@ from umi_common.errors import BudgetError, ConfigError
 from umi_common.types import Degradation, ReadOnlyDict
 
 SourceKey = str | tuple[str]
-"""Key of a source: its name; for a chunk without a source, a tuple that holds only the chunk's id."""
+"""Key of a source: its name; for a chunk without a source, a tuple of the chunk's id."""
 
 ASSEMBLY = AssemblyConfig()
 NEIGHBOURS_MAX = 10
-"""Largest number of chunks on each side of a hit that a policy may ask for."""
+"""Largest value of `AssemblyPolicy.neighbours`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Largest numbers of tokens, as the counter of the assembly counts them; a context exceeds none.
+    """Largest numbers of tokens, as the counter of the assembly counts them; a context exceeds none of them.
 
     Args:
-        max_total: The whole text (parts, separators, header, citations) and the `reserves` that are kept free.
-        per_source_max: All text of one source, counted part by part; None: only `max_total` limits it.
-        per_chunk_max: The text of one chunk; a longer one is cut down to it. None: a quarter of the whole, but at
-            least 1,024, and more if tokens are left.
+        max_total: For the whole text (parts, separators, header, citations) and the `reserves`.
+        per_source_max: For all text of one source, counted part by part; None: only `max_total` limits it.
+        per_chunk_max: For the text of one chunk; a longer one is cut. None: a quarter of `max_total` less the
+            reserves, but at least 1,024, and more if tokens are left.
         reserves: Tokens of `max_total` that are kept free for other texts, by name: {"system": 500, "answer": 1000}.
-        kinds: Tokens kept for the chunks of a kind: {"code": 800}. If these need fewer, all kinds share the rest.
+        kinds: Tokens kept for the chunks of a kind: {"code": 800}. If they need fewer, all kinds share the rest.
 
     Raises:
         ConfigError: If a number is not whole, or too small.
@@ -79,21 +79,22 @@ class AssemblyPolicy:
     Args:
         order: "score": best first. "source": the source with the best part first, inside a source in reading order.
             "chronological": by event_time, undated last. "edges-first": the best at both ends, the weakest in the
-            middle, to which LLMs pay the least attention in long prompts.
+            middle, because LLMs pay the least attention to the middle of long prompts.
         format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
-            objects. Any text that holds {text} is a template for one part (placeholders: `config.PLACEHOLDERS`).
-        pack: Which chunks are tried first. "score": the best score. "density": the highest score per token.
-        neighbours: 0..10. Number of chunks on each side of a hit that also become candidates, if the hit's score is in
-            the upper half of the range of the scores.
+            objects. Any text with {text} is a template for one part (placeholders: `config.PLACEHOLDERS`).
+        pack: The chunks that are tried first. "score": those with the highest score. "density": those with the highest
+            score per token.
+        neighbours: 0..10. Number of chunks on each side of a hit that also become candidates. It applies to hits in the
+            upper half of the range of scores.
         kinds: Only chunks of these kinds are used; None: all kinds. A chunk's kind is its metadata under `kind_key`,
             else "text".
         header: Text before the parts (plain and templates).
         separator: Text between parts (plain and templates).
-        citation: Template of a source's line at the end (plain and templates); "": no list.
-        sources_heading: The line over the list of sources.
-        joiner: Text between chunks of one part that follow each other but do not overlap.
+        citation: Template of a line in the list of sources (plain and templates); "": no list.
+        sources_heading: The line above the list of sources.
+        joiner: Text between consecutive chunks of one part that do not overlap.
         kind_key: Metadata key of a chunk's kind.
-        offset_keys: Metadata keys of a chunk's character offset in its source; the first one present counts.
+        offset_keys: Metadata keys of a chunk's character offset in its source; the first key present counts.
 
     Raises:
         ConfigError: If a field has a wrong value; the message names the field.
@@ -134,16 +135,18 @@ class AssemblyPolicy:
 
 
 def without_layout(policy: AssemblyPolicy) -> AssemblyPolicy:
-    """The policy, changed to write only the texts, with blank lines between them: for a framework that writes the rest
-    of the prompt itself."""
+    """The policy without header, labels and citations: only the texts, with blank lines between them.
+
+    For a framework that writes the rest of the prompt itself.
+    """
     return replace(policy, format="{text}", header="", citation="", separator="\n\n")
 
 
 class Span(NamedTuple):
     """The characters of a chunk that a part shows: `part.text[at : at + end - start] == chunk.text[start:end]`.
 
-    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners, or the
-    head of a table, repeated before a chunk of the table's later rows.
+    Spans of chunks that overlap in their source overlap in the part. A character outside all spans belongs to a joiner,
+    or to the head of a table that is repeated before later rows of the table.
     """
 
     id: str
@@ -159,7 +162,7 @@ class Span(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A chunk that is not shown, because a part shows a chunk with the same text; its source is cited."""
+    """A chunk that is not shown because a part shows another chunk with the same text. Its source is cited."""
 
     id: str
     source: str | None
@@ -171,7 +174,7 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContextPart:
-    """A chunk, or chunks of one source that follow each other, as one text."""
+    """A chunk, or consecutive chunks of one source, as one text."""
 
     ids: tuple[str, ...]
     """Ids of its chunks, in the order of the source."""
@@ -180,23 +183,23 @@ class ContextPart:
     """One for each id."""
     kind: str
     text: str
-    """The text as in the source; the format adds number and source, and may escape it."""
+    """The text before the format adds number and source and, in some formats, escapes it."""
     reason: str
-    """Why its best chunk was chosen: "rank 1, dense rank 2", "beside <id>"."""
+    """The reason for choosing its best chunk: "rank 1, dense rank 2", "beside <id>"."""
     score: float
     """Score of its best hit."""
     arm: str
-    """Names of the arms that ranked its best hit, by rising rank, joined by "+"; "" if it has no signals."""
+    """Names of the arms that ranked its best hit, by rising rank, joined by "+"; "" if no arm ranked it."""
     tokens: int
     """Tokens of `text`."""
     number: int = 0
     """The number of its source in citations, from 1."""
     date: str = ""
-    """The day, or the first and last day, of its chunks; "" if they have no time."""
+    """The day of its chunks, or the first and last day; "" if they have no time."""
     trimmed: bool = False
     """Whether one of its chunks is shown in part."""
     copies: tuple[Copy, ...] = ()
-    """Chunks with the same text as one of its chunks, best first; each is cited with its source."""
+    """Chunks with the same text as one of its chunks, best first."""
 
     @property
     def source_key(self) -> SourceKey:
@@ -210,10 +213,10 @@ class Dropped:
 
     id: str
     reason: str
-    """"same text" (another hit shows it), "kind" (excluded by the policy), or the cap that it exceeds: "total",
+    """"same text" (another hit shows it), "kind" (the policy excludes it), or the cap that it exceeds: "total",
     "source", "chunk"."""
     by: str | None = None
-    """The id of the chunk with the same text, which is shown."""
+    """If the reason is "same text": the id of the chunk that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +228,9 @@ class ContextStats:
     budget: int
     """Largest number of tokens: max_total less the reserves."""
     sources: int
-    """Number of different sources cited; each chunk without a source counts as one."""
+    """Number of sources cited; each chunk without a source counts as one."""
     duplication_ratio: float
-    """Share of the characters of all hits that are left out because another chunk shows them, 0..1."""
+    """Share of the characters of all hits, 0..1, that are left out because another chunk shows them."""
     coverage: Mapping[str, tuple[int, int]]
     """By kind: (hits shown, hits offered)."""
     dropped: tuple[Dropped, ...]
@@ -247,7 +250,7 @@ class AssembledContext:
     """In the order in which they are shown."""
     stats: ContextStats = field(repr=False)
     degraded: tuple[Degradation, ...] = ()
-    """Parts that failed in the search, as in `SearchResult.degraded`; () if the context was made without a search."""
+    """Losses of the search, as in `SearchResult.degraded`; () if the context was made without a search."""
 
     def __str__(self) -> str:
         return self.text
@@ -272,8 +275,9 @@ class AssembledContext:
 def asked_assembly(
     settings: AssemblyConfig, budget: TokenBudget | int | None, policy: AssemblyPolicy | None
 ) -> tuple[TokenBudget, AssemblyPolicy]:
-    """The budget and the policy of a call; if one is None, it is made from the settings. A budget that is a number
-    replaces `max_total` of the settings.
+    """The budget and the policy of a call; None stands for those of the settings.
+
+    A budget that is a number replaces `max_total` of the settings.
 
     Raises:
         ConfigError: If the budget or the policy is of another type.

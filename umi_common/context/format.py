@@ -1,4 +1,4 @@
-"""Parts as text: numbered plain text with a list of sources, XML, JSON, or the caller's template."""
+"""Write parts as numbered plain text with a list of sources, as XML, as JSON, or by the caller's template."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart
 
 PLAIN_PART = "[{number}] {text}"
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 does not allow, not even escaped."""
 
 
 class Format:
-    """A way to write parts: a line that opens the text, the parts, a line that closes it."""
+    """A way to write parts: an opening line, the parts, a closing line."""
 
     opening, between, closing = "", "", ""
 
@@ -30,18 +30,18 @@ class Format:
         return f"{self.opening}\n{self.between.join(map(self.written, parts))}\n{self.closing}" if parts else ""
 
     def as_shown(self, text: str) -> str:
-        """A text as it appears in the rendered text: escaped if the format escapes."""
+        """A text as it is in the rendered text: escaped if the format escapes."""
         return text
 
     def text_around_parts(self) -> str:
-        """Roughly the text around all parts, from which its number of tokens is estimated."""
+        """Roughly the text around all parts, for an estimate of its tokens."""
         return f"{self.opening}\n{self.closing}"
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        """Roughly the text that one part adds, from which its number of tokens is estimated.
+        """Roughly the text that one part adds, for an estimate of its tokens.
 
         Args:
-            first: Whether it is the first part of its source, which may add a line to the list of sources.
+            first: Whether it is the first part of its source: then it may add a line to the list of sources.
         """
         return self.written(part) + self.between
 
@@ -61,7 +61,7 @@ def source_label(part: ContextPart) -> str:
 
 
 def cited_parts(part: ContextPart) -> list[ContextPart]:
-    """The part, and for each of its copies the part with the id, source, number and date of the copy."""
+    """The part, then for each of its copies the same part with the copy's id, source, number and date."""
     copies = (
         replace(part, ids=(copy.id,), source=copy.source, number=copy.number, date=copy.date) for copy in part.copies
     )
@@ -69,8 +69,8 @@ def cited_parts(part: ContextPart) -> list[ContextPart]:
 
 
 class Plain(Format):
-    """The header unchanged, then the parts and the list of sources by templates. Nothing is escaped, so a hostile text
-    can imitate a citation."""
+    """The header, then the parts and the list of sources by templates. Nothing is escaped, so a hostile text can
+    imitate a citation."""
 
     def __init__(self, policy: AssemblyPolicy, template: str) -> None:
         self._policy = policy
@@ -78,8 +78,7 @@ class Plain(Format):
 
     def written(self, part: ContextPart) -> str:
         cited = cited_parts(part)
-        # A copy has the date of one chunk. If the part joins several chunks, that date is left out: it would seem to be
-        # the date of all of them.
+        # A copy's date is that of one chunk. In a part of several chunks it would seem to be the date of all.
         days = day_range(each.date for each in cited) if len(part.ids) == 1 else part.date
         return _fill_template(self._template, part, cited, days)
 
@@ -117,7 +116,7 @@ class Plain(Format):
 
 
 class Xml(Format):
-    """One element per part. All values from chunks are escaped, so no text can close its element."""
+    """One element per part. All texts and values of chunks are escaped, so no text can close its element."""
 
     opening, between, closing = "<context>", "\n", "</context>"
 
@@ -144,7 +143,7 @@ class Json(Format):
 
 
 def _fields(part: ContextPart) -> dict[str, object]:
-    """Number and source of a part, and its date, kind, other sources and whether it was trimmed, if any."""
+    """The number and source of a part; where it has them, its date, kind, `trimmed` and the sources of its copies."""
     kind = "" if part.kind == "text" else part.kind
     other_sources = list(dict.fromkeys(map(source_label, cited_parts(part))))[1:]
     others = {"date": part.date, "kind": kind, "trimmed": part.trimmed, "also": other_sources}
@@ -153,7 +152,7 @@ def _fields(part: ContextPart) -> dict[str, object]:
 
 
 def day_range(dates: Iterable[str]) -> str:
-    """The first and the last of some days, "2023-05-08 to 2023-06-01"; one day if they are equal, "" if there is none.
+    """The first and the last of some days: "2023-05-08 to 2023-06-01"; one day if they are equal, "" without days.
 
     Args:
         dates: ISO days, or results of this function.
@@ -165,8 +164,8 @@ def day_range(dates: Iterable[str]) -> str:
 
 
 def _fill_template(template: str, part: ContextPart, group: Sequence[ContextPart], days: str) -> str:
-    """The template, filled with the text, kind and score of `part`, with the numbers, sources and ids of all parts in
-    `group`, and with `days` as the date."""
+    """The template, filled in. Text, kind and score are those of `part`, the date is `days`; numbers, sources and ids
+    are those of all parts in `group`."""
     values = {
         "number": ", ".join(dict.fromkeys(str(cited.number) for cited in group)),
         "text": part.text,

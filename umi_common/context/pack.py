@@ -1,6 +1,6 @@
 """Choose pieces greedily, best first; a piece that does not fit is skipped.
 
-The tokens of a context are estimated as the sum of the tokens of its parts. `assemble` counts the finished text.
+The tokens of the context are estimated: they are the sum over its parts. `assemble` then counts the finished text.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.types import Chunk
 
 PassageOf = Callable[[Chunk], Characters | None]
-"""Returns the characters of a chunk that answer the query best; None: no part of the chunk stands out."""
+"""Returns the characters of a chunk that answer the query best; None: no part of the chunk is better than the
+others."""
 SAME_TEXT = "same text"
-"""Reason why a piece is dropped: another part shows the same text."""
+"""The reason for dropping a piece whose text another part shows."""
 CHUNK_SHARE = 4
-"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_SHARE of the budget, so that the context shows parts of
-several long chunks instead of a single chunk."""
+"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_SHARE of the budget, so that the context shows several
+long chunks instead of one."""
 CHUNK_LEAST = 1_024
-"""Tokens. The limit that CHUNK_SHARE sets for a chunk is at least this, however small the budget."""
+"""Smallest limit that CHUNK_SHARE sets for a chunk, in tokens."""
 SAMPLE_TEXT = "x"
-"""Stands for a part's text while the tokens that the format adds around a text are counted. A tokenizer counts the
-space before an empty text as a token; the space before a word belongs to the word's token."""
+"""Stands for a part's text while the tokens that the format adds around it are counted. An empty text would not do: the
+space before it would be a token of its own, but the space before a word is part of the word's token."""
 SAMPLE_NUMBER = 99
-"""Stands for the number of a part's source in the count with SAMPLE_TEXT."""
+"""Stands for the number of the part's source in this count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Packing:
         self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
         self._format = format_of(policy)
         self._shown: dict[str, str] = {}
-        """Id of the chosen chunk by `Piece.key`, without pieces that are copies."""
+        """By `Piece.key`: the id of the chosen chunk that is shown with this text."""
         self._spent = counter.count(self._format.text_around_parts())
         """Estimated tokens of the whole text."""
         self._by_source: dict[SourceKey, list[Piece]] = {}
@@ -65,12 +66,11 @@ class Packing:
         """Estimated tokens of the text of each source."""
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
-        """Choose the candidates that fit, in the given order; returns the number of chosen ones.
+        """Choose the candidates that fit, in the given order; returns how many were chosen.
 
         Args:
             candidates: A neighbour is skipped unless its hit was chosen before.
-            share: Largest number of tokens that the chosen candidates may add together; None: as many as the budget
-                allows.
+            share: Largest number of tokens that they may add together; None: no other limit than the budget.
         """
         before = len(self.chosen)
         limit = self.budget.available if share is None else min(self.budget.available, self._spent + share)
@@ -90,8 +90,7 @@ class Packing:
         self._by_source.setdefault(piece.source, []).append(piece)
 
     def adopt(self, rendered: Rendered) -> bool:
-        """Replace the chosen pieces and their tokens by those of a finished text; returns whether the text
-        shows all pieces that were chosen."""
+        """Take chosen pieces and numbers of tokens from a finished text; returns whether it shows all chosen pieces."""
         shown = {piece.chunk.id for piece in rendered.pieces}
         missing = [piece for piece in self.chosen if piece.chunk.id not in shown]
         for piece in missing:
@@ -128,17 +127,16 @@ class Packing:
         return best
 
     def room(self, piece: Piece) -> int:
-        """Estimate of the number of tokens of this piece's text that fit under all three caps."""
+        """Estimate of the number of tokens of this piece's text that fit under all caps."""
         first = piece.source not in self._by_source
         total = self.budget.available - self._spent - self._frame(piece, first=first)
         return min(total, self._source_room(piece), self._chunk_cap)
 
     def cut(self, piece: Piece, tokens: int) -> Piece:
-        """The piece cut to at most `tokens` tokens: to the text around the passage of its chunk that `passage_of`
-        returns, or, without such a passage, to the beginning of the chunk.
+        """The piece cut to at most `tokens` tokens, around the passage that `passage_of` returns for its chunk.
 
-        If the chunk's text begins with the repeated head of a table, rows are shown with this head before them, unless
-        the head takes more than half of the tokens.
+        Without a passage, the piece is cut to its beginning. If the chunk begins with the head of a table, this head is
+        shown before the rows, unless it takes more than half of the tokens.
         """
         text, size = piece.chunk.text, self.counter.measure
         passage = None if self._passage_of is None else self._passage_of(piece.chunk)
@@ -160,12 +158,12 @@ class Packing:
         return None if same == piece.chunk.id else same
 
     def _try(self, piece: Piece, limit: int) -> bool:
-        """Choose the piece, or record why not; returns whether it was chosen. Tokens are counted last: that is slow."""
+        """Choose the piece, or record why not; returns whether it was chosen. Cheap tests precede counting tokens."""
         id, cap = piece.chunk.id, self._chunk_cap
         total, source = limit - self._spent, self._source_room(piece)
         room, same = min(total, source), self.shown_by(piece)
         if same is not None:
-            known = piece.source in self._by_source  # then the list of sources has its line, which only gets this id
+            known = piece.source in self._by_source  # then only the id is added, to the source's line in the list
             tokens = self.counter.count(self._format.as_shown(id)) if known else self._frame(piece, first=True)
             if tokens > total or piece.neighbour_of is not None:
                 return self._refuse(id, SAME_TEXT, same)
@@ -185,11 +183,12 @@ class Packing:
         return self._choose(piece, tokens, tokens_of_text)
 
     def _refuse(self, id: str, reason: str, by: str | None = None) -> bool:
+        """Record why a piece is not chosen; returns False, as `_choose` returns True, for `_try`."""
         self.refused[id] = Dropped(id, reason, by)
         return False
 
     def _choose(self, piece: Piece, tokens: int, tokens_of_text: int) -> bool:
-        """Choose a piece that adds `tokens` to the whole text and `tokens_of_text` to the text of its source."""
+        """Choose a piece that adds `tokens` to the whole text and `tokens_of_text` to its source; returns True."""
         self._spent += tokens
         self._spent_source[piece.source] = self._spent_source.get(piece.source, 0) + tokens_of_text
         self.take(piece)
@@ -202,8 +201,7 @@ class Packing:
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
         """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.
 
-        The text is the part of the piece that the chosen pieces do not show; it begins with the joiner if the piece
-        follows one of them.
+        The text is the part of the piece that no chosen piece shows, after the joiner if it follows a chosen piece.
         """
         text, joined = piece.text, False
         for other in of_source:
@@ -219,10 +217,10 @@ class Packing:
         return text, joined
 
     def _frame(self, piece: Piece, *, first: bool) -> int:
-        """Tokens that the format adds around the text of a piece that becomes a part of its own.
+        """Number of tokens that the format adds around a piece that becomes a part of its own.
 
         Args:
-            first: Whether the part is the first one of its source, which may add a line to the list of sources.
+            first: Whether the part is the first of its source: then it may add a line to the list of sources.
         """
         sample = Stretch(piece)
         sample.text = SAMPLE_TEXT

@@ -1,4 +1,4 @@
-"""Candidates for a context: chunks with their value and the number of characters shown."""
+"""Candidates for a context: chunks with their value and the characters shown."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ from umi_common.errors import InputError
 from umi_common.types import Chunk, Hit
 
 NEIGHBOUR_SHARE = 0.5
-"""A chunk beside a hit has the hit's value times this factor; each further step from the hit multiplies it again."""
+"""The chunk next to a hit has the hit's value times this factor; for each further step it is multiplied again."""
 HEAD_KEY = "table_head"
-"""Metadata key of a chunk that begins inside a table: the number of characters at the start of its text that repeat the
-table's head. The chunk's offset is that of the character after the repeated head."""
+"""Metadata key of a chunk that begins inside a table. Its value is the number of characters at the start of the text
+that repeat the table's head. The chunk's offset is that of the character after them."""
 LINE_KEY = "begins_line"
-"""Metadata key; its value is True if one line break, and no blank line, precedes the chunk in its source."""
+"""Metadata key whose value is True if one line break, and no blank line, precedes the chunk in its source."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
 MARKDOWN_HEAD = re.compile(r"\|[^\n]*\n\|(?=[^\n]*-)[ \t\r:|-]+\n")
 """The head of a Markdown table: the names of the columns and, in the next line, dashes."""
 ANSWER_MAX = 100
-"""Characters. A text of at most this length, such as "No.", may need the text before it to be understood."""
+"""Largest number of characters of a text, such as "No.", whose meaning may depend on the text before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk that competes for the budget, and the part of its text that is shown: the characters from `start` up to
-    `end`; before them, if `with_head`, the table's head with which the text begins."""
+    """A chunk that competes for the budget, and the characters of it that are shown.
+
+    These are the characters from `start` up to `end` and, if `with_head`, the table's head before them.
+    """
 
     chunk: Chunk
     hit: Hit
     """The hit of this chunk, or the hit whose neighbour it is."""
     value: float
-    """0..1: of a hit its score, scaled so that the best hit has 1 and the last 0 (all have 1 if the scores are equal);
-    of a neighbour a share of its hit's value."""
+    """0..1. For a hit: its score, scaled so that the best hit has 1 and the last 0; 1 if all scores are equal. For a
+    neighbour: a share of its hit's value."""
     preference: int
-    """Index in the order of preference: the piece to choose first has 0. Unique in one assembly."""
+    """Index in the order of preference, from 0 for the best. Unique in one assembly."""
     kind: str
     chunk_offset: int | None
-    """Index of the chunk's first character in its source, after a repeated table head; None: not known."""
+    """Index in the source of the chunk's first character after a repeated table head; None: not known."""
     start: int = 0
     """Index of the first character shown."""
     end: int = -1
@@ -50,37 +52,37 @@ class Piece:
     with_head: bool = False
     """Whether the table's head, which ends at or before `start`, is shown."""
     copy_of: str | None = None
-    """The id of the chosen piece with the same text. That piece is shown; of this piece only the source is cited."""
+    """The id of the chosen piece with the same text. That one is shown; this one is only cited."""
     question: str = ""
-    """The text of the candidate just before this one in its source; "" if there is none, or if the text of this one is
-    longer than ANSWER_MAX."""
+    """For a text of at most ANSWER_MAX characters: the text of the candidate just before it in its source, if any."""
 
     @property
     def neighbour_of(self) -> str | None:
-        """The id of the hit near which the piece stands in its source; None: the piece is a hit itself."""
+        """The id of the hit whose neighbour the piece is; None: the piece is a hit itself."""
         return None if self.hit.chunk.id == self.chunk.id else self.hit.chunk.id
 
     @property
     def source(self) -> SourceKey:
-        """The unit that `per_source_max` applies to: the source, or the chunk where there is none."""
-        # A tuple, so that no id of a chunk equals the name of a source.
+        """The key of the chunk's source: a tuple if it has no source, so that no chunk's id equals a source's name."""
         return (self.chunk.id,) if self.chunk.source is None else self.chunk.source
 
     @property
     def text(self) -> str:
-        """The characters of the chunk that are shown."""
+        """The text that is shown."""
         head = self.chunk.text[: self.table_head] if self.with_head else ""
         return head + self.chunk.text[self.start : None if self.end < 0 else self.end]
 
     @property
     def head(self) -> int:
-        """Number of characters at the start of the shown text that repeat a table's head: the whole head with
-        `with_head`, else what is left of the chunk's repeated head after `start`."""
+        """Number of characters at the start of the shown text that repeat a table's head.
+
+        With `with_head` the whole head, else the rest of the chunk's repeated head from `start` on.
+        """
         return self.table_head if self.with_head else max(0, min(self.chunk_head - self.start, len(self.text)))
 
     @property
     def offset(self) -> int | None:
-        """Index of the text's first character in its source, after a repeated table head; None: not known."""
+        """Index in the source of the first character shown after a repeated table head; None: not known."""
         return None if self.chunk_offset is None else self.chunk_offset + max(0, self.start - self.chunk_head)
 
     @property
@@ -100,22 +102,20 @@ class Piece:
 
     @property
     def key(self) -> str:
-        """A key that is equal for pieces of equal text and equal `question`; differences in white space and Unicode
-        form do not count."""
+        """A key that is equal for chunks of equal text and `question`, except for white space and Unicode form."""
         return "\n".join(
             " ".join(unicodedata.normalize("NFC", text).split()) for text in (self.question, self.chunk.text)
         )
 
     @property
     def chunk_head(self) -> int:
-        """Characters at the start of the chunk's text that repeat a table's head."""
+        """Number of characters at the start of the chunk that repeat a table's head."""
         head = self.chunk.metadata.get(HEAD_KEY)
         return head if type(head) is int and head > 0 else 0
 
     @property
     def table_head(self) -> int:
-        """Characters at the start of the chunk's text that are a table's head: a repeated one, or the first lines of a
-        Markdown table."""
+        """Number of characters at the start of the chunk that are a table's head, repeated or its own (Markdown)."""
         own = MARKDOWN_HEAD.match(self.chunk.text)
         return self.chunk_head or (own.end() if own else 0)
 
@@ -125,8 +125,9 @@ class Piece:
 
 
 def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
-    """One piece per chunk, by falling score, then rising rank, then rising id. Of two hits with the same id, the
-    better one is used.
+    """One piece per chunk, by falling score, then rising rank, then rising id.
+
+    Of two hits with the same id, the better one is used.
 
     Raises:
         InputError: If a score is NaN or infinite.
@@ -146,12 +147,12 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
 def with_neighbours(
     pieces: Sequence[Piece], around: Mapping[str, Sequence[Chunk]], policy: AssemblyPolicy
 ) -> list[Piece]:
-    """The pieces, and the neighbours of strong hits, which have a value of at least STRONG; sorted by falling value.
+    """The pieces, and the neighbours of strong hits (value at least STRONG), sorted by falling value.
 
     value(neighbour) = max over strong hits h of value(h) * NEIGHBOUR_SHARE ** steps from h
 
     Args:
-        around: By id of a hit: the chunks around it in its source, in order, itself included.
+        around: By id of a hit: consecutive chunks of its source, the hit included.
     """
     if not policy.neighbours:
         return list(pieces)
@@ -169,8 +170,10 @@ def with_neighbours(
 
 
 def with_questions(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces. A short one gets as `question` the text of the piece at the position before it in its source, so that
-    "No." after one question is no duplicate of "No." after another."""
+    """The pieces, each short one with `question`: the text of the piece at the position before it in its source.
+
+    "No." after one question is then no duplicate of "No." after another.
+    """
     texts = {(piece.source, piece.chunk.position): piece.chunk.text for piece in pieces}
     return [
         piece
@@ -181,7 +184,7 @@ def with_questions(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _offer(best: dict[str, Piece], chunk: Chunk, strong: Piece, steps: int, policy: AssemblyPolicy) -> None:
-    """Add a chunk `steps` from a strong hit to `best`, unless it is a hit, or has a higher value from another hit."""
+    """Add the chunk `steps` from a strong hit to `best`, unless it is a hit or has a higher value by another hit."""
     value = strong.value * NEIGHBOUR_SHARE**steps
     known = best.get(chunk.id)
     if known is None or (known.neighbour_of is not None and known.value < value):

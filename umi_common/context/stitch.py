@@ -1,9 +1,9 @@
 """Make the parts of a context: join pieces of one source that follow each other, and order the joined texts.
 
 Text that two chunks share is shown once. Two chunks are joined by their character offsets in the source if both have
-offsets, and texts and positions agree with these. Offsets do not always count from the start of the source: those of a
-PDF's chunks may count from the start of a page. Otherwise chunks at consecutive positions are joined, and shared text
-is found by comparing the end of one chunk with the start of the next.
+offsets with which their texts and positions agree. (Offsets may count from another start: in a PDF, from the start of a
+page.) Otherwise, chunks at consecutive positions are joined; text that they share is found by comparing the end of one
+with the start of the next.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from umi_common.context.tokens.counter import Counter
 from umi_common.types import Hit
 
 OVERLAP_MIN = 20
-"""Characters. If the end of a chunk equals the start of the next in fewer characters, it counts as a coincidence."""
+"""Smallest number of characters of shared text; a shorter equal end and start count as a coincidence."""
 OVERLAP_MAX = 4_000
-"""Characters. Longer shared text is not searched for; this limits the time for texts that repeat one passage often."""
+"""Largest number of characters of shared text that is searched for. It limits the time for texts that repeat a passage
+often."""
 GAP_MAX = 2
-"""Characters. Chunks with a larger gap between them are not joined. A gap of at most this size is usually white space
-that the splitter stripped."""
+"""Largest number of characters between two chunks that are joined. So small a gap is mostly white space that the
+splitter stripped."""
 UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
 """Sort key of a stretch without event_time: later than every time."""
 
 
 def near(one: Piece, other: Piece) -> bool:
-    """Whether `seam` may join two pieces of one source, in any order; compares offsets or positions only, no text."""
+    """Whether `seam` may join two pieces of one source, in any order; a fast test of positions and offsets only."""
     positions = one.chunk.position, other.chunk.position
     if positions[0] is not None and positions[1] is not None and abs(positions[0] - positions[1]) == 1:
         return True
@@ -41,25 +42,25 @@ def near(one: Piece, other: Piece) -> bool:
 
 
 def seam(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
-    """How to join `second` to `first`, which comes before it in the source; None: they cannot be joined.
+    """How to join `second` to `first`, which precedes it in the source; None: they cannot be joined.
 
     Returns:
-        (start, between): the index at which `second` begins in the text of `first` with `between` appended; and the
-        text between the two pieces, "" if they overlap or touch.
+        (start, between): the text to insert between the two pieces, "" if they overlap or touch; and the index at which
+        `second` begins in the text of `first` followed by `between`.
     """
     if first.kind != second.kind or first.chunk.source is None or first.chunk.source != second.chunk.source:
         return None
     text = first.text
     if first.offset is not None and second.offset is not None and _count_from_one_start(first, second):
-        at = second.offset - first.offset + first.head  # where in `text` the character after second's head belongs
+        at = second.offset - first.offset + first.head  # index in `text` of second's first character after its head
         gap = at - len(text)
         if gap > GAP_MAX:
             return None
         if gap > 0:
-            # A joiner as long as the stripped white space, so that offsets in the source stay valid.
+            # White space as long as the gap, so that offsets in the source stay valid.
             white = " " if gap == 1 and not second.begins_line else "\n" * gap
-            cut = first.ends_early or second.start > 0  # then the gap may hold text, which was cut off to save tokens
-            return None if cut else (at - second.head, white)
+            was_cut = first.ends_early or second.start > 0  # then the gap may be text that was cut off to save tokens
+            return None if was_cut else (at - second.head, white)
         end, start = text[max(0, at) :], second.text[second.head :]
         if at >= 0 and (start.startswith(end) or end.startswith(start)):
             return at - second.head, ""
@@ -74,8 +75,8 @@ def seam(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
 def _count_from_one_start(first: Piece, second: Piece) -> bool:
     """Whether the offsets of two pieces may count from the same start.
 
-    If they do, offsets and positions rise together, and positions rise by at most 1 per character: pieces that begin
-    500 characters apart are 1 to 500 positions apart, and pieces with equal offsets 0 or 1.
+    Then offsets and positions rise together, and positions by at most 1 per character. Pieces that begin 500 characters
+    apart are 1 to 500 positions apart; pieces with equal offsets are 0 or 1 positions apart.
     """
     if first.chunk.position is None or second.chunk.position is None:
         return True
@@ -84,8 +85,8 @@ def _count_from_one_start(first: Piece, second: Piece) -> bool:
 
 
 def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
-    """Join pieces into stretches: source by source, in the order of the sources' first pieces; the stretches of one
-    source are in the order of `in_source_order`."""
+    """The pieces, joined into stretches: source by source, in the order of the sources' first pieces; inside a source
+    in the order of `in_source_order`."""
     by_source: dict[SourceKey, list[Piece]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece)
@@ -100,9 +101,9 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
 
 
 def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces of one source, sorted by position; by offset if some have no position, but all have an offset.
+    """Pieces of one source, sorted by position; by offset if some have no position but all have an offset.
 
-    Of pieces with equal position and offset the longest is first, so that a chunk precedes the chunks that it contains.
+    Of pieces with equal position and offset, the longest is first: a chunk precedes the chunks that it contains.
     """
     by_offset = all(p.offset is not None for p in pieces) and any(p.chunk.position is None for p in pieces)
 
@@ -116,9 +117,8 @@ def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
 class Stretch:
     """Pieces of one source, joined into one text; `add` adds them in the order of the source.
 
-    `spans` holds one `Span` for each of `pieces`: where `text` shows the piece. `tail` is the piece that ends where the
-    text ends; a later piece that lies inside the text does not replace it. `tail_at` is the index in the text at which
-    the tail begins.
+    `spans` has one `Span` for each of `pieces`. `tail` is the piece that ends at the end of the text; `tail_at` is the
+    index in the text at which it begins. A piece that lies inside the text does not become the tail.
     """
 
     def __init__(self, first: Piece) -> None:
@@ -143,10 +143,10 @@ class Stretch:
         return min(self.pieces, key=lambda piece: (piece.neighbour_of is not None, piece.preference))
 
     def _put(self, piece: Piece, at: int) -> None:
-        """Add a piece that begins at index `at` of the text, and append its characters that the text lacks."""
+        """Add a piece that begins at index `at` of the text; append the part of it that lies after the text."""
         shown, head = piece.text, piece.head
         overlap = len(self.text) - at
-        length = len(shown) - head  # a span begins after the repeated head
+        length = len(shown) - head  # a span begins after a repeated table head
         start = max(piece.start, piece.chunk_head if head else 0)
         in_source = None if piece.offset is None else (piece.offset, piece.offset + length)
         self.pieces.append(piece)
@@ -199,8 +199,8 @@ def part_from(
     """The part that shows a stretch, with source, kind, reason, score and arm of its best piece.
 
     Args:
-        numbers: Number of each source in citations.
-        copies: Pieces that are not shown, because a piece of the stretch has the same text.
+        numbers: By source: its number in citations.
+        copies: Pieces that are not shown because a piece of the stretch has the same text.
     """
     best = stretch.best
     arms = _arms(best.hit)
@@ -222,7 +222,7 @@ def part_from(
 
 
 def _arms(hit: Hit) -> dict[str, int]:
-    """Arm -> the hit's best rank in it, for the arms that ranked it; the best rank first."""
+    """The hit's best rank in each arm that ranked it, by the arm's name; the best rank first."""
     ranks: dict[str, int] = {}
     for signal in hit.signals:
         if signal.rank is not None:
@@ -241,7 +241,7 @@ def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """Stretches in the order that `AssemblyPolicy.order` names.
 
     Args:
-        stretches: The result of `stitched`; "source" keeps its order inside a source.
+        stretches: The result of `stitched`, whose order inside a source "source" keeps.
         order: "source", "chronological", "score" or "edges-first".
     """
     if order == "chronological":

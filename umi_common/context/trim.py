@@ -1,5 +1,4 @@
-"""Where to cut a text so that its beginning, or the surroundings of a passage, fit: at a sentence, else at a word, else
-at a character."""
+"""Cut a text to its beginning, or to the text around a passage: at a sentence, else at a word, else at a character."""
 
 from __future__ import annotations
 
@@ -8,36 +7,35 @@ import unicodedata
 from collections.abc import Callable
 
 SENTENCE_END = re.compile(r"[.!?…](?<!\s\d\.)(?<!\s\d\d\.)[\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
-"""The end of a sentence or of a line. A full stop after one or two digits does not count: "7." or "19." numbers an item
-of a list or, in German, a day."""
+"""The end of a sentence or of a line. A full stop after one or two digits does not count: "7." is the number of an item
+in a list or, in German, a day."""
 WHITE_SPACE = re.compile(r"\s+")
 PRECISION = 200
-"""A cut text may be shorter than the longest one that fits, by at most 1 / PRECISION of its length. A coarser search
-needs fewer counts of tokens."""
+"""A cut text may be shorter than the longest that fits by 1 / PRECISION of its length, which saves counts of tokens."""
 LEAST_KEPT = 0.5
 """A cut after a sentence or a word must keep at least this share of the characters that fit."""
 LEAD = 1 / 3
-"""Of the characters shown around a passage, the share that is before it; larger if the text ends soon after it."""
+"""Share of the text shown around a passage that precedes it; larger if the text ends soon after the passage."""
 CHARACTERS_PER_TOKEN = 4
-"""First guess of the length of a token, in characters."""
+"""First guess of the number of characters of a token."""
 ZERO_WIDTH_JOINER = "\u200d"
 FLAG_HALVES = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 """The regional indicators; two of them are a flag."""
 Characters = tuple[int, int]
-"""Characters of a text: index of the first one, and index after the last one."""
+"""A range of characters of a text: [start, end)."""
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """The number of characters of a text to keep so that they have at most `limit` tokens; 0 if not even one fits.
+    """The number of characters at the start of a text to keep within `limit` tokens; 0 if not even one fits.
 
-    The cut is after the last sentence that fits, if it keeps at least the share LEAST_KEPT of the characters that fit;
-    else after the last such word; else after a character.
+    The cut is after the last sentence that fits, else after the last word, else after a character. A cut after a
+    sentence or word must keep at least the share LEAST_KEPT of the characters that fit.
 
     Args:
-        text: Of any length; only its beginning is measured, up to a few times `limit` tokens.
+        text: Only its beginning is measured, up to a few times `limit` tokens.
         limit: Largest number of tokens.
         size: Counts the tokens of a text. If a longer text can have fewer tokens than a shorter one, the result still
-            fits, but a longer cut might fit, too.
+            fits, but might be longer.
     """
     if limit < 1:
         return 0
@@ -51,16 +49,15 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
 
 
 def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Characters) -> Characters:
-    """The characters [start, end) of a text to show around a passage, at most `limit` tokens.
+    """The characters of a text to show around a passage, at most `limit` tokens.
 
-    If the text up to the end of the passage takes at most a share 1 - LEAD of the tokens, the result begins with the
-    text; the other tokens show what follows the passage, such as the body of a function below its name. Else the result
-    holds text before and after the passage. If the passage itself is too long, the result is the beginning of the
-    passage. If not even one character fits, the result is empty.
+    If the text up to the end of the passage takes at most the share 1 - LEAD of the tokens, the result begins at the
+    start of the text. Otherwise it has text before and after the passage. If the passage itself is too long, the result
+    is its beginning; empty if not even one character fits.
 
     Args:
         text, limit, size: As in `cut_to_fit`.
-        passage: The characters to show.
+        passage: The characters of the passage.
     """
     if limit < 1:
         return 0, 0
@@ -76,28 +73,28 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
         end = start + cut_to_fit(text[start:], limit, size)
         if end < last and size(text[start:last]) <= limit:
             end = last
-        # More than the share is shown before the passage only where all that follows it is shown.
+        # A lead longer than `share` is accepted only if the text is shown to its end.
         if (end >= last and (lead <= share or end == len(text))) or not lead:
             return start, end
         lead //= 2
 
 
 def _readable_start(text: str, least: int, most: int) -> int:
-    """The start of the first sentence, else of the first word, at or after `least`; `most` if there is none; 0 if
-    `least` is 0."""
-    for end_before in (SENTENCE_END, WHITE_SPACE) if least else ():
+    """The start of the first sentence, else of the first word, from `least` to `most`; `most` if there is none."""
+    if least == 0:
+        return 0
+    for end_before in (SENTENCE_END, WHITE_SPACE):
         found = end_before.search(text, least - 1, most)
         if found is not None:
             return most - len(text[found.end() : most].lstrip())
-    return most if least else 0
+    return most
 
 
 def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """The largest n for which `text[:n]` has at most `limit` tokens; the result may be smaller by 1 / PRECISION of it.
+    """The largest n for which `text[:n]` has at most `limit` tokens; it may be too small by 1 / PRECISION of it.
 
-    The search narrows an interval between a length that fits and one that does not. Every second guess is the middle of
-    the interval. The others assume that the tokens grow evenly between its ends: counting tokens is slow, and such
-    guesses need fewer counts.
+    The search narrows the interval between a length that fits and one that does not. Bisection takes turns with linear
+    interpolation, which needs fewer counts of tokens; counting is slow.
     """
     fits, tokens = 0, 0
     over = min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
@@ -118,13 +115,13 @@ def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
 
 
 def _readable_end(text: str, most: int) -> int:
-    """The end of the last sentence, word or character at or before `most`; `most` where there is none."""
+    """The end of the last sentence, else word, else character, at or before `most`; `most` if there is none."""
     if most >= len(text):
         return len(text)
     least = most * LEAST_KEPT
     ends = [match.end() for match in SENTENCE_END.finditer(text, 0, most + 1) if match.end() <= most]
     if ends and ends[-1] >= least and not text[: ends[-1]].isspace():
-        return len(text[: ends[-1]].rstrip())  # a cut at the end of a line would show the blank lines below it
+        return len(text[: ends[-1]].rstrip())  # without the blank lines after a line
     word = most
     while word > least and not text[word].isspace():
         word -= 1

@@ -1,7 +1,5 @@
-"""How many tokens a text has.
+"""The number of tokens of a text.
 
-In: a text. Out: a number >= 0.
-
-    counter       the counter for a model, an encoding, a tokenizer or a function; an estimate if there is no tokenizer
-    encodings     tiktoken's encodings, where their files are cached
+counter       a counter for a model, an encoding, a tokenizer or a function; an estimate if there is no tokenizer
+encodings     tiktoken's encodings, from the files in its cache or downloaded
 """

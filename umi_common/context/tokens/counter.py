@@ -1,7 +1,7 @@
-"""Counters of tokens: from the caller's tokenizer; else from tiktoken, if its cache has the file of the encoding; else
-from the built-in model's tokenizer.
+"""Count tokens with the caller's tokenizer; else with tiktoken; else, as an estimate, with the built-in tokenizer.
 
-Nothing is downloaded unless `allow_download` is True.
+The built-in tokenizer is that of the default embedding model. tiktoken is used if its cache has the file of the
+encoding. Nothing is downloaded unless `allow_download` is True.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import tiktoken
 
 DEFAULT_ENCODING = "cl100k_base"
-"""Newer encodings have fewer tokens in nearly every text, so a budget that holds under this encoding holds under them,
-too."""
+"""Newer encodings have fewer tokens in nearly every text, so a text within a budget under this encoding is within it
+under them, too."""
 CACHE_SIZE = 16_384
 """Largest number of counts that one counter caches; the least recently used is dropped first."""
 
@@ -37,8 +37,7 @@ class Counter:
             number.
         name: Shown in `ContextStats.counter`.
         approximate: Whether the count is an estimate.
-        splits_at_spaces: Whether no token holds parts of two words, so that a text has at least as many tokens as
-            words.
+        splits_at_spaces: Whether each token belongs to one word, so that a text has at least as many tokens as words.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Counter:
         self._tokens = tokens
         self._splits_at_spaces = splits_at_spaces
         self._counts: LruCache[bytes, int] = LruCache(CACHE_SIZE)
-        """Number of tokens by the hash of a text, so that texts are not kept in memory."""
+        """Number of tokens by a hash of the text; the hash is shorter than the text."""
 
     def count(self, text: str) -> int:
         """The number of tokens of `text`, from the cache if the text was counted before; 0 for the empty text.
@@ -92,9 +91,9 @@ class Counter:
         return index(tokens)
 
     def surely_exceeds(self, text: str, tokens: int) -> bool:
-        """Whether the text has more than `tokens` words, and so more than `tokens` tokens; much faster than `count`.
+        """True only if the text has more than `tokens` tokens, because it has more words; much faster than `count`.
 
-        False proves nothing: a text with fewer words may have more tokens, too.
+        A text with fewer words may have more tokens, too, but gives False.
         """
         return self._splits_at_spaces and len(text.split(maxsplit=tokens)) > tokens
 
@@ -102,23 +101,24 @@ class Counter:
 def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_seconds: float = 10.0) -> Counter:
     """A counter from a name, a tokenizer or a function.
 
-    If tiktoken's cache lacks the file of the encoding, the built-in model's tokenizer counts, and the counter is
-    `approximate`: it counts 1.00 to 1.5 times as many tokens as o200k_base in English and code, and 0.6 to 1.5 times as
-    many as cl100k_base in every language measured (table in `docs/context.md`). If an encoding was named or a download
-    allowed, a warning says so, once per process, encoding and reason.
+    If tiktoken's cache lacks the file of the encoding, the built-in tokenizer counts, and the counter is `approximate`.
+    It counts 1.00 to 1.5 times as many tokens as o200k_base in English and code, and 0.6 to 1.5 times as many as
+    cl100k_base in every language measured (`docs/context.md`). A warning says so once per encoding and reason, if an
+    encoding was named or a download allowed.
 
     Args:
-        spec: A name that tiktoken knows, of a model ("gpt-4o") or an encoding ("o200k_base"); None: `DEFAULT_ENCODING`.
-            Or a tiktoken `Encoding`, a Hugging Face tokenizer, a LangChain model, an object with `.count(text)`, or a
-            function from a text to its tokens or their number, such as LlamaIndex's `Settings.tokenizer`.
+        spec: One of these; None is `DEFAULT_ENCODING`.
+            - a model ("gpt-4o") or an encoding ("o200k_base") that tiktoken knows;
+            - a tiktoken `Encoding`, a Hugging Face tokenizer, a LangChain model, or an object with `.count(text)`;
+            - a function from a text to its tokens or their number, such as LlamaIndex's `Settings.tokenizer`.
         allow_download: Whether tiktoken may download a file that its cache lacks.
         timeout_seconds: Longest time for the download, in seconds.
 
     Returns:
-        The counter; the same one for the same name. For any other spec keep it, to keep its cache.
+        The counter; for the same name, always the same one. A counter from any other spec is new, with an empty cache.
 
     Raises:
-        ConfigError: If the spec is none of these, or tiktoken knows no model of that name.
+        ConfigError: If the spec is none of these, or tiktoken does not know the name.
         MissingExtra: If a name is given, or a download allowed, and tiktoken is not installed.
     """
     if isinstance(spec, Counter):
@@ -150,7 +150,7 @@ def _exact(encoding: tiktoken.Encoding) -> Counter:
 
 @lru_cache(maxsize=16)
 def _embedded(name: str) -> Counter:
-    """A counter with the built-in model's tokenizer, loaded at the first text."""
+    """A counter with the built-in tokenizer, which is loaded at the first text."""
 
     def tokens(text: str) -> int:
         valid = utf8_text(text)  # the tokenizer refuses lone surrogates
@@ -170,14 +170,15 @@ def _warn_once(name: str, reason: str) -> None:
 
 
 def _counting_function(spec: Any) -> Callable[[str], Any]:
-    """A function from a text to its tokens or their number: the first of these that the object has.
+    """A function from a text to its tokens or their number: the first of these methods that the object has.
 
-        encode_ordinary   of a tiktoken `Encoding`, for which special tokens in a text are plain text; also if the
-                          object is the encoding's method `encode`, which raises at a special token
+        encode_ordinary   of a tiktoken `Encoding`; it takes special tokens in a text for plain text
         get_num_tokens    of a LangChain model
         count             of a `TokenCounter`
         encode            of `tokenizers` and `transformers`, without truncation and without adding special tokens
-        the object        if it is a function
+        __call__          of a function
+
+    tiktoken's bound method `encode`, which raises at a special token, is replaced by `encode_ordinary`.
 
     Raises:
         ConfigError: If the object has none of these.

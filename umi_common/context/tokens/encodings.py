@@ -1,7 +1,7 @@
 """tiktoken's encodings, from the files in tiktoken's cache.
 
-`tiktoken.get_encoding` downloads a missing or damaged file without a timeout, and deletes a damaged one. So,
-unless a download is allowed, it is called only if the file has the SHA-256 that OpenAI publishes.
+`tiktoken.get_encoding` downloads a missing or damaged file without a timeout, and deletes a damaged one. Unless a
+download is allowed, it is therefore called only if the file has the expected SHA-256.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ SHA256 = {
 }
 """SHA-256 of the published file of each encoding."""
 SAME_TOKENS = {"gpt2": "r50k_base", "p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
-"""Encodings that differ from another one in their special tokens alone, which are counted as plain text."""
+"""Encodings that differ only in special tokens from another encoding. Special tokens are counted as plain text."""
 _downloads = ThreadLimiter()
 
 
 class EncodingUnavailable(Exception):
-    """tiktoken's cache has no sound file of the encoding, or it could not be downloaded."""
+    """tiktoken's cache has no undamaged file of the encoding, or the file could not be downloaded."""
 
 
 def encoding_name(spec: str) -> str:
     """The encoding of a model or encoding name: "gpt-4o" -> "o200k_base".
 
     Raises:
-        ConfigError: If tiktoken knows neither.
+        ConfigError: If tiktoken knows no such model or encoding.
         MissingExtra: If tiktoken is not installed.
     """
     tiktoken = optional_module("tiktoken", "tiktoken", "tiktoken")
@@ -87,8 +87,8 @@ def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
     """The encoding of that name; a file that tiktoken's cache lacks is downloaded by tiktoken.
 
     Raises:
-        EncodingUnavailable: If the download fails or takes longer than `seconds`. A download that takes longer
-            continues in its thread, and a later call finds the file.
+        EncodingUnavailable: If the download fails or takes longer than `seconds`. In the latter case it continues in
+            its thread, and a later call finds the file.
         MissingExtra: If tiktoken is not installed.
     """
     library, base = optional_module("tiktoken", "tiktoken", "tiktoken"), SAME_TOKENS.get(name, name)
