@@ -5,9 +5,9 @@
     report = index(store, ["docs"])        # unchanged files are not read the next time
 
 `index` writes the chunks of the files to the store and returns a `Report`. A checkpoint file records which parts of the
-files are in the store; the next run continues from it.
+files are in the store, and the next run continues from it.
 
-    run          `index`, which does all the work in one process
+    run          `index`: a run in one process
     session      selects the parts that are not in the store, records their outcomes, removes stale chunks
     walk         finds the files below folders; follows links out of the folders only on request
     parts        cuts a file into parts: the whole file, or ranges of its records

@@ -18,7 +18,7 @@ from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
-"""Number in the head of a SQLite file by which it is recognised as a checkpoint of umi."""
+"""Number in the header of a SQLite file that marks it as a checkpoint of umi."""
 FILES = """
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
@@ -35,32 +35,32 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
-"""`meta` has settings by key. `KnownFile` describes the columns of `files`, and `IngestCheckpoint.finish` those of
-`parts`; `witness` is the id of one chunk of the part."""
+"""`meta` has settings by key. The columns of `files` are those of `KnownFile`, and the columns of `parts` those of
+`IngestCheckpoint.finish`: `witness` is the id of one chunk of the part."""
 MIGRATION = f"""
 ALTER TABLE files RENAME TO older; {FILES}
 INSERT INTO files (source, version, others, settled) SELECT source, version, others, settled FROM older;
 DROP TABLE older;
 """
-"""Converts the table `files` of an older release of umi, which had one more column, the file's path."""
+"""Converts the table `files` of older releases of umi, which had a further column, the file's path."""
 LAST_WRITE = "last_write"
-"""Key of the setting that holds `HybridStore.last_write` as it was after the last batch. Other stores lack this
+"""Key of the setting for the value of `HybridStore.last_write` after the last batch. Other stores lack this
 attribute."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
 
 class KnownFile(NamedTuple):
-    """What the checkpoint records about a file."""
+    """The record of a file in the checkpoint."""
 
     version: str
-    """`parts.version_of` the file when a run last began to write it."""
+    """The file's `parts.version_of` when a run last began to write it."""
     others: bool
-    """Whether the store may hold chunks of other versions, which must be removed."""
+    """Whether the store may have chunks of other versions, which must be removed."""
     settled: bool
-    """Whether the store holds all chunks of this version and no others."""
+    """Whether the store has all chunks of this version and no other chunks of the file."""
     stamp: str
-    """RULES_VERSION and `readers.reading.stamp_of` the file when it was settled."""
+    """RULES_VERSION and the file's `readers.reading.stamp_of` when it was settled."""
 
 
 class IngestCheckpoint:
@@ -70,8 +70,8 @@ class IngestCheckpoint:
         path: Created if it does not exist; None: the checkpoint is in memory.
 
     Raises:
-        StoreLocked: If another run has locked the file; does not wait for that run.
-        StoreFull: From a method that writes, if the disk has no room; nothing was recorded.
+        StoreLocked: At once, if another run has locked the file.
+        StoreFull: From a method that writes, if the disk is full; nothing was recorded.
         LedgerDamaged: If the file is damaged.
         StoreError: If the file is not a checkpoint, or cannot be read or written.
     """
@@ -90,10 +90,10 @@ class IngestCheckpoint:
             raise
 
     def _lock_and_prepare(self) -> None:
-        """Lock the file, check that it is a sound checkpoint, and create or migrate its tables."""
+        """Lock the file, check that it is an undamaged checkpoint, and create or migrate its tables."""
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and application != APPLICATION_ID:  # before the file of another program is changed
+        if tables and application != APPLICATION_ID:  # checked before the file of another program is changed
             raise StoreError(f"{self._path} is no checkpoint of umi; choose another file")
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -110,7 +110,7 @@ class IngestCheckpoint:
             self._db.executescript(f"BEGIN; {MIGRATION} COMMIT;")
 
     def get(self, key: str) -> str | None:
-        """A setting; None: not set."""
+        """The value of a setting; None: not set."""
         with self._errors():
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
@@ -121,7 +121,7 @@ class IngestCheckpoint:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def file(self, source: str) -> KnownFile | None:
-        """What is recorded about a file; None: its writing never began."""
+        """The record of a file; None: no run began to write it."""
         with self._errors():
             row = self._db.execute(
                 "SELECT version, others, settled, stamp FROM files WHERE source = ?", (source,)
@@ -133,8 +133,8 @@ class IngestCheckpoint:
 
         Args:
             files: (source, version) of each file.
-            others: `KnownFile.others` of files that are not recorded yet. A recorded file with another version gets
-                True, any other recorded file keeps its value.
+            others: The value of `KnownFile.others` for files without a record. For a record with another version it
+                becomes True; in any other record it stays.
         """
         with self._writing() as db:
             db.executemany(
@@ -145,7 +145,7 @@ class IngestCheckpoint:
             )
 
     def finish(self, parts: Iterable[tuple[str, str, str | None]]) -> None:
-        """Record that parts are in the store: (key, source, the id of one of its chunks, None if it has none)."""
+        """Record parts that are in the store: (key, source, the id of one of its chunks; None if it has no chunks)."""
         with self._writing() as db:
             db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
 
@@ -155,7 +155,7 @@ class IngestCheckpoint:
             return {key for key in keys if self._db.execute("SELECT 1 FROM parts WHERE key = ?", (key,)).fetchone()}
 
     def settle(self, files: Sequence[tuple[str, Sequence[str], str]]) -> None:
-        """Record files that are completely in the store: the store holds these parts of each and no stale chunk.
+        """Record files as settled: the store has all parts of each, and no stale chunks.
 
         Args:
             files: (source, keys of all parts, stamp) of each file.
@@ -199,7 +199,7 @@ class IngestCheckpoint:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
-                if self._db.in_transaction:  # on a full disk, SQLite has rolled it back
+                if self._db.in_transaction:  # False on a full disk: SQLite itself rolled back
                     self._db.execute("ROLLBACK")
                 raise
 
@@ -212,8 +212,8 @@ class IngestCheckpoint:
                 raise StoreLocked(f"{self._path} is in use by another run; wait until it ends, or stop it") from error
             if isinstance(known := as_umi_error(error, self._path, writing=True), LedgerDamaged):
                 raise LedgerDamaged(
-                    f"{self._path} is damaged ({error}); delete it: the next run then reads all files again, and does "
-                    "not embed unchanged ones again"
+                    f"{self._path} is damaged ({error}); delete it: the next run then reads all files again, but does "
+                    "not embed unchanged files again"
                 ) from error
             raise known from error
         except OSError as error:
@@ -221,15 +221,15 @@ class IngestCheckpoint:
 
 
 def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, own: bool) -> bool:
-    """Check that a checkpoint belongs to a store; returns whether the store may hold chunks of unrecorded files.
+    """Check that a checkpoint belongs to a store; returns whether the store may have chunks of unrecorded files.
 
-    The result is True if the store held chunks before the checkpoint's first run, or if an older copy of the store was
-    ever restored. After a restore, and in the first run if `own`, the checkpoint records the files that the store's
-    chunks name, so that the run can remove those that no longer exist.
+    That is the case if the store had chunks before the checkpoint's first run, or if an older copy of the store was
+    ever restored. The files named in the store's chunks are then recorded, so that the run removes the chunks of files
+    that no longer exist; in the first run only if `own`.
 
     Args:
-        own: Whether the checkpoint lies in the store's directory. Then it follows the store: if the embedder differs,
-            the store was reindexed; if the store has none of the recorded chunks, the records are removed.
+        own: Whether the checkpoint is in the store's directory. Then the store decides: after a change of embedder the
+            new one is recorded, and if the store has none of the recorded chunks, the records are removed.
 
     Raises:
         ConfigError: If the store's embedder is not `embedder`; unless `own`, if the checkpoint is of another store.
@@ -271,12 +271,12 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
 
 
 def _record_stored_files(checkpoint: IngestCheckpoint, store: Any) -> None:
-    """Replace all records by the files that the store's chunks name, in a version that no file has."""
+    """Replace all records by the files named in the store's chunks, with a version that no file has."""
     checkpoint.forget(checkpoint.sources())
     checkpoint.begin([(file, "") for file in sorted(files_in(store))], others=True)
 
 
 def files_in(store: Any, where: Filter | None = None) -> set[str]:
-    """Sources of the files from which the store's chunks were cut; with `where`, only of chunks that pass it."""
+    """Sources of the files from which the store's chunks were cut; with `where`, only for chunks that match it."""
     found = pages(store, where=where)
     return {str(chunk.metadata[FILE_KEY]) for page in found for chunk in page if is_of_file(chunk)}

@@ -1,4 +1,4 @@
-"""Cut files into parts that are read, written and repeated independently: a whole file, or a range of records."""
+"""Cut files into parts: whole files or ranges of records. Each part is read, written and repeated independently."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from umi_common.files.readers.reading import (
 )
 
 PART_BYTES = 1 << 20
-"""Default size of a range of records, in bytes: some thousand chunks, which are done again after a kill."""
+"""Default size of a range of records, in bytes: some thousand chunks. After a kill, at most about so much is
+repeated."""
 DEFAULT_LIMITS = ReadLimits()
-"""Used where the caller gives no limits."""
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""Byte order marks, with which a text in UTF-16 begins."""
+"""The byte order marks at the beginning of a text in UTF-16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FilePart:
 
     path: Path
     source: str
-    """Source of the part's chunks, from which their ids are made."""
+    """Source of the part's chunks; their ids are made from it."""
     start: int
     """Index in the file of the part's first byte."""
     stop: int
@@ -44,9 +44,8 @@ class FilePart:
     key: str
     """Hash of the bytes, the source, the number of the first line and RULES_VERSION."""
     fresh: bool = True
-    """Whether the store has never held another version of the file; then its stored chunks are of this version."""
+    """Whether all chunks that the store has of the file, if any, are of its present version."""
     limits: ReadLimits = DEFAULT_LIMITS
-    """Limits for reading the file."""
 
     @property
     def size(self) -> int:
@@ -57,9 +56,9 @@ class FilePart:
 def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[FilePart]:
     """The parts of a file in order, without gaps. Reads the file once.
 
-    A file of records (JSONL) is cut at the first end of a line after each `size` bytes. Not the size of this
-    file but that of each line is limited, and one part is in memory at a time. Every other file, and a file of records
-    in UTF-16, is one part, and its size is limited.
+    A file of records (JSONL) is cut at the first end of a line after each `size` bytes. One part is in memory at a
+    time, so only the size of each line is limited. Any other file, and a file of records in UTF-16, is one part, and
+    the size of the file is limited.
 
     Raises:
         FileUnreadable: If the file, or a line of records, is too large or cannot be read.
@@ -93,8 +92,8 @@ def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
 
 
 def version_of(parts: Sequence[FilePart]) -> str:
-    """A hash that changes if the content of a file, its source, its parts or RULES_VERSION changes: made from the keys
-    of all its parts."""
+    """A hash of the keys of all parts of a file. It changes if the file's content, source, parts or RULES_VERSION
+    do."""
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
 
 

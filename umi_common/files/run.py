@@ -1,4 +1,4 @@
-"""`index`: bring files and folders into a store, in one process."""
+"""`index`: bring a store up to date with files and folders, in one process."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def index(
 
     The work is done in parts: whole files, or ranges of a JSONL file. A finished part is recorded in the checkpoint and
     skipped by later runs. An interrupted part is repeated as a whole, with the same ids. When all parts of a changed
-    file are stored, the chunks it no longer has are removed; the chunks of vanished files are removed at the end.
-    Ctrl-C leaves a store that can be searched.
+    file are stored, the chunks that the file no longer has are removed. The chunks of vanished files are removed at the
+    end. After Ctrl-C the store can be searched.
 
     Args:
         store: Any `protocols.Store`.
@@ -58,17 +58,17 @@ def index(
             the directory of a `HybridStore`, or in memory if that store is in memory.
         embedder: Any value that `HybridStore.open` accepts as embedder; None: the store's embedder, else the default.
         relative_to: Folder to which the sources of chunks are relative; ids are made from sources. A file outside of
-            this folder has its absolute path as source. None: the folder that contains a `HybridStore`'s directory, so
-            that a project can be moved together with its store; without such a directory sources are absolute paths.
-            Give the same folder in every run.
+            this folder has its absolute path as source. Give the same folder in every run. None: the folder that
+            contains a `HybridStore`'s directory, so that a project can be moved together with its store. For a store
+            without a directory, sources are absolute paths.
         part_bytes: Size of a range of records and of a batch of parts, in bytes, at least 1. After a kill the next run
-            repeats about this much. Changing the size does not make a run repeat finished files.
+            repeats about this much. Finished files are not repeated after a change of this size.
         remove_missing: Whether `paths` may name files and folders that no longer exist; chunks indexed from them are
             then removed.
         follow_symlinks: Whether to read files outside of `paths` through symbolic links. False: such a link is skipped,
             and chunks that an earlier run indexed through it are removed.
-        max_file_bytes: Largest file in bytes, at least 1; a larger one is skipped without being read. In a JSONL file
-            the limit applies to each line, in a PDF also to the characters of its text.
+        max_file_bytes: Largest size of a file in bytes, at least 1; a larger file is skipped without being read. In a
+            JSONL file the limit applies to each line, in a PDF also to the number of characters of its text.
         pdf_seconds: Longest time for a PDF, in seconds for each begun megabyte, above 0 and at most a day. A PDF that
             takes longer is skipped.
         show_progress: Whether to show a progress bar over the bytes of the files.
@@ -81,7 +81,7 @@ def index(
             the report.
         ConfigError: If `store` is no store, the checkpoint belongs to another store, `embedder` is not the store's, or
             a limit is out of range.
-        ReindexRequired: If the checkpoint was made with another embedder.
+        ReindexRequired: If a checkpoint that the caller named was made with another embedder.
         StoreLocked: If another run uses the checkpoint.
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: If the store or the checkpoint fails.
@@ -116,9 +116,9 @@ def index(
 
 
 def _own_checkpoint(store: Any) -> IngestCheckpoint:
-    """Open the checkpoint in the store's directory. A store in memory has its checkpoint in memory.
+    """Open the checkpoint in the store's directory, or in memory for a store in memory.
 
-    A damaged checkpoint is deleted and replaced by an empty one.
+    A damaged checkpoint is replaced by an empty one.
 
     Raises:
         ConfigError: If the store has no directory and is no `HybridStore`.
@@ -130,7 +130,7 @@ def _own_checkpoint(store: Any) -> IngestCheckpoint:
         return IngestCheckpoint(None)
     try:
         return IngestCheckpoint(directory / CHECKPOINT)
-    except LedgerDamaged:  # with an empty checkpoint all files are read again, but unchanged chunks not embedded again
+    except LedgerDamaged:  # the empty one has all files read again, but unchanged chunks are not embedded again
         for suffix in ("", "-wal", "-shm"):
             Path(directory, CHECKPOINT + suffix).unlink(missing_ok=True)
         return IngestCheckpoint(directory / CHECKPOINT)

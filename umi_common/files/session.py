@@ -1,15 +1,15 @@
 """One indexing run: selects the parts that are not in the store, records their outcomes, removes stale chunks.
 
-A part is a range of bytes of a file. A chunk is stale if the present version of its file does not have it. What a run
-does with a file:
+A part is a range of bytes of a file. A chunk is stale if the present version of its file does not have it. For each
+file, a run does the following:
 
-1. It compares the file with the checkpoint. An unchanged file needs no more.
-2. It yields the parts that are not in the store. The caller writes their chunks, and reports each part as done.
-3. When all parts are done, it removes the file's stale chunks, and records the file as settled in the checkpoint. The
-   next run skips a settled file that has not changed.
+1. It compares the file with the checkpoint. An unchanged file is done.
+2. It yields the parts that are not in the store. The caller writes their chunks and reports the outcomes.
+3. When all parts are in the store, it removes the file's stale chunks, and records the file as settled in the
+   checkpoint. The next run skips a settled file that has not changed.
 
-A record is skipped if a chunk of another file has its id. That id may be free once all stale chunks are removed, so
-parts with such records are tried again in a second round.
+A record is skipped if a chunk of another file has its id. Removing stale chunks may free the id, so a second round
+repeats the parts with such records.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from umi_common.progress import progress_bar
 from umi_common.protocols import Store
 
 FILES_AT_ONCE = 200
-"""Largest number of files that one filter on the store names."""
+"""Largest number of files in one filter on the store."""
 FAILURES_MAX = 3
-"""Number of consecutive batches after which the run ends if the embedder failed on every part of them."""
+"""The run ends if the embedder failed on every part of this number of consecutive batches."""
 
 
 @dataclass(slots=True)
@@ -46,13 +46,13 @@ class _File:
     stamp: str
     """The value for `KnownFile.stamp` when the file is complete."""
     may_be_stale: bool
-    """Whether the store may hold stale chunks of the file, which must be removed."""
+    """Whether the store may have stale chunks of the file, which must be removed."""
     left: set[str]
     """Keys of the parts that are not in the store."""
     skipped: bool = False
-    """Whether a record or a page was skipped; the next run then tries its part again."""
+    """Whether a record or page was skipped. The next run then tries its part again."""
     waiting: bool = False
-    """Whether a part of the file waits for the second round."""
+    """Whether the second round will repeat a part of the file."""
 
     @property
     def source(self) -> str:
@@ -73,20 +73,20 @@ class IngestSession:
     process that reads PDFs.
 
     Args:
-        store: The session removes stale chunks from it; the caller writes new ones.
+        store: The session removes stale chunks from it; the caller writes new chunks.
+        checkpoint: The session closes it, even if this constructor raises an error.
         embedder: Name of the embedder.
         roots: Absolute paths of the files and folders to index.
-        checkpoint: Records what is in the store; the session closes it, also if it cannot be made.
         base: Folder to which sources are relative; None: sources are absolute paths.
         part_bytes: Size of a range of records, and of a batch, in bytes.
-        own_checkpoint: Whether the checkpoint lies in the store's directory; False: the caller named its file.
+        own_checkpoint: Whether the checkpoint is in the store's directory; False: the caller named its file.
         follow_symlinks: Whether to read files outside of the roots through symbolic links.
         on_file: Called with (files done, files in all) after each file.
 
     Raises:
         ConfigError: If a checkpoint that the caller named belongs to another store, the store has another embedder, or
             `part_bytes` is less than 1.
-        ReindexRequired: If a checkpoint that is not the store's own was made with another embedder.
+        ReindexRequired: If a checkpoint that the caller named was made with another embedder.
     """
 
     def __init__(
@@ -111,23 +111,23 @@ class IngestSession:
         self._open: dict[str, _File] = {}
         """By source: the files with parts that are not in the store."""
         self._written: list[_File] = []
-        """Files whose parts are all in the store, and whose stale chunks are not removed yet."""
+        """Files whose parts are all in the store, but whose stale chunks are not removed yet."""
         self._to_settle: list[tuple[str, list[str], str]] = []
-        """(source, keys of its parts, stamp) of each file that the checkpoint will record as settled."""
+        """(source, keys of its parts, stamp) of each file that is to be recorded as settled."""
         self._waiting: list[tuple[PartOutcome, _File]] = []
-        """The first-round outcomes of the parts that the second round repeats."""
+        """For each part that the second round repeats: its outcome in the first round, and its file."""
         self._in_second_round = False
         self._unread: list[tuple[Problem, bool]] = []
-        """(problem, whether the store may hold stale chunks of the file) of each file and part that was not read."""
+        """For each file and part that was not read: (problem, whether the store may have stale chunks of the file)."""
         self._embedder_problems: list[Problem | None] = []
-        """For each batch: a problem, if the embedder failed on every part; else None."""
+        """For each batch: one of its problems if the embedder failed on every part, else None."""
         try:
             check_bytes("part_bytes", part_bytes)
-            # Whether the store may hold stale chunks of files that the checkpoint does not record.
             self._may_hold_stale = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
+            """Whether the store may have stale chunks of files that the checkpoint does not record."""
             own_folder = getattr(store, "path", None)
-            # The path by which each file is read, by its path without symbolic links.
             self._path_of_real = files_below(roots, own_folder, self.report, follow_symlinks=follow_symlinks)
+            """By the path of each file without symbolic links: the path by which it is read."""
             self.report.files = len(self._path_of_real)
             self._files = [(path, _size(path)) for path in sorted(self._path_of_real.values())]
             total = sum(size for _, size in self._files)
@@ -140,8 +140,8 @@ class IngestSession:
         """Yield the batches of the first round and, if needed, those of the second.
 
         Between the rounds, the stale chunks of changed files and all chunks of vanished files are removed. The second
-        round repeats the parts with records whose id a chunk of another file had. The removal frees such an id if the
-        other file was renamed, or if the record moved from there to here.
+        round repeats the parts with a record whose id a chunk of another file had. The removal frees the id if the
+        other file was renamed, or if the record moved from the other file.
 
         Raises:
             EmbedderError: If the embedder failed on everything in this run.
@@ -158,7 +158,7 @@ class IngestSession:
             self._open[file.source] = file
         if (self.report.stale or self.report.removed) and not self.report.stopped:
             yield ([outcome.part] for outcome, _ in self._waiting)
-        else:  # no id was freed: the first outcomes are final
+        else:  # no id was freed, so the outcomes of the first round are final
             self.take([outcome for outcome, _ in self._waiting])
         self._remove_stale()
         self._save_settled()
@@ -218,13 +218,13 @@ class IngestSession:
             _refuse_if_all_failed(self._embedder_problems[-FAILURES_MAX:])
 
     def _record_last_write(self) -> None:
-        """Record the store's last write, so that the next run notices if an older copy of the store was restored."""
+        """Record the store's last write. By it the next run notices that an older copy of the store was restored."""
         last_write = getattr(self._store, LAST_WRITE, None)
         if last_write is not None:
             self._checkpoint.put(LAST_WRITE, last_write)
 
     def _count(self, outcome: PartOutcome, file: _File) -> None:
-        """Add the outcome of a part to the report, or, if the part was not read, to `_unread`."""
+        """Add the outcome of a part to the report; its problem, if it was not read, to `_unread`."""
         self._bar.update(outcome.part.size)
         if outcome.problem is None:
             self.report.problems += outcome.skipped + outcome.notes
@@ -245,7 +245,7 @@ class IngestSession:
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
 
     def _examine(self, path: Path, size: int) -> list[FilePart]:
-        """Open a file: record its state, and return its parts that are not in the store."""
+        """Compare a file with the checkpoint; returns its parts that are not in the store."""
         source = source_of(path, self._base)
         known = None
         try:
@@ -274,7 +274,7 @@ class IngestSession:
         self._open[source] = _File(parts, stamp, may_be_stale, {part.key for part in todo})
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
-        if not todo:  # an interrupted run stored all parts of the file, but did not record it as settled
+        if not todo:  # an earlier run stored all parts of the file, but was interrupted before it was settled
             self._record_begin(parts)
             self._close_if_complete(self._open[source])
         return todo
@@ -284,13 +284,13 @@ class IngestSession:
         self._bar.update(size)
 
     def _record_begin(self, batch: Sequence[FilePart]) -> None:
-        """Record in the checkpoint that the writing of these parts' files begins."""
+        """Record in the checkpoint that the files of these parts will be written."""
         sources = dict.fromkeys(part.source for part in batch)
         files = [(source, version_of(self._open[source].parts)) for source in sources]
         self._checkpoint.begin(files, others=self._may_hold_stale)
 
     def _close_if_complete(self, file: _File) -> None:
-        """If all parts of the file are in the store, settle the file, or first remove its stale chunks."""
+        """Settle the file if all its parts are in the store. If it may have stale chunks, they are removed first."""
         if file.left:
             return
         del self._open[file.source]
@@ -302,9 +302,9 @@ class IngestSession:
             self._remove_stale()
 
     def _settle(self, file: _File) -> None:
-        """Count a file as indexed, and have it recorded as settled, unless a record or page of it was skipped.
+        """Count a file as indexed and, unless a record or page was skipped, add it to `_to_settle`.
 
-        Does nothing if the second round repeats a part of the file.
+        Does nothing if the second round will repeat a part of the file.
         """
         if file.waiting:
             return
@@ -325,7 +325,7 @@ class IngestSession:
         try:
             keep = self._present_chunks(files)
             self.report.stale += remove_chunks(self._store, [file.source for file in files], keep)
-        except FileUnreadable as error:  # a file changed during the run: the next run repeats this for all these files
+        except FileUnreadable as error:  # a file changed during the run; the next run repeats all these files
             self.report.problems.append(Problem.of("", error))
             return
         for file in files:
@@ -333,10 +333,10 @@ class IngestSession:
         self._save_settled()
 
     def _present_chunks(self, files: Sequence[_File]) -> dict[tuple[str, str], FilePart]:
-        """By (source, id), the chunks of the present versions of these files, each with its first part.
+        """The chunks of the present versions of these files: by (source, id), the first part with this id.
 
-        Reports each part with an id that an earlier part of its file has, by the first such id: when it was written,
-        the chunk of the earlier part was taken for one of an earlier version, and replaced.
+        An id that an earlier part of the file has is reported, once for each part. Such a chunk was taken for a new
+        version of the earlier chunk and has replaced it.
         """
         parts: dict[tuple[str, str], FilePart] = {}
         for file in files:
@@ -350,7 +350,7 @@ class IngestSession:
         return parts
 
     def _remove_vanished(self) -> None:
-        """Remove the chunks of files below the roots that no longer exist or are now left out."""
+        """Remove the chunks of files below the roots that no longer exist or are left out now."""
         found = set(self._path_of_real.values())
         gone: list[str] = []
         for source in self._checkpoint.sources():
@@ -365,7 +365,7 @@ class IngestSession:
             self.report.removed += len(batch)
 
     def _report_unread(self) -> None:
-        """Add the files and parts that were not read to the report; say which of them still have stored chunks."""
+        """Add the files and parts that were not read to the report, and tell whether they still have stored chunks."""
         sources = sorted({problem.source for problem, may_be_stale in self._unread if may_be_stale})
         held: set[str] = set()
         for start in range(0, len(sources), FILES_AT_ONCE):
@@ -376,14 +376,18 @@ class IngestSession:
             self.report.problems.append(Problem(problem.source, problem.error, f"{problem}{still}"))
 
     def _is_left_out(self, path: Path) -> bool:
-        """Whether a path to an existing file is no longer read: it leads through a link to a file that is read by
-        another path, or out of the roots while links are not followed."""
+        """Whether an existing file is not read by this path, which leads through a link: the file is read by another
+        path, or it is outside of the roots and links are not followed."""
         path_read = self._path_of_real.get(real_path(path), path)
         return path_read != path or (not self._follow_symlinks and is_outside(path, self._roots))
 
 
 def _refuse_if_all_failed(problems: Sequence[Problem | None]) -> None:
-    """Raise EmbedderError if there is a problem for each of these batches; see `_embedder_problems`."""
+    """Raise EmbedderError if the embedder failed on all of these batches.
+
+    Args:
+        problems: Items of `IngestSession._embedder_problems`.
+    """
     if problems and None not in problems:
         raise EmbedderError(
             f"the embedder failed on everything in the last {len(problems)} batches, last: {problems[-1]}; "

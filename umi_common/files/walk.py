@@ -20,7 +20,7 @@ FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "v
 def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
     """The given path or paths as absolute paths, with "~" and symbolic links resolved.
 
-    A link that the caller names is therefore always followed.
+    So a link that the caller names is always followed.
 
     Raises:
         InputError: If an entry is not a string or a path, or is empty.
@@ -49,12 +49,12 @@ def files_below(
 ) -> dict[Path, Path]:
     """Find the files below `roots` that umi can read: {path without symbolic links: path by which the file is read}.
 
-    The two paths are equal, unless only links lead to the file; then the second is the first such path in sorted order.
-    Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`. Names
-    that begin with a dot and FOLDERS_LEFT_OUT are skipped without an entry in the report.
+    The two paths are equal, unless the file is only found through links. Then the second path is the first in sorted
+    order. Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`.
+    Names that begin with a dot and FOLDERS_LEFT_OUT are skipped without an entry in the report.
 
     Args:
-        roots: Absolute paths without symbolic links. A file among them is read whatever its ending is; a path that does
+        roots: Absolute paths without symbolic links. A file among them is read, whatever its ending. A path that does
             not exist is left out.
         store: The store's own folder, which is not read; None: the store has none.
         follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
@@ -69,14 +69,14 @@ def files_below(
 def _paths_below(
     roots: Sequence[Path], store: Path | None, report: Report, follow_symlinks: bool
 ) -> Iterator[tuple[bool, Path]]:
-    """Yield (whether it leads through a link, path) for each path below `roots` to a file that umi reads."""
+    """Yield (whether the path leads through a link, path) for each path below `roots` to a file that umi reads."""
     seen, named = {_identity(store)} if store is not None else set(), set(roots)
     folders = [root for root in roots if root.is_dir()]
     yield from ((False, root) for root in roots if not is_no_file(root))
     linked: list[Path] = []
     in_linked = False
     while folders or linked:
-        # Links are walked last, so that a folder that is also reached without a link is read by its own path.
+        # Links are walked last, so that a folder that is also found without a link is read by its own path.
         in_linked = in_linked or not folders
         folder = folders.pop() if folders else linked.pop()
         identity = _identity(folder)
@@ -94,7 +94,7 @@ def _paths_below(
                 folders.append(path)
             elif follow_symlinks:
                 linked.append(path)
-            else:  # a link to a folder is not walked; a report entry is added if it leads out of the roots
+            else:  # the folder is not walked; the report names a link that leads out of the roots
                 _is_inside(path, roots, report)
 
 
@@ -108,18 +108,18 @@ def check_inside(path: Path, roots: Sequence[Path]) -> None:
 
 
 def is_outside(path: Path, roots: Sequence[Path]) -> bool:
-    """Whether a path below a root leads to a path outside of all roots, through a link at its end or in its folders."""
+    """Whether a path below a root leads outside of all roots, because it or one of its folders is a link."""
     real = real_path(path)
     return not any(real.is_relative_to(root) for root in roots)
 
 
 def real_path(path: Path) -> Path:
-    """The absolute path without symbolic links. Raises no error, whatever the path leads to."""
+    """The absolute path without symbolic links. `Path.resolve` raises an error for a loop before Python 3.13."""
     return Path(os.path.realpath(path))
 
 
 def is_no_file(path: Path) -> bool:
-    """Whether a path does not exist or is a folder. False if it cannot be accessed, since a file may be there."""
+    """Whether a path does not exist or is a folder. False if it cannot be accessed: it may be a file."""
     try:
         return stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +129,7 @@ def is_no_file(path: Path) -> bool:
 
 
 def source_of(path: Path, base: Path | None) -> str:
-    """The source name of an absolute path: relative to `base` if it lies below it, else the whole path."""
+    """The source name of an absolute path: the path relative to `base` if it is below `base`, else the whole path."""
     if base is not None and path.is_relative_to(base):
         path = path.relative_to(base)
     return path.as_posix()
@@ -141,7 +141,7 @@ def path_of(source: str, base: Path | None) -> Path:
 
 
 def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
-    """The entries of a folder, sorted by name. A folder that cannot be listed has none, and is added to the report."""
+    """The entries of a folder, sorted by name; none if it cannot be listed, which is added to the report."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
@@ -168,7 +168,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _has_known_ending(path: Path, report: Report) -> bool:
-    """Whether umi reads files with this ending; if not, the file is counted in `report.left_out`."""
+    """Whether umi reads files with this ending; any other file is counted in `report.left_out`."""
     known = path.suffix.lower() in ENDINGS
     if not known:
         kind = path.suffix.lower() or path.name

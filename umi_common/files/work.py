@@ -1,4 +1,4 @@
-"""Read parts of files and write their chunks to the store. Repeating this does not change the store."""
+"""Read parts of files and write their chunks to the store. The same call again changes nothing in the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITE_CHUNKS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """The result of one part: how many chunks it has in the store, or why nothing of it was written."""
+    """The result of reading and writing one part."""
 
     part: FilePart
     chunks: int = 0
@@ -30,9 +30,9 @@ class PartOutcome:
     chunk_id: str | None = None
     """The id of one of the part's chunks; None: it has no chunks."""
     problem: Problem | None = None
-    """Why nothing of the part was written; None: all of it except `skipped` is durably in the store."""
+    """The reason why nothing of the part was written; None: all of it except `skipped` is durably in the store."""
     skipped: list[Problem] = field(default_factory=list)
-    """Records and pages that cannot be read, and records whose id another chunk has; the next run tries them again."""
+    """Records and pages that cannot be read, and records whose id another chunk has. The next run tries them again."""
     notes: list[Problem] = field(default_factory=list)
     """Content that was left out and that the next run does not try again, such as pages without text."""
     ids_taken: bool = False
@@ -43,17 +43,17 @@ def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pd
     """Embed the chunks of some parts and write them to the store; returns one outcome for each part, in order.
 
     Unchanged chunks are neither embedded nor written again. Records and pages that cannot be read are skipped, and so
-    are records with an id that another file or record has. A part is left out as a whole if nothing of it can be read,
+    are records with the id of another file's or record's chunk. A whole part is left out if nothing of it can be read,
     or if the embedder fails on its text; the other parts are written.
 
     Raises:
-        StoreError: If the store fails. Chunks that were written before stay; the same call can be repeated.
+        StoreError: If the store fails. Chunks that were already written stay; the same call can be repeated.
     """
     outcomes, new = _compared(store, [(part, *_read(part, pdf)) for part in parts])
     try:
         _write(store, embedder, list(chain.from_iterable(new)))
     except EmbedderError:
-        for place, part in enumerate(parts):  # one part at a time, to find those on which the embedder fails
+        for place, part in enumerate(parts):  # one at a time, to find the parts on which the embedder fails
             try:
                 _write(store, embedder, new[place])
             except EmbedderError as error:
@@ -71,6 +71,7 @@ def remove_chunks(store: Store, sources: Sequence[str], keep: Collection[tuple[s
 
 
 def _read(part: FilePart, pdf: PdfProcess) -> tuple[FileChunks, Problem | None]:
+    """The chunks of a part; or none, and the reason why it cannot be read."""
     try:
         return chunks_of_part(part, pdf), None
     except (InputError, MissingExtra) as error:
@@ -80,9 +81,9 @@ def _read(part: FilePart, pdf: PdfProcess) -> tuple[FileChunks, Problem | None]:
 def _compared(
     store: Store, batch: Sequence[tuple[FilePart, FileChunks, Problem | None]]
 ) -> tuple[list[PartOutcome], list[list[Chunk]]]:
-    """The outcome of each part, and its chunks that the store does not hold, or holds with other content.
+    """The outcome of each part, and its chunks that are new in the store or have another content there.
 
-    A chunk whose id another chunk has is skipped, since writing it would overwrite the other chunk.
+    A chunk with the id of another chunk is skipped, because it would overwrite the other chunk.
     """
     ids = [chunk.id for _, found, _ in batch for chunk in found.chunks]
     stored = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
@@ -109,10 +110,10 @@ def _compared(
 
 
 def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str | None:
-    """Why the id of a chunk of `part` cannot be used; None: it can.
+    """The reason why a chunk of `part` must not replace `other`, which has the same id; None: it may replace it.
 
     Args:
-        other: The chunk with the same id: an earlier one of the batch if `in_batch`, else the one in the store.
+        other: An earlier chunk of the batch if `in_batch`, else the chunk in the store.
     """
     if other.metadata.get(FILE_KEY) != part.source:
         owner = other.metadata.get(FILE_KEY, "elsewhere")
@@ -122,7 +123,7 @@ def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str
 
 
 def id_twice(id: str) -> str:
-    """What is wrong with a file of which two records have this id."""
+    """The end of a message about a file with two records of this id."""
     return f"holds id {id!r} twice; give every record an id of its own"
 
 

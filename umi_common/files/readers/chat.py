@@ -1,10 +1,11 @@
-"""Read chat logs: `[2024-06-11 19:15] Mira: ...`, exports of messengers. Each message is a passage with its time.
+"""Read chat logs, such as `[2024-06-11 19:15] Mira: ...` in exports of messengers. Each message is a passage with a
+time.
 
 A diary or a program's log is read in the same way: its entries begin with a time and name no speaker.
 
-The other dates of the log decide whether 03/04/24 is in March or April: 03/14/24 in the same log puts the month first,
-and 24/06/11 in the logs of Spark and Hadoop the year. If no date is decisive, the messages have no time, since a wrong
-time is worse than none; their text then begins with the date as the log states it. Times without a zone are UTC.
+The other dates of the log decide whether 03/04/24 is in March or April: 03/14/24 in the same log shows that the month
+is first. The logs of Spark and Hadoop have the year first: 24/06/11. If no date decides, the messages have no time,
+because a wrong time is worse than none; their text then begins with the date. Times without a zone are UTC.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _DATE = r"\d{4}(?:-\d\d?-|/\d\d?/|\. ?\d\d?\. ?)\d\d?\.?|\d{1,2}(?:-\d{1,2}-|/\d
 _TIME = r"(?P<time>\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\b\.?)?"
 """A time of day: "19:15", "19:15:02,500", "7:15 p.m."; `half` is the first letter of am or pm."""
 _DOTTED = r"(?P<dotted>\d\d?\.\d\d(?:\.\d\d)?)(?=\]|\s-\s)"
-"""A time of day with dots, only before "]" or " - ": in "01/05/2024 12.50 Coffee" such numbers are a sum of money."""
+"""A time of day with dots, only before "]" or " - ": in "01/05/2024 12.50 Coffee" the number is a price."""
 _AT = r"(?:um|at|à|às|kl[.o]?)\s"
 """A word between date and time in German, English, French, Portuguese and Scandinavian languages."""
 _STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?:{_AT})?(?:{_TIME}|{_DOTTED})(?:\sUhr)?"
-"""A date and a time, in brackets or not; messengers put the invisible mark U+200E in front of it."""
+"""A date and a time, with or without brackets. Some messengers put the invisible mark U+200E before it."""
 DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<who>[^:\n]{{1,40}}): )?", re.MULTILINE)
 """The beginning of a message with a time: `[11.06.24, 19:15] Mira: `; `who` is None in a line without a speaker."""
 UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
@@ -34,9 +35,9 @@ UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
 _LEVEL = re.compile(r"(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b")
 """The level that follows the time in a line of a program's log."""
 CHARACTERS_LOOKED_AT = 20_000
-"""Number of characters at the beginning of a text by which it is taken for a chat log, or is not."""
+"""Number of characters at the beginning of a text that decide whether it is a chat log."""
 LINES_LOOKED_AT = 50
-"""Number of non-blank lines of these characters that are looked at."""
+"""Number of non-blank lines at the beginning of a text that decide whether it is a chat log."""
 DATED_SHARE = 0.5
 """In a chat log with times, more than this share of these lines begin a message; a message may have several lines."""
 UNDATED_SHARE = 0.9
@@ -44,9 +45,9 @@ UNDATED_SHARE = 0.9
 LAST_CENTURY_FROM = 70
 """The first two-digit year of the 1900s: "70" is 1970, "69" is 2069."""
 UNDATED_LINES_MIN = 4
-"""Fewest lines that begin a message in a chat log without times; prose, too, may hold a line such as "Note: ..."."""
+"""Smallest number of lines that begin a message in a chat log without times; prose may have a line "Note: ...", too."""
 SENTENCES_SHARE = 0.4
-"""A text in which more lines than this share are sentences is a chat, and no list of records such as "Name: Bob",
+"""If more than this share of lines are sentences, a text is a chat, not a list of records with lines "Name: Bob",
 "Phone: 1", "Name: Ann"."""
 _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|(?:\S+\s+){9}")
 """A line that ends like a sentence, or has ten words."""
@@ -55,8 +56,8 @@ _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|(?:\S+\s+){9}")
 def message_pattern(text: str) -> re.Pattern[str] | None:
     """The pattern with which the messages of a text begin, `DATED` or `UNDATED`; None: the text is no chat log.
 
-    A text without times is a chat log only if it has two speakers or more, one of whom speaks at least twice. It is a
-    list of records, and no chat, if the words before the colons repeat in the same order and few lines are sentences.
+    A text without times is a chat log only if it has two speakers or more, one of whom speaks at least twice, and if it
+    is no list of records (`_is_list`).
     """
     lines = [line for line in text[:CHARACTERS_LOOKED_AT].splitlines() if line.strip()][:LINES_LOOKED_AT]
     if sum(1 for line in lines if DATED.match(line)) > DATED_SHARE * len(lines):
@@ -68,8 +69,10 @@ def message_pattern(text: str) -> re.Pattern[str] | None:
 
 
 def _is_list(keys: Sequence[str], lines: Sequence[str]) -> bool:
-    """Whether lines "Key: value" are records, and not messages: few lines are sentences, and the keys come in one order
-    that begins again with the first key. A record may lack a key, except the first."""
+    """Whether lines "Key: value" are records, not messages: few lines are sentences, and the keys repeat in one order.
+
+    A record may lack any key except the first.
+    """
     place_of = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     places = [place_of[key] for key in keys]
     in_order = all(one < following or (following == 0 and one > 0) for one, following in pairwise(places))
@@ -77,7 +80,7 @@ def _is_list(keys: Sequence[str], lines: Sequence[str]) -> bool:
 
 
 def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
-    """Yield one passage for each message ("Mira: ..."), several for a long one; first, the text above all messages.
+    """Yield one passage for each message, or several for a long message; before them, the text above all messages.
 
     A dated line without a speaker, such as "Mira joined the group", is a message whose passage has no "speaker".
     """
@@ -88,7 +91,7 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
     for match, end in zip(beginnings, [*starts[1:], len(text)], strict=True):
         speaker = match["who"]
         when = _time_of(match, order) if pattern is DATED else None
-        unread_date = pattern is DATED and when is None  # it stays in the text
+        unread_date = pattern is DATED and when is None  # then the date stays in the text
         message_start = match.start() if unread_date else _content_start(match)
         message = text[message_start:end]
         for start, stop in spans(message):
@@ -98,8 +101,10 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
 
 
 def _order(beginnings: Sequence[re.Match[str]]) -> str | None:
-    """The order of year, month and day in dates such as 03/04/24: "dmy", "mdy" or "ymd". None: no date is decisive, or
-    the dates contradict each other."""
+    """The order of year, month and day in dates such as 03/04/24: "dmy", "mdy" or "ymd".
+
+    None if no date decides, or if the dates contradict each other.
+    """
     dates = [match["date"] for match in beginnings]
     triples = [[int(number) for number in re.split("[/-]", date)] for date in dates if re.match(r"\d\d?[/-]", date)]
     if not triples:
@@ -112,10 +117,10 @@ def _order(beginnings: Sequence[re.Match[str]]) -> str | None:
 
 
 def _first_is_year(firsts: Set[int], lasts: Set[int], beginnings: Sequence[re.Match[str]]) -> bool:
-    """Whether the first numbers of dates are years and the last ones days, where both orders are possible.
+    """Whether the first numbers of dates are years and the last numbers days, where the reverse is possible, too.
 
-    A log has fewer years than days, so the first numbers are years if they have fewer values. If all dates are of one
-    day, each number has one value; then the year is first in a program's log alone, whose messages begin with a level.
+    A log has fewer years than days, so the first numbers are years if they have fewer values. If all dates are equal,
+    the year is first only in a program's log, whose messages begin with a level such as "INFO".
     """
     if len(firsts) == len(lasts) == 1:
         return all(_LEVEL.match(match.string, _content_start(match)) for match in beginnings)
@@ -123,7 +128,7 @@ def _first_is_year(firsts: Set[int], lasts: Set[int], beginnings: Sequence[re.Ma
 
 
 def _content_start(match: re.Match[str]) -> int:
-    """Index in the text of the first character of a message after its time: where the speaker or the text begins."""
+    """Index of the first character of a message after its time: the start of the speaker's name or of the text."""
     return match.end() if match["who"] is None else match.start("who")
 
 

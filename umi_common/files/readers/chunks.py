@@ -36,30 +36,29 @@ from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 15
-"""Version of the rules by which files are cut, and part of a file's version. Raise it when the chunks of any file
-change, so that the next run reads all files again."""
+"""Version of the rules by which files are cut. Raise it when the chunks of any file change: it is a part of a file's
+version, so the next run then reads all files again."""
 TITLES_MAX = 10
-"""Largest number of titles that are searched together with the passage below them; the outermost are left out."""
+"""Largest number of titles that are searched with the passage below them; further outer titles are left out."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
+"""Keys of a record's text and of its id. The first value that is not empty counts."""
 TIME_KEYS = ("event_time", "timestamp")
-"""Keys of a record's text, id and time. If a record has several keys of a kind, the first text and the first id that
-are not empty count, and the first time that can be read."""
+"""Keys of a record's time. The first value that can be read as a time counts."""
 SKIPPED_LISTED = 100
 """Largest number of skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
-"""Metadata key of the index in the file's text at which a chunk begins, not counting a repeated table head."""
+"""Metadata key of the index in the file's text at which a chunk begins, after a repeated table head."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-._])\d\d\1\d\d(?!\d)")
 """A date in a file's name: 2026-11-18, 2026.11.18, 2026_11_18."""
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
-"""A word of letters alone in a file's name."""
+"""A word of letters only in a file's name."""
 SAVED_PAGE_ENDINGS = (".mhtml", ".mht")
 """Endings of pages that a browser saved with their pictures as one file."""
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
-"""Ending -> characters that may separate the fields of a table in this format. The head of the table is its first row,
-or the first row below a title. Such a file, like a JSON file, is read only if its own path is given, not in a
-folder."""
+"""Ending -> characters that may separate two fields. Such a file, like a JSON file, is read only if its own path is
+given, not as a file in a folder."""
 
 
 @dataclass(slots=True)
@@ -69,7 +68,7 @@ class FileChunks:
     chunks: list[Chunk] = field(default_factory=list)
     """In the order of the file."""
     skipped: list[str] = field(default_factory=list)
-    """One line for each of the first SKIPPED_LISTED skipped records or pages: the file, which one, and why."""
+    """One line for each of the first SKIPPED_LISTED skipped records or pages: its file, its number, and the reason."""
     unlisted: int = 0
     """Number of further skipped records or pages."""
     blank: list[int] = field(default_factory=list)
@@ -77,10 +76,10 @@ class FileChunks:
     undated: list[int] = field(default_factory=list)
     """Numbers of the lines whose records are stored without their time, because it cannot be read as one moment."""
     undated_passages: int = 0
-    """Number of passages that are stored without their time, in a file that is not made of records."""
+    """Number of passages that are stored without their time, in a file without records."""
     notes: list[str] = field(default_factory=list)
-    """Lines for the report about content that the chunks lack, such as pages without text; they do not make the next
-    run read the file again."""
+    """Lines for the report about content that was left out, such as pages without text. Unlike for `skipped`, the next
+    run does not read the file again."""
 
     def add(self, passage: Passage, name: str) -> None:
         """Append the chunk of a passage; the position of the first chunk is 0."""
@@ -95,8 +94,8 @@ class FileChunks:
             self.unlisted += 1
 
     def listed(self, path: Path) -> list[str]:
-        """The lines of `skipped`, and one line each for the number of unlisted ones, of records without text, and of
-        records and passages stored without their time."""
+        """The lines of `skipped`, and a line with each of these numbers: unlisted records or pages, records without
+        text, records without their time, passages without their time."""
         more = f"{path}: further lines or pages that were skipped: {self.unlisted}; {SKIPPED_LISTED} are listed"
         lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
         if self.blank:
@@ -116,21 +115,21 @@ def _lost_time(path: Path, kind: str, count: int) -> str:
 def is_of_file(chunk: Chunk) -> bool:
     """Whether a chunk was cut from the file that its metadata FILE_KEY names.
 
-    Chunks that `index` did not write may have this key, too: they have another source, except for records.
+    Chunks that `index` did not write may have this key, too. Their source is not the file; a record's may differ, too.
     """
     file = chunk.metadata.get(FILE_KEY)
     return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
 
 
 def chunks_of(path: str | os.PathLike[str], source: str | None = None) -> list[Chunk]:
-    """The chunks of a file, in order, with source, position and metadata `start_index` (an index of a character in the
-    file's text).
+    """The chunks of a file, in order, with source, position and metadata `start_index` (a chunk's first character in
+    the file's text).
 
     Args:
-        source: Source of the chunks, from which their ids are made; None: the path.
+        source: Source of the chunks; their ids are made from it. None: the path.
 
     Raises:
-        FileUnreadable: If the file cannot be read, or a single record or page of it, which `index` would skip.
+        FileUnreadable: If the file, or one of its records or pages, cannot be read. `index` would skip the record.
         MissingExtra: For a PDF without pypdf.
     """
     path, limits = Path(path), ReadLimits()
@@ -149,7 +148,7 @@ def chunks_in(
     """The chunks of a file's content, with `name` as source.
 
     Args:
-        first_line: Number in the file of the first line of `content`, from 1; used for files of records.
+        first_line: Number in the file of the first line of `content`, from 1; only used for files of records.
 
     Raises:
         FileUnreadable: If nothing of the content can be read.
@@ -169,11 +168,11 @@ def chunks_in(
             found = _pdf(path, pdf.read(path, content, limits), name)
         else:
             found = _numbered(READERS.get(ending, _plain_text)(path, content), name)
-    if found.skipped and not found.chunks:  # an error keeps the chunks that an earlier run stored of the file
+    if found.skipped and not found.chunks:  # after an error, the chunks that an earlier run stored of the file stay
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
     if content.strip() and not (found.chunks or found.blank):
-        found.notes.append(f"{path} holds no text, perhaps because a script fills the page; nothing of it is indexed")
+        found.notes.append(f"{path} has no text, perhaps because a script fills the page; nothing of it is indexed")
     return found
 
 
@@ -186,8 +185,10 @@ def _numbered(found: Iterable[Passage], name: str) -> FileChunks:
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
-    """The chunk of a passage. Its search text begins with the last TITLES_MAX titles of the passage's path; long titles
-    are cut to an equal share of PATH_CHARACTERS."""
+    """The chunk of a passage. Its search text begins with the last TITLES_MAX titles of the passage's path.
+
+    Each title is cut to an equal share of PATH_CHARACTERS.
+    """
     titles = passage.path[-TITLES_MAX:]
     room = PATH_CHARACTERS // max(1, len(titles)) - len(PATH_END)
     path = " > ".join(" ".join(title.split())[:room] for title in titles)
@@ -236,8 +237,8 @@ def _named_passages(
     """The passages of a text, with title and time.
 
     Args:
-        title: The title that the text states; "": none, and the title is taken from the file's name.
-        when: The time that the text states; None: none, and the date in the file's name is taken.
+        title: The title in the text; "": the title is taken from the file's name.
+        when: The time in the text; None: the date in the file's name is taken.
         undated: The value for `Passage.undated`.
     """
     found = passages(text, headings, tables, title=title or _title_in_name(path))
@@ -249,18 +250,19 @@ def _dated(found: Iterable[Passage], when: datetime | None, *, undated: bool = F
 
 
 def _date_in_name(path: Path) -> datetime | None:
-    """The date in a file's name, such as "2026-11-18 minutes.md"; None: there is none, or more than one."""
+    """The date in a file's name, such as "2026-11-18 minutes.md"; None: no date, or more than one."""
     dates = {found[0].replace("_", "-") for found in _NAME_DATE.finditer(path.stem)}
     return read_time(dates.pop()) if len(dates) == 1 else None
 
 
 def _title_in_name(path: Path) -> str:
-    """A file's name without its ending; "" if the name holds no word of letters alone, such as a date or a hash."""
+    """A file's name without its ending; "" if it has no word of letters only, such as a date or a hash."""
     return path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
-    """The chunks of a JSON file: of its records if it is an array of objects with a text, else of its `value_lines`."""
+    """The chunks of a JSON file: one for each object if it is an array of objects with a text, else its
+    `value_lines`."""
     text = decoded_text(path, content)
     try:
         value = loaded(text)
@@ -320,8 +322,8 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
     pages = [page.strip() + "\n\n" for page in read.pages]
     text = "".join(pages)
     if not text.strip():
-        why = f"for its pages cannot be read ({read.bad[0][1]})" if read.bad else "only pictures of it"
-        raise FileUnreadable(f"{path} holds no text, {why}; leave it out, or run it through OCR first")
+        why = f"because its pages cannot be read ({read.bad[0][1]})" if read.bad else "only pictures of it"
+        raise FileUnreadable(f"{path} has no text, {why}; leave it out, or run it through OCR first")
     found, ends = FileChunks(), list(accumulate(map(len, pages)))
     for page, reason in read.bad:
         found.skip(f"{path} page {page} cannot be read ({reason}); the rest is indexed")
@@ -343,11 +345,11 @@ READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
     **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex", *MARKDOWN_ENDINGS), _plain_text),
     **dict.fromkeys((".html", ".htm", ".xhtml", *SAVED_PAGE_ENDINGS), _html),
 }
-"""Ending -> reader of a path and its bytes. `chunks_in` selects the readers of the other formats."""
+"""Ending -> function from a path and the file's bytes to passages. `chunks_in` selects the readers of other formats."""
 RECORD_ENDINGS = (".jsonl", ".ndjson")
 MAIL_ENDINGS = (".eml", ".mbox")
 ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, *MAIL_ENDINGS, ".ipynb", ".pdf"})
-"""Endings of the files in a folder that are read; a file given by its own path is read whatever its ending is."""
+"""Endings of the files in folders that are read. A file given by its own path is read, whatever its ending."""
 
 
 def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
@@ -375,7 +377,7 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
     """The chunk of a record; None: its text is blank. Keys other than text, id and "metadata" become metadata.
 
     Raises:
-        ValueError: If the record is no object, or has no text, or its metadata is no object.
+        ValueError: If the record is no object, if it has no text, or if its metadata is no object.
     """
     if not isinstance(record, dict):
         raise ValueError(f"{type(record).__name__} in place of an object")
@@ -403,7 +405,6 @@ def _time_key(stated: Mapping[str, Any], keys: Iterable[str]) -> str | None:
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """Remove the first of the keys that has a value, else the first present, and return its value; None: no key is
-    present."""
+    """Remove the first key that has a value, else the first that is present; returns its value, None if none is."""
     by_value = sorted(keys, key=lambda key: record.get(key) in (None, ""))
     return next((record.pop(key) for key in by_value if key in record), None)

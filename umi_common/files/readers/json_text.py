@@ -13,15 +13,15 @@ from umi_common.files.readers.markup import HtmlText
 from umi_common.files.readers.reading import without_terminal_codes
 
 OUTPUT_CHARACTERS = 1_000
-"""Number of characters that are read of each output of a notebook's cell; the rest is left out."""
+"""Number of characters that are read of each output of a notebook's cell."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """The beginning of a surrogate as JSON escapes it: "\\ud83d"."""
 _BARE_OBJECT = re.compile(r"<[\w.]+ object(?: at \w+)?>")
-"""The plain text of an output that only another format shows, such as "<Figure object at 0x7f>"."""
+"""The plain text of an output without readable text, such as "<Figure object at 0x7f>"."""
 
 
 def loaded(text: str) -> Any:
-    """The value of a JSON text. Unpaired surrogates in its strings, such as half of a cut emoji, are replaced.
+    """The value of a JSON text. Unpaired surrogates in its strings, such as half an emoji, are replaced.
 
     Raises:
         ValueError: If the text is no JSON.
@@ -37,11 +37,10 @@ def loaded(text: str) -> Any:
 def value_lines(value: Any, name: str = "") -> Iterator[str]:
     """Yield a line "owner.name: Ann" for each text, number or truth value in a JSON value, and for each list of these.
 
-    A blank line follows each element of a list that holds objects or lists. Null, and empty lists and objects, have no
-    line.
+    A blank line follows each element of a list of objects or lists. Null, empty lists and empty objects have no line.
 
     Args:
-        name: Keys that lead to the value, joined by dots; "": the value is the whole text.
+        name: The keys that lead to the value, joined by dots; "" for the whole value.
     """
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -62,8 +61,8 @@ def _scalar(value: Any) -> str:
 def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
     """The cells of a Jupyter notebook as Markdown, and the number of outputs that were cut to OUTPUT_CHARACTERS.
 
-    Cells of Markdown are unchanged; code and the text of its outputs stand in fences. Pictures are left out; of an
-    error only its class and message are read, and not its traceback.
+    Markdown cells are unchanged; code and the text of its outputs are fenced. Pictures and the tracebacks of errors are
+    left out.
 
     Raises:
         FileUnreadable: If the text is no notebook.
@@ -96,7 +95,7 @@ def _output_text(output: dict[str, Any]) -> str:
     data = output.get("data", output)
     if "evalue" in data:
         return without_terminal_codes(f"{data.get('ename')}: {data['evalue']}")
-    # Plain text comes after Markdown, and "<... object>" is passed over: there it only names the class of the output.
+    # In the order of preference. A plain text such as "<Figure object>" is passed over.
     kinds = ("text/markdown", "text/plain", "text", "text/html", "text/latex")
     texts = {kind: "".join(data[kind]) for kind in kinds if kind in data}
     shown = next((kind for kind, text in texts.items() if not _BARE_OBJECT.fullmatch(text.strip())), "")

@@ -20,15 +20,15 @@ from umi_common.files.readers.markup import HtmlText
 from umi_common.files.readers.reading import decoded_text, text_in
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
-"""Headers of a mail that are read, in the order of the text."""
+"""Headers of a mail that are read, in the order in which the text has them."""
 _MAIL_BEGINS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\d:\d\d[^\n]*\n")
 """The line above each mail of a mailbox: `From ann@example.com Tue Feb 20 10:00:00 2024`."""
 PAGE_WORDS = 2
-"""The HTML of a mail is read in place of its plain text if it has more than this many times as many words."""
+"""The HTML of a mail is read in place of its plain text if it has more than this number of times as many words."""
 _NOT_SHOWN = ("text/css", "text/javascript")
-"""Types of the parts of text that a mail program does not show."""
+"""Types of text that a mail program does not show."""
 _RAW = default.clone(header_factory=lambda name, value: value)
-"""Leaves headers unparsed: Python's parser of addresses takes minutes for some headers, and raises many errors."""
+"""A policy that leaves headers unparsed. Python's address parser takes minutes for some, and raises many errors."""
 
 
 def mails_in(mailbox: bytes) -> list[bytes]:
@@ -54,9 +54,9 @@ def saved_page(path: Path, content: bytes) -> str:
 def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str]:
     """The headers of a mail by name, in the order of HEADERS, and the text of the mail.
 
-    The text is a line for each header, a line with the names of the attachments, and the body. The body holds the texts
-    of all parts; of alternative parts, which hold the same text in several formats, it holds one. A mail attached to
-    the mail is read with its headers.
+    The text has a line for each header, a line with the names of the attachments, and the body. The body has the texts
+    of all parts, but only one of alternative parts, which have the same text in several formats. An attached mail is
+    read with its headers.
 
     Raises:
         FileUnreadable: If the parts of the mail are nested too deeply.
@@ -94,7 +94,7 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
     if inner is not None:
         texts = [(each.get_content_type(), _body(path, each, attached)) for each in inner]
         return _one_of(texts) if kind == "multipart/alternative" else "\n\n".join(text for _, text in texts if text)
-    is_text = part.get_content_maintype() in ("text", "multipart")  # a multipart without parts is read as text
+    is_text = part.get_content_maintype() in ("text", "multipart")  # a multipart without inner parts is read as text
     if not is_text or kind in _NOT_SHOWN or part.get_content_disposition() == "attachment":
         attached += _file_names(part)
         return ""
@@ -103,7 +103,7 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
 
 
 def _file_names(part: Message[Any, Any]) -> list[str]:
-    """The file name of a part in a list, or the part's type if the name cannot be decoded; empty without a name."""
+    """A list of the part's file name, or of its type if the name cannot be decoded; [] without a name."""
     try:
         name = part.get_filename()
     except ValueError:
@@ -112,10 +112,10 @@ def _file_names(part: Message[Any, Any]) -> list[str]:
 
 
 def _one_of(texts: Sequence[tuple[str, str]]) -> str:
-    """Select one of the alternative texts of a part: the plain one, else the first that is not blank, else "".
+    """The plain text of several alternatives, else the first that is not blank, else "".
 
-    The HTML is preferred if it has more than PAGE_WORDS times as many words as the plain text: in many mails the plain
-    text only says that the mail is in HTML.
+    HTML with more than PAGE_WORDS times as many words is preferred: the plain text of many mails only says that the
+    mail is in HTML.
 
     Args:
         texts: (type, text) of each alternative; a multipart counts as HTML.
@@ -132,7 +132,7 @@ def _one_of(texts: Sequence[tuple[str, str]]) -> str:
 
 def _text(path: Path, part: Message[Any, Any]) -> str:
     content = part.get_payload(decode=True)
-    assert isinstance(content, bytes)  # since the part has no parts inside it
+    assert isinstance(content, bytes)  # because the part has no inner parts
     text = text_in(part.get_content_charset("utf-8"), content)
     return decoded_text(path, content, declares=True) if text is None else "\n".join(text.splitlines())
 

@@ -1,6 +1,6 @@
 """Find headings and tables in Markdown and similar markup, and visible text, headings and tables in HTML.
 
-Nothing is fetched from the network, and no script is run.
+Nothing is fetched from the network, and scripts are not run.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ _MARKED_HEADINGS = {
         rf"^[ \t]*\\({'|'.join(_LATEX_LEVELS)})\*?(?:\[[^]\n]*\])?{{([^\n]+?)}}[ \t]*(?:[%\\].*)?$", re.MULTILINE
     ),
 }
-"""By file ending: the pattern of a heading after a mark such as "##". The level of the heading is the length of the
-mark; in LaTeX the mark is a command, whose level is in _LATEX_LEVELS."""
+"""By file ending: the pattern of a heading after a mark such as "##", whose length is the heading's level. In LaTeX the
+mark is a command, whose level is in _LATEX_LEVELS."""
 _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
 """A heading above a line of one repeated character. Group 1 is the heading, group 2 the line, group 3 the character."""
 _UNDERLINES = {".rst": "", **dict.fromkeys(MARKDOWN_ENDINGS, "=-")}
-"""By ending: the characters of the lines that underline headings, outermost level first; "": each file has its own
-order."""
+"""By ending: the characters that underline headings, outermost level first; "": their order differs by file."""
 _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
-"""The line of dashes under the head of a table: "|---|---|", in Org "|---+---|", in a quotation after ">". A line that
-underlines a heading matches, too, but has no "|"."""
+"""The line of dashes under the head of a table: "|---|---|", in Org "|---+---|", perhaps after the ">" of a quotation.
+A line that underlines a heading matches, too, but has no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 """The rows of a table: adjacent lines with a "|"."""
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -53,8 +52,7 @@ _STATED_TITLES: Mapping[str, re.Pattern[str]] = {
 }
 """By file ending: the pattern of the line that states the title, in formats without front matter."""
 FRONT_MATTER_CHARACTERS = 20_000
-"""Number of characters at the beginning of a file in which its front matter, or the line with its title, is looked
-for."""
+"""Number of characters at the beginning of a file that are searched for its front matter or the line with its title."""
 _TAG_BEGINS = re.compile("<[A-Za-z/!?]")
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"}) | {
     *("audio", "canvas", "datalist", "iframe", "video"),  # "Your browser does not support the video tag."
@@ -71,7 +69,7 @@ _WITHOUT_END = frozenset(
 )
 """Elements that have no end tag."""
 _LISTS = ("ul", "ol", "dl", "table")
-"""Lists and tables: an item or cell in one of them does not end an element outside of it."""
+"""Elements whose items or cells do not end an element outside of them."""
 _ENDED_BY = {
     "p": BLOCKS,
     "li": frozenset({"li"}),
@@ -79,23 +77,23 @@ _ENDED_BY = {
     **dict.fromkeys(("td", "th"), frozenset({"td", "th", "tr", "tbody", "tfoot"})),
     "tr": frozenset({"tr", "tbody", "tfoot"}),
 }
-"""Element whose end tag may be left out -> elements whose start tag then ends it."""
+"""Element whose end tag may be missing -> elements whose start tag then ends it."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 """A declaration in the attribute `style` that hides the element."""
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
-"""A name in an attribute or a script: "why", '#why', id=why."""
+"""A possible id in an attribute or a script: "why", '#why', id=why."""
 _LINK_SIGNS = ("¶", "\uf0c1")
-"""Texts of the link beside a heading that leads to this heading. Sphinx and MkDocs show it only under the pointer."""
+"""Texts of a heading's link to itself, which Sphinx and MkDocs show only under the mouse pointer."""
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
-"""Newlines between two paragraphs, and between two lines, of the text of a page."""
+"""Newlines between two paragraphs and between two lines in the text of a page."""
 
 
 def headings(text: str, ending: str) -> list[Heading]:
-    """The headings of a text in order, without those inside fenced code; none if files of this ending have no marks.
+    """The headings of a text in order, outside of fenced code; none for endings without a format for headings.
 
     A heading follows a mark (`## Title` in Markdown, `** Title` in Org, `== Title` in AsciiDoc) or a command (LaTeX).
-    In Markdown and reStructuredText it may also stand above a line of one repeated character that is at least as long
-    as the heading; in reStructuredText an equal line may stand above the heading, too.
+    In Markdown and reStructuredText, a heading may also be above a line of one repeated character, at least as long as
+    the heading. In reStructuredText, an equal line may be above the heading, too.
     """
     found = [] if ending not in _UNDERLINES else _underlined_headings(text, _UNDERLINES[ending])
     if marked := _MARKED_HEADINGS.get(ending):
@@ -109,8 +107,8 @@ def _underlined_headings(text: str, signs: str) -> list[Heading]:
     """The headings above a line of one repeated character.
 
     Args:
-        signs: The characters that make such a line, outermost level first. "": any character; the levels are numbered
-            in the order in which the kinds of lines first occur, with and without a line above the heading.
+        signs: The characters that such a line may have, outermost level first. "": any character. The levels are then
+            in the order in which the kinds of headings first occur: by character, with or without a line above.
     """
     levels, found = {sign: level for level, sign in enumerate(signs, 1)}, list[Heading]()
     # reStructuredText (`signs` "") has no fences; a line of ~ or ` underlines a heading there.
@@ -124,7 +122,7 @@ def _underlined_headings(text: str, signs: str) -> list[Heading]:
 
 
 def markdown_tables(text: str) -> list[Table]:
-    """The tables that have a head, a line of dashes and rows, in order, without those inside fenced code."""
+    """The tables with a head, a line of dashes and rows, in order, outside of fenced code."""
     tables: list[Table] = []
     for dashes in _unfenced(_UNDER_HEAD, text):
         start = text.rfind("\n", 0, max(0, dashes.start() - 1)) + 1
@@ -137,12 +135,12 @@ def markdown_tables(text: str) -> list[Table]:
 
 
 def front_matter_dates(text: str) -> dict[str, str]:
-    """The text of each date in a file's front matter (YAML or TOML) by its key, in order."""
+    """The dates in a file's front matter (YAML or TOML), as text, by key, in order."""
     return {found[1]: found[2].strip() for found in _FRONT_DATE.finditer(_front_matter(text))}
 
 
 def stated_title(text: str, ending: str) -> str:
-    """The title that a file states: Markdown in its front matter, Org and LaTeX in a line of its own; "": none."""
+    """The title in the front matter of Markdown, or in the title line of Org and LaTeX; "": none."""
     front = _front_matter(text) if ending in MARKDOWN_ENDINGS else text[:FRONT_MATTER_CHARACTERS]
     pattern = _FRONT_TITLE if ending in MARKDOWN_ENDINGS else _STATED_TITLES.get(ending)
     found = pattern.search(front) if pattern else None
@@ -172,27 +170,28 @@ def _without_closing(title: str) -> str:
 
 @dataclass(slots=True)
 class _OpenTable:
-    """A table of an HTML page whose end tag was not read yet; indices are of characters in `HtmlText.text`."""
+    """A table whose end tag was not read yet. Indices are those of characters in `HtmlText.text`."""
 
     start: int
     """Index of the table's first character."""
     rows: int = 0
-    """Index of the last row that may be the first row of data; 0: no row was read yet."""
+    """Index of the first row of data, or of the last row before any data; 0: no row was read yet."""
     data_begun: bool = False
     """Whether a cell of data was read: a <td> outside of <thead>."""
     in_head: bool = False
     """Whether <thead> is open, whose cells may be <td>."""
     cells: int = 0
-    """Number of cells of the row that is open."""
+    """Number of cells in the open row."""
     has_digit: bool = False
-    """Whether a cell of the open row holds a digit."""
+    """Whether a cell of the open row has a digit."""
     second_row: int = 0
-    """Index of the second row that has cells; 0: it was not read yet."""
+    """Index of the second row with cells; 0: it was not read yet."""
     columns: int = 0
-    """Number of cells of each row read so far, if the first row has no digit and each other row has one; else 0."""
+    """Number of cells in each row read so far, if only the first row has no digit and all rows have equally many cells;
+    else 0."""
 
     def end_row(self, next_row: int) -> None:
-        """End the row that is open, if it has cells; `next_row` is the index of the next row."""
+        """End the open row, if it has cells; `next_row` is the index of the next row."""
         if self.cells and not self.second_row:
             self.columns, self.second_row = (0 if self.has_digit else self.cells), next_row
         elif self.cells and (not self.has_digit or self.cells != self.columns):
@@ -201,16 +200,16 @@ class _OpenTable:
 
 
 class _HiddenElements:
-    """The open elements of a page whose text is not read, because a reader of the page neither sees nor can open them.
+    """Tracks the open elements of a page whose text is not read, because a user of the page cannot see it.
 
-    These are the elements of INVISIBLE, and those with the attribute `hidden` or a style that hides them. A hidden
-    element is read nevertheless if it is the panel of a tab, or if its id occurs elsewhere in the page: a button, a
-    link or a script there may show it.
+    These are the elements of INVISIBLE, and elements with the attribute `hidden` or a style that hides them. A hidden
+    element is read if a user may make it visible: if it is the panel of a tab, or if its id occurs elsewhere in the
+    page, as in a button, a link or a script.
     """
 
     def __init__(self) -> None:
         self.markup = ""
-        """The markup of the whole page."""
+        """The whole page."""
         self._open: list[str] = []
         """Tags of the open elements, outermost first."""
         self._counts = Counter[str]()
@@ -222,7 +221,7 @@ class _HiddenElements:
     def begin(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
         """Read a start tag; returns whether its element is hidden."""
         if self._counts["svg"] and (tag in BLOCKS or _is_heading(tag)):
-            self._end("svg")  # browsers, too, end an open <svg> at such a tag
+            self._end("svg")  # as in browsers
         if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(map(self._counts.__getitem__, _LISTS)):
             self._end(self._open[0])
         hidden = bool(self._open) or tag in INVISIBLE or self._is_hidden(tag, attributes)
@@ -232,7 +231,7 @@ class _HiddenElements:
         return hidden
 
     def end(self, tag: str) -> bool:
-        """Read an end tag; returns whether the caller must ignore it, because it does not end a visible element."""
+        """Read an end tag; returns whether the caller must ignore it because it does not end a visible element."""
         if self._counts[tag]:
             self._end(tag)
         elif self._open and tag in BLOCKS:  # the tag ends a visible element around the hidden ones
@@ -251,7 +250,7 @@ class _HiddenElements:
             self._counts[ended] -= 1
 
     def _is_hidden(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
-        """Whether the attributes hide an element. <html> and <body> do not count: the page's script shows them."""
+        """Whether the attributes hide an element. Not for <html> and <body>, which the page's script shows."""
         values = {name: value or "" for name, value in attributes}
         hidden = "hidden" in values and values["hidden"].lower() != "until-found"
         if tag in ("html", "body") or not (hidden or _HIDING_STYLE.search(values.get("style", ""))):
@@ -260,41 +259,43 @@ class _HiddenElements:
 
     @cached_property
     def _names(self) -> Counter[str]:
-        """How often each name that _NAMED finds occurs in the page; the attribute `id` of an element counts once."""
+        """The number of occurrences of each name that _NAMED finds in the page; an element's own `id` is one of
+        them."""
         return Counter(found[1] for found in _NAMED.finditer(self.markup))
 
 
 class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. `read` sets `text`, `title`, and `headings` and `tables` in order.
 
-    The head of a table is its caption and its first rows, as long as they have only <th> cells or are in <thead>.
-    Without such rows, the first row is the head if all rows have the same number of cells and every row but the first
-    has a digit. Of nested tables only the inner ones with a head are listed; if none has a head, the outer table is.
+    The head of a table are its caption and the first rows that have only <th> cells or are in <thead>. Without such
+    rows, the first row is the head if all rows have the same number of cells and every row except the first has a
+    digit. Of nested tables, only the inner ones with a head are listed; if none has a head, the outer table is.
     """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.headings: list[Heading] = []
         self._tables: list[tuple[int, int, int]] = []
-        """Index in `text` of the first character, of the first row of data, and of the end of each table."""
+        """For each table: the indices in `text` of its first character, of its first row of data, and of its end."""
         self._open_tables: list[_OpenTable] = []
         """Outermost first."""
         self.title = ""
         self._pieces: list[str] = []
-        """The text read so far is these strings, joined."""
+        """The text read so far, in pieces."""
         self._length = 0
         """Number of characters of the text read so far."""
         self._hidden = _HiddenElements()
         self._open_pre = 0
-        """Number of open <pre> elements, whose white space is kept."""
+        """Number of open <pre> elements. White space in them is kept."""
         self._in_title = False
         self._heading: tuple[int, int, int] | None = None
-        """Of the open heading: index of its first character in `text`, index of its first piece in `_pieces`, level."""
+        """For the open heading: index of its first character in `text`, index of its first piece in `_pieces`,
+        level."""
 
     def read(self, markup: str) -> Self:
         """Read a whole page; returns itself.
 
-        Text from a tag that is never closed with ">" is left out, as in browsers: Python's parser is slow on a page
+        The rest of the page from a tag without ">" on is left out, as in browsers. Python's parser is slow on a page
         with many such tags.
         """
         unclosed = _TAG_BEGINS.search(markup, markup.rfind(">") + 1)
@@ -359,11 +360,11 @@ class HtmlText(HTMLParser):
             self._open_tables[-1].in_head = False
 
     def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
-        """Whether a link may be the number of a footnote; without a space it would join the word before it: "Rome1"."""
+        """Whether a link may be the number of a footnote, which needs a space before it: not "Rome1"."""
         return (dict(attrs).get("href") or "").startswith("#") and "".join(self._pieces[-1:])[-1:] not in "([/"
 
     def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
-        """Read a start tag inside a table. The head of the table ends before the first row with a cell of data."""
+        """Read a start tag inside a table. The table's head ends before the first row with a cell of data."""
         if tag in ("thead", "tbody"):
             table.in_head = tag == "thead"
         elif tag == "tr":
@@ -379,7 +380,7 @@ class HtmlText(HTMLParser):
         if table.columns > 1 and table.second_row < self._length:
             table.rows = max(table.rows, table.second_row)
         has_head = table.data_begun and table.rows > table.start
-        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # only if no inner table is listed
+        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # no inner table is listed
             self._tables.append((table.start, table.rows, self._length))
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
@@ -395,7 +396,7 @@ class HtmlText(HTMLParser):
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
 
     def _add(self, piece: str) -> None:
-        """Append text. Its leading spaces are dropped if the text so far is empty or, outside of <pre>, ends in white
+        """Append text, without its leading spaces if the text so far is empty or, outside of <pre>, ends in white
         space."""
         if self._pieces and self._pieces[-1][-1:].isspace() and not self._open_pre:
             piece = piece.lstrip(" ")
@@ -406,7 +407,8 @@ class HtmlText(HTMLParser):
             self._length += len(piece)
 
     def _break(self, newlines: str) -> None:
-        """Make the text so far end in at least these newlines, without spaces before them; empty text stays empty."""
+        """Make the text so far end in at least these newlines, without spaces before them; an empty text stays
+        empty."""
         if self._pieces:
             last = self._pieces.pop()
             text = last.rstrip(" ")

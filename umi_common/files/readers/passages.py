@@ -1,7 +1,7 @@
 """Cut a text into passages of limited length: at headings, then at blank lines, sentences, lines, words.
 
-Every passage is a slice of the text without white space at its ends, and passages do not overlap. A table that is too
-long is cut between its rows; a passage of its later rows has the head of the table before the slice.
+A passage is a slice of the text without white space at its ends; passages do not overlap. A table that is too long is
+cut between its rows. Each passage that begins in its rows repeats the table's head before the slice.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.types import MetadataValue
 
 PASSAGE_CHARACTERS = 1_000
-"""Largest number of characters of a passage: some 200 words of English."""
+"""Largest number of characters of a passage: some 170 words of English."""
 SMALL_SHARE = 0.25
-"""A section shorter than this share of the largest passage is joined with the next section if both fit into one
-passage. If they do not fit and the section holds only headings, it is joined with the first piece of the next one."""
+"""A section shorter than this share of the largest passage is joined with the next section, if both fit into one
+passage. If they do not fit and the short section has only headings, it is joined with the first piece of the next."""
 BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"(?<=[.!?…])(?<!\s\d\.)(?<!\s\d\d\.)[\"'”’)\]]*\s+|(?<=[。！？])"),
@@ -29,10 +29,10 @@ BREAKS = (
     re.compile(r"\s+"),
 )
 """Patterns after which a text that is too long is cut: blank lines; then, in pieces that are still too long, ends of
-sentences, ends of lines, and white space. A number with a dot ends no sentence: it may number an entry of a list ("7.")
-or be a day in German."""
+sentences, ends of lines, and white space. A number with a dot does not end a sentence: "7." may be the number of an
+item in a list or, in German, a day."""
 LINES = 2
-"""Index in BREAKS of the level that cuts a table between its rows."""
+"""Index in BREAKS of the pattern that cuts a table between its rows."""
 TITLE_ROWS_MAX = 5
 """Largest number of rows above the head of a CSV or TSV file, such as a title and a blank line."""
 HEAD_SHARE = 0.5
@@ -63,17 +63,17 @@ class Table(NamedTuple):
     end: int
     """Index after its last character."""
     head: str
-    """The head as passages of later rows repeat it, with a newline at its end; "": it is not repeated."""
+    """The text that passages of later rows begin with, with a newline at its end; "": they repeat no head."""
     row_ends: Sequence[int] = ()
-    """Index after each row, in rising order, including the rows of the head; (): each line is a row."""
+    """Index after each row, including the rows of the head, in rising order; (): each line is a row."""
 
     @classmethod
     def of_sheet(cls, text: str, separators: str) -> Table:
         """The table of a whole CSV or TSV file.
 
-        A line break between double quotes does not end a row, unless the file has an odd number of quotes. The head is
-        the first of the first TITLE_ROWS_MAX + 1 rows that has a second field, else the first row. Rows above the head
-        are a title and not part of the table.
+        A line break between double quotes does not end a row, unless the file has an odd number of quotes. Of the first
+        TITLE_ROWS_MAX + 1 rows, the first with a second field is the head; without one, the first row is. Rows above
+        the head are a title, which is not part of the table.
 
         Args:
             separators: The characters that may separate two fields.
@@ -92,8 +92,10 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, text: str, start: int, rows: int, end: int) -> Table:
-        """The table text[start:end] with the head text[start:rows]. In the repeated head, runs of spaces and dashes are
-        shortened."""
+        """The table text[start:end] with the head text[start:rows].
+
+        In the repeated head, runs of spaces and dashes are shortened.
+        """
         head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows])).strip()
         return cls(start, rows, end, head and head + "\n")
 
@@ -110,7 +112,7 @@ class Passage:
     undated: bool = False
     """Whether the file states a time for the passage that cannot be read, or that may mean several moments."""
     path: Sequence[str] = ()
-    """Titles above the passage that its text does not hold, outermost first: the file's title, then headings."""
+    """Titles above the passage that are not in its text, outermost first: the file's title, then headings."""
 
 
 def passages(
@@ -121,16 +123,16 @@ def passages(
     title: str = "",
     size: int = PASSAGE_CHARACTERS,
 ) -> Iterator[Passage]:
-    """Yield the passages of a text in order. Metadata "section" is the headings above a passage: "Setup > Linux".
+    """Yield the passages of a text in order. Metadata "section" are the headings above a passage: "Setup > Linux".
 
-    A passage that begins in the rows of a table repeats the table's head; metadata "table_head" is then the number of
-    characters of this head, which stand before the slice of the text.
+    A passage that begins in the rows of a table repeats the table's head. Metadata "table_head" is then the number of
+    characters of this head, which precede the slice of the text.
 
     Args:
-        headings: In the order of the text. A passage holds text of one section, or of short sections and the next one.
+        headings: In the order of the text. A passage has text of one section, or of short sections and the next one.
         tables: In the order of the text, without overlap.
-        title: Title of the file; "": none. The path of a passage begins with it, unless the headings above the passage
-            and the passage itself hold all words of the title.
+        title: Title of the file; "": none. The path of a passage begins with it, unless all words of the title are in
+            the headings above the passage or in the passage itself.
         size: Largest number of characters of a passage, > 0.
     """
     path: list[Heading] = []
@@ -146,7 +148,7 @@ def passages(
             next_heading = next(following)
         section, head = " > ".join(heading.title for heading in path), _head(tables, start)
         metadata = {**({"section": section} if section else {}), **line_metadata(text, start)}
-        file_title = [] if not title or _holds(f"{section} {text[start:end]}", title) else [title]
+        file_title = [] if not title or _has_all_words(f"{section} {text[start:end]}", title) else [title]
         yield Passage(
             head + text[start:end],
             start,
@@ -195,31 +197,34 @@ def line_metadata(text: str, start: int) -> dict[str, MetadataValue]:
 
 
 def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
-    """Whether a span of whole sections has no more lines with a letter or digit than headings."""
+    """Whether the number of lines with a letter or digit in a span of whole sections is at most that of headings."""
     lines = sum(any(map(str.isalnum, line)) for line in text[slice(*span)].splitlines())
     return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
 
 
-def _holds(text: str, title: str) -> bool:
-    """Whether each word of the title stands in the text."""
+def _has_all_words(text: str, title: str) -> bool:
+    """Whether each word of the title is in the text."""
     return {*_WORD.findall(title.lower())} <= {*_WORD.findall(text.lower())}
 
 
 def _has_fields(row: str, separators: str) -> bool:
-    """Whether a row of a CSV or TSV file has a second field that is not empty, or a later one."""
+    """Whether a row of a CSV or TSV file has a field after the first that is not empty."""
     unquoted = re.sub(r'"[^"]*"', '"', row)
     return any(rest.strip(f"{separators} \n") for rest in re.split(f"[{separators}]", unquoted, maxsplit=1)[1:])
 
 
 def _head(tables: Sequence[Table], at: int) -> str:
-    """The repeated head of the table with the index `at` in its rows of data; "": there is no such table."""
+    """The repeated head of the table whose rows of data contain the index `at`; "": there is no such table."""
     place = bisect_right(tables, at, key=lambda table: table.rows_start) - 1
     return tables[place].head if place >= 0 and at < tables[place].end else ""
 
 
 def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
-    """Cut a section into adjacent pieces. A table longer than `size` characters is cut into its head, together with the
-    first row if both fit, and one piece for each other row."""
+    """Cut a section into adjacent pieces.
+
+    A table longer than `size` characters is cut into its head and its rows; the first row stays with the head if both
+    fit into `size`.
+    """
     at, end = section
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)
@@ -238,8 +243,11 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
 
 
 def _pieces(text: str, span: Span, size: int, level: int) -> Iterator[Span]:
-    """Cut a span into adjacent pieces: after each match of BREAKS[level] and, where a piece has more than `size`
-    characters, of the next levels; last, every `size` characters."""
+    """Cut a span into adjacent pieces of at most `size` characters.
+
+    A span that is too long is cut after each match of BREAKS[level]. Pieces that are still too long are cut by the next
+    levels, and at last after every `size` characters.
+    """
     start, end = span
     if end - start <= size:
         yield span
@@ -252,7 +260,7 @@ def _pieces(text: str, span: Span, size: int, level: int) -> Iterator[Span]:
 
 
 def _stripped(text: str, span: Span) -> Iterator[Span]:
-    """The span without white space at its ends; nothing if it holds only white space."""
+    """The span without white space at its ends; nothing if it has only white space."""
     piece = text[span[0] : span[1]]
     start = span[0] + len(piece) - len(piece.lstrip())
     if piece.strip():

@@ -1,4 +1,4 @@
-"""Read the text of PDFs in a child process, since pypdf can take minutes and gigabytes for a file of a few kB."""
+"""Read the text of PDFs in a child process, because pypdf can take minutes and gigabytes for a file of a few kB."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ START_SECONDS = 60.0
 
 
 class PdfPages(NamedTuple):
-    """The text of a PDF, and the parts of it that were not read."""
+    """The text of a PDF, and a list of what was not read."""
 
     pages: list[str]
     """Text of each page in order; "" for a page that cannot be read."""
     bad: list[tuple[int, str]]
-    """(page number from 1, what failed) of each page that cannot be read completely; its text may have been read."""
+    """(page number from 1, reason) of each page that cannot be read completely; part of its text may be in `pages`."""
     attached: list[str]
-    """Names of the files in the PDF, which are not read."""
+    """Names of the files attached to the PDF, which are not read."""
 
 
 class PdfProcess(Closing):
@@ -49,7 +49,7 @@ class PdfProcess(Closing):
             process.communicate()  # closes the pipes and waits for the end
 
     def read(self, path: Path, content: bytes, limits: ReadLimits) -> PdfPages:
-        """Read the PDF `content`; `path` is named in errors.
+        """Read the PDF `content`; errors name `path`.
 
         Raises:
             FileUnreadable: If the content is no PDF, takes longer than `limits.pdf_seconds` for each begun megabyte,
@@ -82,7 +82,7 @@ class PdfProcess(Closing):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C in a terminal must not end this process; the run ends after the file
+            start_new_session=True,  # so that Ctrl-C in a terminal does not end the process during a file
         )
         line, _ = self._call(self._process, b"", START_SECONDS)
         if line != b"ready\n" or self._process is None:
@@ -92,7 +92,7 @@ class PdfProcess(Closing):
     def _call(self, process: subprocess.Popen[bytes], sent: bytes, seconds: float) -> tuple[bytes, bool]:
         """Write `sent` to the process; returns its answer, a line, and whether the time ran out.
 
-        An answer without a newline at its end means that the process has ended.
+        If the process has ended, the answer has no newline at its end.
         """
         expired = threading.Event()
 
@@ -105,11 +105,11 @@ class PdfProcess(Closing):
         timer.start()
         assert process.stdin is not None and process.stdout is not None  # both are pipes
         try:
-            with suppress(OSError):  # the process was killed or has died; the line is empty then
+            with suppress(OSError):  # the process has ended; the line is empty then
                 process.stdin.write(sent)
                 process.stdin.flush()
             line = process.stdout.readline()
-        except BaseException:  # such as Ctrl-C: the answer would be taken for the answer to the next call
+        except BaseException:  # such as Ctrl-C: the next call would read this answer
             self.close()
             raise
         finally:

@@ -1,21 +1,20 @@
 """Program of the child process that reads the text of PDFs. `umi_common.files.readers.pdf` starts it, and kills it if a
 file takes too long.
 
-It runs as a script: `python pdf_child.py SYS_PATH_ENTRY...`. It first replaces its sys.path by these entries, which are
-the parent's, so that it imports nothing from the working directory that the parent would not import. It imports nothing
-of umi.
+It runs as a script: `python pdf_child.py SYS_PATH_ENTRY...`. It first replaces its sys.path by these entries of the
+parent's sys.path, so that it imports nothing from the working directory. It imports nothing of umi.
 
 Protocol: the child writes the line "ready". Then, for each PDF, it reads one line of JSON, {"bytes": size, "seconds":
-limit, "characters": limit}, and `size` bytes, the PDF. It answers with one line of JSON: {"pages": [text or null],
-"bad": [[page number, reason]], "attached": [file name]}, or {"error": reason}. Page numbers start at 1. The child ends
-when its input ends.
+limit, "characters": limit}, and the PDF itself, `size` bytes. It answers with one line of JSON: {"pages": [text or
+null], "bad": [[page number, reason]], "attached": [file name]}, or {"error": reason}. Page numbers start at 1. The
+child ends when its input ends.
 """
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # not imported from typing, to start faster
+TYPE_CHECKING = False  # not imported from `typing`, so that the process starts faster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,14 +24,14 @@ if __name__ == "__main__":
     sys.path[:] = sys.argv[1:]
 
 MEMORY_BYTES = 2 << 30
-"""Largest address space of this process in bytes, on systems that can limit it; a normal PDF takes less than a tenth of
-it."""
+"""Largest address space of this process in bytes, on systems that can limit it. A normal PDF takes less than a
+tenth."""
 ORPHAN_SECONDS = 5.0
-"""Seconds after the time limit at which the process ends itself, in case its parent died and cannot kill it."""
+"""The process ends itself this number of seconds after a PDF's time limit, in case its parent died."""
 
 
 def read_pdf(content: bytes, characters: int) -> dict[str, object]:
-    """The answer for a PDF, as the module's docstring describes it. The text of a page includes its comments and form.
+    """The answer for a PDF (see the protocol above). The text of a page includes its comments and form fields.
 
     Args:
         characters: Largest number of characters in the texts of all pages.
@@ -55,8 +54,8 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
             text = _without_surrogates(reader.pages[number].extract_text())
             text = "\n".join([text, *map(_without_surrogates, _notes(reader.pages[number]))])
         except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors for a page or its notes, too
-            of = "" if text is None else "its comments and form, "
-            bad.append((number + 1, of + _reason(error)))
+            failed = "" if text is None else "its comments and form, "
+            bad.append((number + 1, failed + _reason(error)))
         pages.append(text)
         left -= len(text or "")
         if left < 0:
@@ -65,7 +64,7 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
 
 
 def _attached(reader: PdfReader) -> list[str]:
-    """The names of the files in the PDF."""
+    """The names of the files attached to the PDF."""
     try:
         return [_without_surrogates(name) for name in reader.attachments]
     except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors
@@ -73,7 +72,7 @@ def _attached(reader: PdfReader) -> list[str]:
 
 
 def _notes(page: PageObject) -> Iterator[str]:
-    """Yield the comments on a page, and the texts that were entered into the fields of its form."""
+    """Yield the comments on a page, and the texts in the fields of its form."""
     from pypdf.generic import TextStringObject
 
     for each in page.annotations or ():
@@ -82,8 +81,8 @@ def _notes(page: PageObject) -> Iterator[str]:
         if kind == "/Widget":
             holder, key = note if "/V" in note else note.get("/Parent", note).get_object(), "/V"
         value = holder[key] if kind not in ("/Link", "/Popup") and key in holder else None
-        values = value if isinstance(value, list) else [value]  # a field may hold a list of chosen entries
-        # The value of a check box is a name and not a text.
+        values = value if isinstance(value, list) else [value]  # a field may have a list of chosen entries
+        # The value of a check box is a PDF name, not a text.
         yield from (value for value in values if isinstance(value, TextStringObject))
 
 
@@ -92,7 +91,7 @@ def _reason(error: Exception) -> str:
 
 
 def _without_surrogates(text: str) -> str:
-    """The text with surrogate pairs joined and single surrogates replaced: a chunk's text must be valid Unicode."""
+    """The text with surrogate pairs joined and single surrogates replaced, because a chunk must be valid Unicode."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -104,7 +103,7 @@ def _limit_memory() -> None:
         if hard == resource.RLIM_INFINITY or hard > MEMORY_BYTES:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     except (ImportError, ValueError, OSError):
-        return  # Windows has no such limit, macOS refuses it: only the time limit protects there
+        return  # Windows has no such limit and macOS refuses it; only the time limit applies there
 
 
 def serve() -> None:
@@ -117,7 +116,7 @@ def serve() -> None:
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # a library's output must not mix with the answers
     _limit_memory()
-    import_module("pypdf")  # takes half a second, which must not count as time of the first PDF
+    import_module("pypdf")  # takes 0.5 s, which must not count as time of the first PDF
     answers.write(b"ready\n")
     answers.flush()
     while line := requests.readline():

@@ -16,37 +16,37 @@ from umi_common.errors import ConfigError, FileUnreadable
 from umi_common.stores.lexical.languages import language_of
 
 MAX_FILE_BYTES = 100_000_000
-"""Largest file that is read, in bytes. A file is read whole, and with its text and chunks it takes several times its
-size in memory; a log of 50 MB, each line a chunk, takes 1.8 GB."""
+"""Largest size of a file that is read, in bytes. The whole file, its text and its chunks are in memory: a log of 50 MB,
+in which each line is a chunk, takes 1.8 GB."""
 PDF_SECONDS = 10.0
 """Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 s on a busy machine;
 a malicious file of 6 kB can take a minute."""
 PDF_SECONDS_MAX = 86_400.0
 """Largest value of `ReadLimits.pdf_seconds`: a day."""
 NUL_LOOKED_FOR = 8_192
-"""Number of bytes at the beginning of a file that are searched for a NUL, which no text in an 8-bit encoding holds."""
+"""Number of bytes at the beginning of a file that are searched for a NUL, which no text in an 8-bit encoding has."""
 CONTROLS_SHARE = 0.02
-"""Content that is not Unicode is no text if more than this share of its characters are control characters."""
+"""Content that is not valid UTF-8 is no text if more than this share of its characters are control characters."""
 ACCENTED_RUNS_MIN = 4
-"""Least number of runs of three or more accented letters that show a wrong code page; fewer runs may be a list of
+"""Smallest number of runs of three or more accented letters that show a wrong code page. Fewer runs may be a list of
 letters, such as "äöü ÄÖÜ"."""
 DECLARED_WITHIN = 1_024
-"""Number of bytes at the beginning of a page in which it must declare its encoding, by the HTML standard."""
+"""Number of bytes at the beginning of a page within which it must declare its encoding, by the HTML standard."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 """The declaration of an encoding in HTML (<meta charset=...>) or XML (<?xml encoding=...?>)."""
 _USUAL = ("utf-8", "ascii", "iso8859-1")
-"""Codecs whose declaration decides nothing, because texts in UTF-8 and in Windows-1252 declare them."""
+"""Codecs whose declaration is ignored, because texts in UTF-8 and in Windows-1252 declare any of them."""
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
-"""Declared codec -> a superset of it, which browsers use instead, and in which such texts are written."""
+"""Declared codec -> its superset, which browsers use in its place."""
 _LANGUAGES = {
     **dict.fromkeys(("cp1250", "iso8859-2"), ("polish", "czech", "hungarian", "romanian")),
     "cp1254": ("turkish",),
 }
-"""Code page -> languages that need it, because Windows-1252 lacks some of their letters."""
+"""Code page -> languages that need it because Windows-1252 lacks some of their letters."""
 _NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
 _TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))|[^\n]\x08")
-"""A control sequence of a terminal, or a character before a backspace: "man" prints a bold N as N, backspace, N."""
+"""A control sequence of a terminal, or a character and a backspace: `man` prints a bold N as N, backspace, N."""
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -59,8 +59,8 @@ class ReadLimits:
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
-    """Largest size in bytes of a file, or of a line of JSONL, and largest number of characters of a PDF's text; at
-    least 1."""
+    """Largest size in bytes of a file or of a line of JSONL, and largest number of characters in a PDF's text. At least
+    1."""
     pdf_seconds: float = PDF_SECONDS
     """Longest time for reading a PDF, in seconds for each begun megabyte; above 0, at most a day."""
 
@@ -73,7 +73,7 @@ class ReadLimits:
 
 
 def check_bytes(name: str, value: object) -> None:
-    """Raise ConfigError if an argument is not a whole number of bytes, at least 1; `name` is named in the error."""
+    """Raise ConfigError if the value of the argument `name` is not a whole number of bytes, at least 1."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}={value!r:.80}; expected a whole number of bytes, at least 1")
 
@@ -101,14 +101,14 @@ def file_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file for reading. A pipe or a device is refused, without waiting for data from it.
+    """Open a regular file for reading. A pipe or device is refused at once, without waiting for its data.
 
     Raises:
         FileUnreadable: If the path leads to no regular file.
         OSError: If the file cannot be opened.
     """
     _check_regular(path, path.stat())
-    # Non-blocking: if a pipe has just replaced the file, opening it would wait for a writer.
+    # Non-blocking, because a pipe may have replaced the file just now, and opening it would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         _check_regular(path, os.fstat(file.fileno()))
@@ -118,8 +118,8 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
     """The rest of an open file, of which `before` bytes were read already.
 
-    A file whose size is above the limit is refused without being read. Else it is read to its end, and not by its size:
-    the system may state a wrong size, as in /proc.
+    A file whose stated size is above the limit is not read. Any other file is read to its end, because the stated size
+    may be wrong, as in /proc.
 
     Raises:
         FileUnreadable: If the file is too large, or has no data now, so that reading it would wait.
@@ -149,7 +149,7 @@ def too_large(path: Path, what: str, limits: ReadLimits) -> FileUnreadable:
     """The error for a file that is too large.
 
     Args:
-        what: Text that the message puts before "than the limit", such as "has 6.4 MB, more".
+        what: The words before "than the limit" in the message, such as "has 6.4 MB, more".
     """
     return FileUnreadable(
         f"{path} {what} than the limit of {limits.max_file_bytes / 1e6:g} MB; leave it out, or raise --max-file-mb "
@@ -165,14 +165,14 @@ def _check_regular(path: Path, found: os.stat_result) -> None:
 def stamp_of(found: os.stat_result) -> str:
     """A text that changes when a file is written or replaced, even by one of the same size and modification time.
 
-    This is because a program cannot set the time of the last change of the inode (`st_ctime_ns`). On Windows this field
-    is the time of creation, so only size, modification time and file number show a change.
+    It includes the time of the last change of the inode (`st_ctime_ns`), which programs cannot set. On Windows that
+    field is the time of creation, so only size, modification time and file number show a change.
     """
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
 
 
 def unreadable(path: Path, error: OSError) -> FileUnreadable:
-    """The error that says why a file cannot be read, and what to do."""
+    """The error for a file that cannot be read: the reason and what to do."""
     if isinstance(error, FileNotFoundError):
         return FileUnreadable(f"{path} has gone, or links to nothing; leave it out")
     fix = "check its permissions" if isinstance(error, PermissionError) else "leave it out"
@@ -180,7 +180,7 @@ def unreadable(path: Path, error: OSError) -> FileUnreadable:
 
 
 def check_name(name: str, path: Path) -> None:
-    """Raise FileUnreadable if a source name is not UTF-8, since it becomes part of the chunks' ids."""
+    """Raise FileUnreadable if a source name is not UTF-8, as a part of chunks' ids must be."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -190,13 +190,14 @@ def check_name(name: str, path: Path) -> None:
 def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
     """The text of a file; newlines are \\n, and a terminal's codes for colours, links and bold letters are left out.
 
-    The content is decoded as UTF-16 or UTF-32 if it begins with their byte order mark; else as UTF-8, even if some of
-    its bytes are damaged; else by the code page that its language needs, which is guessed from its function words; else
-    as Windows-1252.
+    The encoding is the first of these that fits:
 
-    Args:
-        declares: Whether the content may declare its encoding, as HTML does; this encoding is used if the content is
-            not valid UTF-8.
+    1. UTF-16 or UTF-32, if the content begins with its byte order mark;
+    2. UTF-8;
+    3. with `declares`, the encoding that the content declares, as HTML does;
+    4. UTF-8 with some damaged bytes;
+    5. the code page of its language, which is guessed from its function words;
+    6. Windows-1252.
 
     Raises:
         FileUnreadable: If the content is no text.
@@ -211,18 +212,18 @@ def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
 
 
 def without_terminal_codes(text: str) -> str:
-    """The text without the control sequences of a terminal, which would be taken for parts of words."""
+    """The text without the control sequences of a terminal, which would otherwise become parts of words."""
     return _TERMINAL_CODE.sub("", text) if "\x1b" in text or "\x08" in text else text
 
 
 def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None:
-    """Decode bytes by their declared encoding, as browsers do; None: the bytes do not fit it, or it is unknown.
+    """Decode bytes by their declared encoding, as browsers do; None if they are not in it, or if it is unknown.
 
-    A declared ASCII or ISO 8859-1 counts as UTF-8.
+    Content declared as ASCII or ISO 8859-1 is decoded as UTF-8.
 
     Args:
         encoding: The declared encoding.
-        errors: As for `bytes.decode`; for UTF-8 it is always "strict".
+        errors: As for `bytes.decode`; always "strict" for UTF-8.
     """
     try:
         codec = codecs.lookup(encoding).name
@@ -232,12 +233,14 @@ def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None
 
 
 def _declared_text(content: bytes) -> str | None:
-    """The text of a page that is not valid UTF-8, by the encoding that it declares; None: it declares no encoding, one
-    of _USUAL, or a wrong one."""
+    """The text of a page that is not valid UTF-8, by the encoding that it declares.
+
+    None if it declares no encoding, an encoding of _USUAL, or a wrong one.
+    """
     declared = _DECLARED.search(content, 0, DECLARED_WITHIN)
     name = "utf-8" if declared is None else declared[1].decode()
     text = text_in(name, content, "replace")
-    return text if text is not None and name in text else None  # decoded by a wrong encoding, the text lacks the name
+    return text if text is not None and name in text else None  # a wrong encoding would garble its own name in the text
 
 
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
@@ -258,7 +261,7 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     by_page = {page: content.decode(page, "replace") for page in _LANGUAGES}
     fitting = [text for page, text in by_page.items() if language_of(text) in _LANGUAGES[page]]
     text = max(fitting, key=lambda each: sum(map(str.isalpha, each)), default=content.decode("cp1252", "replace"))
-    # More accented than plain letters, or most accented letters in runs: the text has another code page.
+    # The code page is wrong if there are more accented than plain letters, or if most accented letters are in runs.
     accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
     in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0
     other_code_page = accented > len(_ASCII_LETTER.findall(text)) or 2 * in_runs > accented
