@@ -83,7 +83,7 @@ def test_a_grade_that_is_no_whole_number_is_refused_and_not_scored_0(judged):
 
 
 def test_a_list_with_an_id_twice_is_refused():
-    with pytest.raises(ConfigError, match="'q' holds an id twice"):
+    with pytest.raises(ConfigError, match="'q' has an id twice"):
         measured("ndcg@10", ["a", "a"])
 
 

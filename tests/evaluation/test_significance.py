@@ -73,9 +73,9 @@ def test_the_test_is_two_sided_and_seeded():
 
 
 def test_other_queries_are_refused():
-    with pytest.raises(ConfigError, match="same ones"):
+    with pytest.raises(ConfigError, match="same queries"):
         paired_randomisation({"q1": 1.0}, {"q2": 1.0})
-    with pytest.raises(ConfigError, match="same ones"):
+    with pytest.raises(ConfigError, match="same queries"):
         paired_randomisation({}, {})
 
 

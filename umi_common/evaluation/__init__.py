@@ -8,12 +8,12 @@
 
 Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
 
-    datasets      documents, queries, and which documents answer which query
+    datasets      documents, queries, and judgements of which documents answer which query
     folders       reads folders in the layouts of BEIR and LongMemEval as datasets
     systems       umi and other retrievers as functions from a query to ids; the store and the vectors of each dataset
     compare       runs every system on every dataset; keeps finished runs in a file
     comparison    the results: rows, significance, failures, tables
-    metrics       metrics of a ranked list: relevance, diversity, duplication; latency
+    metrics       metrics of a ranked list (relevance, diversity, duplication), and of latency
     significance  confidence intervals and paired tests
     tune          searches for the best settings on training groups; measures them on held-out groups
     plots         figures; _figure imports matplotlib

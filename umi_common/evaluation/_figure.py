@@ -1,4 +1,4 @@
-"""A matplotlib figure that a notebook displays, without pyplot's global state. Imports matplotlib."""
+"""A matplotlib figure for notebooks, without pyplot's global state. This module alone imports matplotlib."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from umi_common.errors import ConfigError
 
 
 class Chart(Figure):
-    """A figure drawn by Agg, which needs neither a display nor pyplot."""
+    """A figure drawn by matplotlib's backend Agg, which needs no display."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(self)
 
     def saved(self, path: str | Path | None) -> Chart:
-        """Write the figure to `path`, if a path is given, as PNG, SVG or PDF by its suffix; returns the figure.
+        """Write the figure to `path`, if given, in the format of its suffix (PNG, SVG, PDF); returns the figure.
 
         Raises:
             ConfigError: If matplotlib cannot write files with this suffix.

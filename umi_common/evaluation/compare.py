@@ -1,4 +1,4 @@
-"""Compare retrieval systems on collections with known answers, with equal queries, documents and metrics."""
+"""Compare retrieval systems on collections with known answers. Queries, documents and metrics are the same for all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
 
 LINE_START = '{"key": "'
-"""The text with which every line in a file of runs begins."""
+"""The beginning of every line in a file of runs."""
 
 
 def compare(
@@ -39,16 +39,17 @@ def compare(
 
     Args:
         systems: By name: a `UmiConfig`, a `UmiSystem`, or a function of a dataset that returns a search function, a
-            LangChain retriever or a LlamaIndex retriever (`evaluation.systems` has the details).
-        datasets: Datasets of one `name` make one row per system; confidence intervals resample their groups.
+            LangChain retriever or a LlamaIndex retriever (details in `evaluation.systems`).
+        datasets: Datasets of one `name` are a set, with one row per system. Confidence intervals resample the set's
+            groups.
         ks: Cut-offs of the metrics, >= 1.
         depth: Number of results per query, from the largest of `ks` to 100; None: the largest of `ks`. Latency is
             measured with this number of results, and `failures` shows ranks up to it.
-        embedder: An Embedder or its name, or a function from a dataset to its embedder: for umi's searches, and for
-            diversity and duplication. None: umi takes the model that its settings name, else the default; the two
-            metrics take the default.
+        embedder: An Embedder or its name, or a function from a dataset to its embedder. It is used for umi's searches,
+            and for diversity and duplication. None: umi uses the model in its settings, else the default; diversity and
+            duplication use the default.
         seed: Seed of confidence intervals and tests.
-        resume: A JSON-lines file of finished runs, which are not repeated, so that an interrupted comparison continues.
+        resume: A JSON-lines file to which finished runs are written. Runs that it has already are not repeated.
         show_progress: Whether to show a progress bar, on stderr or in the notebook.
 
     Raises:
@@ -151,11 +152,12 @@ def run_system(
 
 
 def _finished_runs(path: Path) -> dict[str, Run]:
-    """The runs in a JSON-lines file by their `run_key`; a last line that is cut off is dropped from the file, because a
-    process ended while it wrote the line.
+    """The runs in a JSON-lines file by their `run_key`.
+
+    An incomplete last line, which a process was writing when it ended, is removed from the file.
 
     Raises:
-        DatasetError: If the file holds anything but runs, or its folder does not exist; the file is not changed then.
+        DatasetError: If the file has anything but runs, or its folder does not exist. The file is not changed then.
     """
     if not path.parent.is_dir():
         raise DatasetError(f"{path.parent} is no folder; create it, or give another resume= path")
@@ -177,8 +179,8 @@ def _finished_runs(path: Path) -> dict[str, Run]:
 
 
 def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int) -> str:
-    """Identity of a run: a hash of the system's name and settings, the dataset's names and content, the depth, `top`
-    and the embedder's name. The code of a function is not part of it."""
+    """A hash that identifies a run: of the system's name and settings, the dataset's names and content, the depth,
+    `top` and the embedder's name. The code of a function is not part of it."""
     content = hashlib.sha256()
     for chunk in dataset.chunks:
         content.update(repr(chunk).encode())

@@ -20,14 +20,14 @@ from umi_common.explain import tables_to_html
 T = TypeVar("T")
 
 VECTOR_METRICS = ("diversity", "duplication")
-"""Metrics of the hits' vectors, which `compare` computes for each query: names of fields of `Run`."""
+"""Metrics of the hits' vectors, which are fields of `Run`."""
 ABSENT = "-"
-"""Text in a table where a number is not known."""
+"""Text in a table for a number that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The answers of one system on one dataset. The mappings are by query id, except `degraded`."""
+    """The answers of one system on one dataset. All mappings except `degraded` are by query id."""
 
     system: str
     """Name of the system."""
@@ -38,11 +38,11 @@ class Run:
     ids: Mapping[str, Sequence[str]]
     """Ids of the documents found, best first."""
     milliseconds: Mapping[str, float]
-    """Wall time of the call; the first call of a store includes the time of loading."""
+    """Wall time of the call; the first call of a store includes the time to load it."""
     llm_calls: Mapping[str, int | None]
     """Number of LLM calls; None: not known."""
     arms: Mapping[str, Mapping[str, Mapping[str, int | None]]]
-    """For each query and each relevant document found, its rank from 1 by arm; None: not in the arm's list."""
+    """By query, relevant document found and arm: the rank from 1; None: the document is not in the arm's list."""
     diversity: Mapping[str, float]
     """`metrics.diversity` of the first hits."""
     duplication: Mapping[str, float]
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The results of one system on one set; a set is all datasets with the same name."""
+    """The results of one system on one set: all datasets with the same name."""
 
     system: str
     set: str
@@ -77,13 +77,13 @@ class Failure:
     id: str
     """Id of the document."""
     text: str
-    """Text of the document; "": it is not in the dataset, because the file has no text for it."""
+    """Text of the document; "" if the file has no text for it, so that it is not in the dataset."""
     rank: int | None
     """Rank in the system's list, from 1; None: not in the list."""
     arms: Mapping[str, int | None]
-    """Rank by arm of the system, if known; None: not in that arm's list."""
+    """Rank in the list of each arm of the system; None: not in this list. Empty if not known."""
     elsewhere: Mapping[str, int | None]
-    """Rank, from 1, in the list of each other system, by system; None: not in that list."""
+    """Rank in the list of each other system, by system; None: not in this list."""
 
 
 class SystemComparison:
@@ -115,7 +115,7 @@ class SystemComparison:
         return _measured(self.row(system, set).metrics, metric).mean
 
     def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
-        """The value of one metric for every query, by "set/group/query id"; set None: the queries of all sets."""
+        """The value of one metric for each query, by "set/group/query id"; set None: for the queries of all sets."""
         return {
             f"{run.set}/{run.group}/{query}": value
             for run in self._runs(system, set)
@@ -123,7 +123,7 @@ class SystemComparison:
         }
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
-        """The difference of every other system from the system `baseline`, over the same queries, by system.
+        """By system: its difference from the system `baseline` over the same queries.
 
         P values are corrected for the number of systems by Holm's method.
         """
@@ -137,7 +137,7 @@ class SystemComparison:
         return {system: replace(difference, p_value=corrected[system]) for system, difference in others.items()}
 
     def by_category(self, system: str, metric: str, set: str | None = None) -> dict[str, Estimate]:
-        """The mean of one metric by category of query; "": queries without a category."""
+        """The mean of one metric by category of query; "" is the category of queries without one."""
         pairs: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for run in self._runs(system, set):
             scores = _measured(self._scores[id(run)], metric)
@@ -230,7 +230,7 @@ class SystemComparison:
         """A matplotlib figure with bars of one metric and its intervals, by set and system.
 
         Args:
-            path: File to which the figure is also written; None: none.
+            path: File to which the figure is also written, if given.
             metric: None: nDCG at the largest of `ks`.
         """
         from umi_common.evaluation.plots import plot_metric

@@ -1,4 +1,4 @@
-"""Collections with known answers: documents, queries, and which documents answer which query."""
+"""Collections with known answers: documents, queries, and judgements of which documents answer which query."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Query:
     now: datetime | None = None
     """The time at which the query is asked, to which "last week" refers; None: not stated."""
     history: tuple[str, ...] = ()
-    """Earlier turns of the conversation, each "role: content", oldest first."""
+    """Earlier messages of the conversation, each "role: content", oldest first."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The query's metadata in the collection, without the history."""
 
@@ -38,24 +38,24 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """The documents of one store, the queries to this store, and which documents answer which query.
+    """The documents of one store, the queries to it, and judgements of which documents answer which query.
 
     Raises:
-        DatasetError: If a part is of another type, an id occurs twice, a query is blank, a grade is no whole number, or
-            a judged document is not among the chunks (as many as `blank` names may be missing).
+        DatasetError: If a field is of another type, an id occurs twice, a query is blank, a grade is no whole number,
+            or more judged documents than `blank` has are not among the chunks.
     """
 
     name: str
-    """The collection that the dataset is part of; several datasets may share it."""
+    """Name of the collection (the set) that the dataset is part of; several datasets may share it."""
     group: str
     """Name of this part of the collection, such as a conversation. Confidence intervals resample groups."""
     chunks: tuple[Chunk, ...]
     queries: tuple[Query, ...]
-    """In order. Only queries with at least one relevant document count in metrics."""
+    """Only queries with at least one relevant document count in metrics."""
     qrels: Mapping[str, Mapping[str, int]]
     """Grade by query id and document id; a grade above 0 means relevant."""
     blank: tuple[int, ...] = ()
-    """Numbers, from 0, of the file's documents that have no text, and are therefore not among the chunks."""
+    """Numbers, from 0, of the documents in the file that have no text and are therefore not among the chunks."""
 
     def __post_init__(self) -> None:
         where = f"dataset {self.name}/{self.group}"
@@ -99,7 +99,7 @@ class Dataset:
 
 
 def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
-    """The datasets, of one or several, in which a query has a relevant document; never an empty list.
+    """The datasets in which a query has a relevant document, at least one.
 
     Raises:
         ConfigError: If an argument is no Dataset, or no query of any dataset has a relevant document.

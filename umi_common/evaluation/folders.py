@@ -1,9 +1,9 @@
 """Read folders as datasets: in BEIR's layout, or in LongMemEval's, where each question has its own store.
 
-A BEIR folder holds `corpus.jsonl` (objects with `_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`)
+A BEIR folder has `corpus.jsonl` (objects with `_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`)
 and `qrels.tsv` (a header, then lines of query id, document id and grade; a grade above 0 means relevant).
 
-LongMemEval's folder holds `queries.jsonl` (`_id, text, metadata` with `question_date, question_type,
+LongMemEval's folder has `queries.jsonl` (`_id, text, metadata` with `question_date, question_type,
 answer_session_ids`) and `haystacks/`, with a file `<question id>.json.gz` for each question: `{session_ids, dates,
 sessions: [[{role, content, has_answer?}]]}`.
 """
@@ -33,12 +33,12 @@ QRELS_HEADER = "query-id\tcorpus-id\tscore"
 NOW_KEYS = ("question_date", "conversation_end")
 """Metadata keys of the time at which a query is asked; the first key that is present is used."""
 HISTORY_KEY = "history"
-"""Metadata key of a query's history: a list of earlier turns, each a string or {"role", "content"}."""
+"""Metadata key of a query's history: a list of earlier messages, each a string or {"role", "content"}."""
 
 HAYSTACKS = "haystacks"
-"""Name of the folder of haystacks in a collection."""
+"""Name of the folder of haystacks in a collection. A haystack is the sessions that one question is about."""
 Granularity = Literal["turn", "session"]
-"""What one document is: one turn of a session, or a whole session."""
+"""The unit of a document: one turn (message) of a session, or a whole session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Keys:
 
     source: str | None = "session"
     position: str | None = None
-    """None: the position is the number, from 0, of the document among those of its source, in the order of the file."""
+    """None: documents of a source are numbered from 0 in the order of the file."""
     event_time: str | None = "timestamp"
 
 
@@ -60,13 +60,13 @@ def load_beir(
 ) -> Dataset:
     """Read a BEIR folder as one dataset; the text of a document with a title is `title + ". " + text`.
 
-    Documents without text and title are left out; if they are judged relevant, they count as missed.
+    Documents without text and title are left out; if they are judged relevant, they count as not found.
 
     Args:
-        folder: Holds `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
+        folder: Has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
         name: The collection's name; None: the folder's name. The group is always the folder's name.
-        keys: Metadata keys of source, position and time; by default documents have none of these.
-        default_source: Source of documents whose metadata names no source.
+        keys: Metadata keys of source, position and time; by default documents have none of these fields.
+        default_source: Source of documents whose metadata have no source.
 
     Raises:
         DatasetError: If a file is missing or malformed; the message names the file and, if known, the line.
@@ -89,11 +89,11 @@ def load_beir(
 def load_conversations(folder: str | Path, *, name: str | None = None, keys: Keys | None = None) -> list[Dataset]:
     """Read a folder of BEIR folders, each a conversation or meeting: one dataset for each, sorted by folder name.
 
-    A document's source is the session that its metadata names, else the name of its folder. Its position is its number,
-    from 0, among the documents of its source; its event_time is its timestamp, in UTC unless that names a zone.
+    A document's source is the session in its metadata, else the name of its folder. Documents of a source are numbered
+    from 0. A document's event_time is its timestamp; a timestamp without a zone is UTC.
 
     Raises:
-        DatasetError: If there is no such folder, it holds no BEIR folder, or a file in it is malformed.
+        DatasetError: If there is no such folder, if it has no BEIR folder, or if a file in it is malformed.
     """
     home = Path(folder)
     parts = sorted(path.parent for path in home.glob(f"*/{CORPUS}"))
@@ -105,15 +105,15 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
 
 
 def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", name: str | None = None) -> list[Dataset]:
-    """Read one dataset for each question, in the order of the file. The dataset's group is the question's id, and the
-    query's `now` the question_date.
+    """Read LongMemEval's folder: one dataset for each question, in the order of the file.
 
-    A document's source is its session, its position its number in the session from 0, and its event_time the session's
-    date (UTC unless the date names a zone). Questions that the haystack does not answer are left out, as in
-    LongMemEval's own metrics, and so are questions for which no document of this granularity is marked as evidence.
+    The dataset's group is the question's id, and the query's `now` is the question_date. A document's source is its
+    session, its position is its number in the session from 0, and its event_time is the session's date (a date without
+    a zone is UTC). Questions that the haystack does not answer are left out, as in LongMemEval's own metrics. Questions
+    without a document of this granularity that is marked as evidence are left out, too.
 
     Args:
-        folder: Holds `queries.jsonl` and `haystacks/`.
+        folder: Has `queries.jsonl` and `haystacks/`.
         granularity: Whether a document is a turn or a whole session.
         name: The collection's name; None: the folder's name.
 
@@ -132,7 +132,7 @@ def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", nam
 
 
 def load_folder(folder: str | Path) -> list[Dataset]:
-    """Read the datasets of a folder with a BEIR collection, a haystack per question, or a BEIR folder per conversation.
+    """Read a folder by the function for its layout: `load_beir`, `load_haystacks` or `load_conversations`.
 
     Raises:
         DatasetError: If the folder has none of these layouts, or a file in it is malformed.
@@ -186,7 +186,7 @@ class _FileRecord:
 
         Args:
             source: Source of the chunk; None: the chunk has neither source nor position.
-            order: Position of the chunk if `keys` has no key for it.
+            order: Position of the chunk, if `keys` has no key for the position.
         """
         title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
         id, whole = self.text("_id"), f"{title}. {text}" if title else text
@@ -224,10 +224,10 @@ class _FileRecord:
         )
 
     def _time(self, value: Any, name: str) -> datetime | None:
-        """The time that `value` states, in UTC; a text without a zone counts as UTC. None: `value` is None.
+        """The time in a text; without a zone it is UTC. None: `value` is None.
 
         Args:
-            name: What the value is, for the error.
+            name: Name of the value in the error.
         """
         found = read_time(value) if isinstance(value, str) else None
         if found is None and value is not None:
@@ -236,7 +236,7 @@ class _FileRecord:
 
 
 def _chunks_from(records: Iterable[_FileRecord], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
-    """One chunk for each record of a corpus, in order; `default_source` is for records that name no source."""
+    """One chunk for each record of a corpus, in order; `default_source` is the source of records without one."""
     chunks, orders = [], Counter[str | None]()
     for record in records:
         stated = None if keys.source is None else record.metadata.get(keys.source)
@@ -253,7 +253,7 @@ def _turn(turn: Any) -> str:
 
 
 def _read_judgements(path: Path, queries: Container[str], documents: Container[str]) -> dict[str, dict[str, int]]:
-    """Read the grades by query id and document id from a file of judgements; blank lines are skipped.
+    """The grades by query id and document id in a file of judgements; blank lines are skipped.
 
     Args:
         queries: Ids of the queries.
@@ -303,10 +303,12 @@ def _read_text(path: Path) -> str:
 
 
 def _read_records(path: Path) -> Iterator[_FileRecord]:
-    """Yield the JSON object in each line of a JSON-lines file; blank lines are skipped. Raises DatasetError at a line
-    that is not a JSON object, or repeats the `_id` of an earlier line."""
+    """Yield the JSON object in each line of a JSON-lines file; blank lines are skipped.
+
+    Raises DatasetError at a line that is no JSON object, or that repeats the `_id` of an earlier line.
+    """
     lines: dict[Any, int] = {}
-    # Not splitlines, which would also split at a U+2028 inside a text.
+    # `splitlines` would also split at a U+2028 inside a text.
     for number, line in enumerate(_read_text(path).split("\n"), 1):
         if not line.strip():
             continue
@@ -319,14 +321,14 @@ def _read_records(path: Path) -> Iterator[_FileRecord]:
             raise DatasetError(f"{where}: {type(fields).__name__}; expected a JSON object")
         id = fields.get("_id")
         if isinstance(id, str) and lines.setdefault(id, number) != number:
-            raise DatasetError(f"{where}: {id!r} stands in line {lines[id]} already; ids must be unique in a file")
+            raise DatasetError(f"{where}: {id!r} is in line {lines[id]} already; ids must be unique in a file")
         yield _FileRecord(where, fields)
 
 
 def _question(home: Path, set_name: str, query: Query, granularity: Granularity) -> Dataset:
     """The dataset of one question of LongMemEval; a document is relevant if it is marked as evidence."""
     path = home / HAYSTACKS / f"{query.id}.json.gz"
-    evidence = set(query.metadata.get("answer_session_ids", ()))  # of sessions; the turns are marked in the file
+    evidence = set(query.metadata.get("answer_session_ids", ()))  # ids of sessions; turns are marked in the haystack
     records: list[_FileRecord] = []
     grades: dict[str, int] = {}
 
@@ -349,6 +351,7 @@ def _question(home: Path, set_name: str, query: Query, granularity: Granularity)
 
 
 def _sessions(path: Path) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Yield (id, date, turns) of each session in a haystack."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             haystack = json.load(file)

@@ -1,4 +1,4 @@
-"""Metrics of a ranked list: relevance computed by ir-measures, diversity and duplication from vectors, latency.
+"""Metrics of a ranked list: relevance computed by ir-measures, diversity and duplication from vectors; and latency.
 
 A relevance metric is named `<name>@<k>`, or `<name>` for the whole list:
 
@@ -6,10 +6,10 @@ A relevance metric is named `<name>@<k>`, or `<name>` for the whole list:
     recall     number of relevant documents among the first k / number of all relevant documents
     hit        1 if any of the first k documents is relevant, else 0
     mrr        1 / rank of the first relevant document, from 1; 0 if there is none
-    ndcg       sum(grade_i / log2(i + 1)) over ranks i from 1 / this sum for the best possible order
+    ndcg       dcg / dcg of the best possible order, with dcg = sum(grade_i / log2(i + 1)) over ranks i from 1
     map        mean over the relevant documents of precision at their rank; a document not found counts 0
 
-All are 0..1, larger is better. Only the order of the list counts; the scores of the documents do not.
+All are 0..1; larger is better. They depend on the order of the list, not on the documents' scores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CUTS_REQUIRED = ("precision", "recall", "hit")
 NEAR_DUPLICATE = 0.98
 """Smallest cosine at which two hits count as near-duplicates."""
 LATENCY_SHARES = {"p50": 50, "p95": 95, "p99": 99}
-"""Name -> percentile, in percent."""
+"""Percentile of the latency, 0..100, by name."""
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Grade by query id and document id; a grade above 0 means relevant."""
@@ -50,14 +50,14 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
     """The value of each metric for each query that has a relevant document, as ir-measures computes it.
 
     Args:
-        rankings: No list may hold an id twice; a query without a list has the value 0.
+        rankings: No list may have an id twice; a query without a list has the value 0.
         names: Names of metrics, e.g. "ndcg@10".
 
     Returns:
         Value by metric, then by query id.
 
     Raises:
-        ConfigError: If a name is no metric, or a list holds an id twice.
+        ConfigError: If a name is no metric, or a list has an id twice.
         DatasetError: If a grade is no whole number.
         MissingExtra: If ir-measures is not installed.
     """
@@ -77,7 +77,7 @@ def checked_grades(grades: Any, where: str) -> dict[str, int]:
     """The grades of one query by document id, as ints.
 
     Args:
-        where: Beginning of the error message, which names the query.
+        where: Beginning of the error message: the name of the query.
 
     Raises:
         DatasetError: If a grade is no whole number, or `grades` is no mapping.
@@ -104,7 +104,7 @@ def parse_metric(name: str) -> tuple[str, int | None]:
 
 
 def diversity(vectors: Vectors) -> float:
-    """1 - mean cosine of all pairs of hits. 0: all equal; 1: unrelated; NaN: fewer than two hits.
+    """1 - mean cosine of all pairs of hits: 0 if all are equal, 1 if they are unrelated; NaN for fewer than two hits.
 
     Args:
         vectors: (k, dim), one row for each hit.
@@ -147,8 +147,9 @@ def _measure(name: str) -> str:
 
 
 def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:
-    # The tools behind ir-measures order equal scores in different ways, so no two scores may be equal.
+    """A score for each id, falling in the order of the list."""
+    # No two scores may be equal, because the tools behind ir-measures order equal scores in different ways.
     scores = {id: float(len(ids) - index) for index, id in enumerate(ids)}
     if len(scores) != len(ids):
-        raise ConfigError(f"the list for query {query!r} holds an id twice; a system must return each id once")
+        raise ConfigError(f"the list for query {query!r} has an id twice; a system must return each id once")
     return scores

@@ -1,7 +1,7 @@
 """Draw comparisons, tunings, the scores of a result and decay with matplotlib.
 
-Each `plot_` function returns a matplotlib figure, and also writes it to a file if a path is given. No display is
-needed, and pyplot's global state is not changed. Without matplotlib the functions raise MissingExtra.
+Each `plot_` function returns a matplotlib figure, and writes it to a file if a path is given. No display is needed, and
+pyplot's global state is not changed. Without matplotlib the functions raise MissingExtra.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 PathOption = str | Path | None
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
-"""Okabe and Ito's eight colours, which differ for people with any common colour blindness."""
+"""The eight colours of Okabe and Ito, which people with common kinds of colour blindness can distinguish."""
 MARKERS = "osD^vPX*"
-"""Matplotlib's markers by index, so that lines differ without colour, too."""
+"""Matplotlib's markers, so that lines differ without colour, too."""
 BAR_SHARE = 0.8
 """Total width of the bars of one set, as a share of the distance between two sets."""
 HITS_DRAWN = 6
-"""Largest number of hits in `plot_score_flow`, so that the lines can be told apart."""
+"""Largest number of hits in `plot_score_flow`; more lines are hard to distinguish."""
 ID_CHARACTERS = 28
-"""A longer id of a chunk is cut to this many characters."""
+"""Largest number of characters of a chunk's id; a longer id is cut."""
 NAME_GAP = 0.065
-"""Smallest vertical distance between the names of two hits beside the axes, in units of the vertical axis (0..1)."""
+"""Smallest vertical distance between the names of two hits, as a share of the vertical axis."""
 HALF_LIVES_SHOWN = 4
 """Length of the age axis, in units of the longest half-life."""
 HOURS_A_DAY = 24.0
@@ -73,7 +73,7 @@ def plot_precision_recall(comparison: SystemComparison, set: str | None = None, 
 
 
 def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
-    """p50, p95 and p99 of the time of a search by system, over all sets, in milliseconds on a logarithmic axis."""
+    """p50, p95 and p99 of the time of a search, by system, over all sets; the axis is logarithmic, in milliseconds."""
     spent: dict[str, list[float]] = {system: [] for system in comparison.systems}
     for run in comparison.runs:
         spent[run.system] += run.milliseconds.values()
@@ -87,10 +87,10 @@ def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
 
 
 def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path: PathOption = None) -> Any:
-    """One metric against the mean number of LLM calls per query, with one point per system and set.
+    """One metric against the mean number of LLM calls per query; one point per system and set.
 
     Args:
-        metric: None: recall at the largest k.
+        metric: None: recall at the largest of `comparison.ks`.
     """
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
     chart, axes = new_axes(6.5, 4.0)
@@ -105,7 +105,8 @@ def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path
 
 
 def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
-    """The scores of a tuning: a heat map if two settings with lists of values were tuned, else a plot per setting."""
+    """The scores of a tuning: a heat map if two settings were tuned, both with lists of values; else a plot for
+    each."""
     names = list(tuning.space)
     if not names:
         raise ConfigError("this tuning has no search space, which the plot needs; plot a tuning that `tune` returned")
@@ -127,7 +128,8 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
 
 
 def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
-    """One line per hit: its score in each arm and after each stage, divided by the highest score of the drawn hits."""
+    """One line per hit: its score in each arm and after each stage, divided by the highest such score of a drawn
+    hit."""
     hits = result.hits[:HITS_DRAWN]
     if not hits:
         raise InputError("this result has no hits; plot a result with hits")
@@ -174,7 +176,11 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
 
 
 def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
-    """A heat map of the score of each trial; `names` is the setting on the horizontal axis and on the vertical axis."""
+    """A heat map of the score of each trial.
+
+    Args:
+        names: The setting on the horizontal axis, and the setting on the vertical axis.
+    """
     across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
     grid = np.full((len(down), len(across)), np.nan)
     for trial in tuning.history:
@@ -208,11 +214,11 @@ def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> li
 
 
 def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False) -> None:
-    """Set the title and the labels of both axes, and add a legend if anything drawn has a label.
+    """Set the title and the labels of both axes; add a legend if a line, bar or point has a label.
 
     Args:
         across, up: Labels of the horizontal and the vertical axis.
-        beside: Put the legend to the right of the axes instead of inside.
+        beside: Whether the legend is to the right of the axes; False: it is inside.
     """
     axes.set_title(title)
     axes.set_xlabel(across)
@@ -244,9 +250,9 @@ def marker(index: int) -> str:
 
 
 def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
-    """Name of an arm or a stage -> one score per hit: first the arms, then the stages in order.
+    """By name of an arm or a stage: one score per hit; first the arms, then the stages in order.
 
-    The score of an arm is from the query variation for which the arm ranked the hit best. A hit that an arm or stage
+    An arm's score is the one for the query variation for which the arm ranked the hit best. A hit that an arm or stage
     did not score has 0.
     """
     best = [best_signals(hit) for hit in hits]
@@ -258,13 +264,13 @@ def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
 
 
 def _shares(scores: Sequence[float]) -> list[float]:
-    """Each score divided by the highest score; a negative score, which a cosine can be, counts as 0."""
+    """Each score divided by the highest score; a negative score, such as a cosine, counts as 0."""
     top = max(scores)
     return [max(0.0, score) / top if top > 0 else 0.0 for score in scores]
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
-    """Heights near the given ones and in their order, moved so that they are >= 0 and at least `NAME_GAP` apart."""
+    """The heights, moved so that they are >= 0 and at least `NAME_GAP` apart; their order stays."""
     apart, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
     for above, below in pairwise(order):
         apart[below] = min(apart[below], apart[above] - NAME_GAP)

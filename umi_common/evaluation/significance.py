@@ -1,4 +1,4 @@
-"""Confidence intervals of means, and tests whether two systems differ, both by random resampling with a seed."""
+"""Confidence intervals of means, and tests of whether two systems differ, by random resampling with a seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESAMPLES = 2_000
 FLIPS = 10_000
 """Number of random sign vectors of a randomisation test; the smallest p value is 1 / (1 + FLIPS)."""
 FLIP_BATCH = 1_000
-"""Number of sign vectors drawn at once, which limits memory."""
+"""Number of sign vectors drawn at once; it limits memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class Estimate:
     queries: int
     """Number of queries."""
     groups: int
-    """Number of groups that were resampled; if all queries are in one group, number of queries, which are resampled."""
+    """Number of groups that were resampled; number of queries if all are in one group, because they are resampled
+    then."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -41,8 +42,8 @@ def bootstrap_mean(
     """Mean of all values, with a 95 % percentile bootstrap interval over whole groups.
 
     Queries of one conversation are not independent, so whole groups are drawn with replacement. The mean of a
-    resample is the sum of the values of the drawn groups / the number of these values. With a single group the queries
-    themselves are drawn.
+    resample is the sum of the values of the drawn groups / the number of these values. With a single group, queries
+    are drawn instead.
 
     Args:
         values: One value for each query; NaN is left out.
@@ -78,7 +79,7 @@ class Difference:
     mean: float
     """Mean over the queries of our value minus their value."""
     p_value: float
-    """Two-sided: probability that chance alone gives a mean difference at least as large, in (0, 1]."""
+    """Two-sided: probability that chance alone gives a mean difference at least as large; in (0, 1]."""
     better: int
     """Number of queries on which our value is higher."""
     worse: int
@@ -90,7 +91,7 @@ class Difference:
 def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float], *, seed: int = 0) -> Difference:
     """Fisher's paired randomisation test: if the systems are equal, each query's difference has a random sign.
 
-    p = (1 + number of random sign vectors with which |mean difference| >= its observed value) / (1 + FLIPS)
+    p = (1 + number of random sign vectors with |mean difference| >= the observed |mean difference|) / (1 + FLIPS)
 
     Args:
         ours: Value by query.
@@ -104,8 +105,8 @@ def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float],
     """
     if not ours or ours.keys() != theirs.keys():
         raise ConfigError(
-            f"the systems have values for {len(ours)} and {len(theirs)} queries; a paired test needs the same ones, at "
-            "least one"
+            f"the systems have values for {len(ours)} and {len(theirs)} queries; a paired test needs the same queries, "
+            "at least one"
         )
     differences = np.array([ours[query] - theirs[query] for query in sorted(ours)])
     differences = differences[~np.isnan(differences)]
@@ -129,8 +130,7 @@ def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float],
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """P values corrected for multiple comparisons by Holm's method, under the keys of `p_values`.
 
-    The i-th smallest of m p values, i from 0, becomes max over j <= i of min(1, (m - j) * p_j), with p_j the j-th
-    smallest p value.
+    With p_0 <= p_1 <= ... the m p values in rising order, p_i becomes max over j <= i of min(1, (m - j) * p_j).
 
     Source: Holm, Scandinavian Journal of Statistics, 1979.
     """

@@ -1,4 +1,4 @@
-"""The systems that can be compared: umi under a configuration, over stores that are built once, and other retrievers.
+"""The systems that can be compared: umi with a configuration, and other retrievers.
 
 A system is a `UmiConfig`, a `UmiSystem`, or a function that is called once per dataset with (dataset, embedder) or
 (dataset) and returns one of these:
@@ -31,13 +31,13 @@ from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk, SearchResult
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
-"""An embedder or the name of one for all datasets, or a function from a dataset to its embedder. None: the model that a
-system's settings name, else the default embedder."""
+"""An embedder or its name, for all datasets; or a function from a dataset to its embedder. None: the model in a
+system's settings, else the default embedder."""
 DatasetKey = tuple[int, str | None]
-"""(`id()` of the dataset's tuple of chunks, name of the model). All splits of a dataset share this tuple, and `Stores`
-keeps it alive."""
+"""(`id()` of the dataset's tuple of chunks, name of the model). All splits of a dataset share this tuple. `Stores`
+keeps a reference to it, so that no other object gets its `id()`."""
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
-"""Metadata keys that may hold the id of a LangChain document; the first key that is present is used."""
+"""Metadata keys for the id of a LangChain document; the first key that is present is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Answer:
     llm_calls: int | None = None
     """Number of LLM calls; None: not known."""
     arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """Rank, from 1, in the arms' lists for the original query, by id and arm; None: scored by the arm, but not in its
-    list."""
+    """By id and arm: the rank, from 1, in the arm's list for the original query; None: the arm scored the document, but
+    its list lacks it."""
     degraded: tuple[str, ...] = ()
     """Names of the parts of the search that failed."""
 
@@ -61,7 +61,7 @@ Search = Callable[[Query, int], Answer]
 
 @dataclass(frozen=True, slots=True)
 class UmiSystem:
-    """umi under a configuration, with an LLM, a reranker, or one arm alone."""
+    """umi with a configuration, and optionally with an LLM, a reranker, or only one arm."""
 
     config: UmiConfig = field(default_factory=UmiConfig)
     rewriter: Any = None
@@ -69,11 +69,11 @@ class UmiSystem:
     reranker: Any = None
     """The reranker, of any kind that `DualRetriever` accepts; None: no reranking."""
     strategy: str = "hybrid"
-    """"hybrid" for both arms; "text" for the lexical arm alone, "vector" for the dense arm alone."""
+    """"hybrid": both arms; "text": only the lexical arm; "vector": only the dense arm."""
 
 
 def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
-    """A system of one arm of umi, without fusion, neighbours, references, time and removal of duplicates.
+    """A system of one arm of umi, without fusion, neighbours, references, periods and removal of duplicates.
 
     Raises:
         ConfigError: If `name` is no arm.
@@ -86,7 +86,7 @@ def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
 
 
 System = UmiConfig | UmiSystem | Callable[..., Any]
-"""A function takes (dataset) or (dataset, embedder), and is called once per dataset."""
+"""A system; see this module's docstring."""
 
 
 class Stores(Closing):
@@ -102,7 +102,7 @@ class Stores(Closing):
         """The embedder of this dataset.
 
         Args:
-            model: The model that a system's settings name; used only if no embedder was given to `Stores`.
+            model: The model in a system's settings; used only if no embedder was given to `Stores`.
         """
         key, choice = self._key(dataset, model), self._choice
         if key not in self._embedders:
@@ -112,7 +112,7 @@ class Stores(Closing):
         return self._embedders[key][1]
 
     def vectors(self, dataset: Dataset, model: str | None = None) -> Vectors:
-        """(n, dim) unit vectors of the dataset's n chunks, in order; computed once. For `model` see `embedder`."""
+        """(n, dim) unit vectors of the dataset's n chunks, in order, computed once; `model` as in `embedder`."""
         key = self._key(dataset, model)
         if key not in self._vectors:
             ids, texts = [chunk.id for chunk in dataset.chunks], [chunk.indexed_text for chunk in dataset.chunks]
@@ -120,7 +120,7 @@ class Stores(Closing):
         return self._vectors[key]
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
-        """The HybridStore of the dataset for this configuration's analyzer and model, built at the first call."""
+        """The `HybridStore` of the dataset for the analyzer and model of a configuration, built at the first call."""
         from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
 
         model = config.embedder.model
@@ -141,8 +141,11 @@ class Stores(Closing):
 
 
 def settings_of(system: System) -> Any:
-    """The settings of a system, equal in every process: those of umi, and the names of its rewriter and reranker. All
-    functions have the same."""
+    """The settings of umi and the names of its rewriter and reranker, as a part of `run_key`; the same for all
+    functions.
+
+    They are equal in every process.
+    """
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
     if not isinstance(system, UmiSystem):
@@ -182,8 +185,11 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
 
 def as_search(name: str, built: Any) -> Search:
-    """The search function of `built`, the result of a system's function. Raises ConfigError if it is of none of the
-    kinds in this module's docstring."""
+    """The search function of `built`, the result of a system's function.
+
+    Raises:
+        ConfigError: If it is none of the kinds in this module's docstring.
+    """
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
         return _search_of(built, "hybrid")
     if hasattr(built, "invoke"):
@@ -222,7 +228,7 @@ def _search_of(retriever: Any, strategy: str) -> Search:
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:
-    """The first k distinct ids, since some frameworks return a document several times."""
+    """The first k distinct ids; some frameworks return a document several times."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise ConfigError(f"the search returned {ids!r:.80}; expected a list of ids, best first")
     return tuple(dict.fromkeys(str(id) for id in ids))[:k]
@@ -238,6 +244,7 @@ def _document_id(name: str, document: Any) -> str:
 
 
 def _takes_embedder(factory: Callable[..., Any]) -> bool:
+    """Whether a function has two positional parameters without defaults."""
     parameters = inspect.signature(factory).parameters.values()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2

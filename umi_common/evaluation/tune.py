@@ -1,4 +1,4 @@
-"""Search for the best configuration for a collection, and measure it on held-out groups.
+"""Search for the best configuration for a collection, and measure it on held-out groups of the collection.
 
 Stores are built once; a trial only changes the configuration. Every setting that needs no reindex can be tuned, such as
 BM25's k1 and b, fusion weights, neighbour shares, decay and routing.
@@ -52,9 +52,9 @@ class Trial:
     settings: Mapping[str, Any]
     """The settings that the trial changed, by "stage.field"."""
     score: float
-    """Mean of the values of `by_set`: every set has the same weight."""
+    """Mean of the values of `by_set`, so every set has the same weight."""
     by_set: Mapping[str, float]
-    """Mean of the metric over the queries of each training set, by set."""
+    """By set: mean of the metric over the set's training queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,18 @@ class Tuning:
     """The result of `tune`."""
 
     best: UmiConfig
-    """The configuration with the highest score on the training part."""
+    """The configuration with the highest score on the training groups."""
     settings: Mapping[str, Any]
     """Its settings from the search space, by "stage.field"; empty if it is the base configuration."""
     metric: str
     history: tuple[Trial, ...]
     """All trials in order; the first is the base configuration."""
     test_score: float
-    """Score of `best` on the held-out part."""
+    """Score of `best` on the held-out groups."""
     baseline_test_score: float
-    """Score of the base configuration on the held-out part; if it is higher, keep that configuration."""
+    """Score of the base configuration on the held-out groups. If it is higher than `test_score`, keep the base."""
     space: Space = field(default_factory=dict, repr=False)
-    """The search space, which `plot` needs."""
+    """The search space, for `plot`."""
 
     def save(self, path: str | Path) -> None:
         """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default."""
@@ -112,15 +112,15 @@ def tune(
     """Try configurations on the training groups, and score the best one on the held-out groups.
 
     Args:
-        datasets: One dataset or several. All datasets of one name are a set, and each of them is a group of the set.
+        datasets: One dataset or several. All datasets of one name are a set, and each of these datasets is a group.
             Every set has the same weight, whatever its number of queries.
         space: Values to try, by "stage.field".
         metric: The metric to maximise; see `metrics`.
         method: "grid": try every combination in order, at most `trials`; "random": try `trials` random draws.
         trials: Largest number of trials; None: the whole grid, or 30 draws. The base configuration is tried first and
             not counted.
-        test_share: Share of each set's groups that is held out; if a set has only one group, share of its queries.
-        patience: Number of trials in a row without a better score after which to stop; None: do not stop early.
+        test_share: Share of each set's groups that is held out; for a set of one group, the share of its queries.
+        patience: The search stops after this number of consecutive trials without a better score; None: it does not.
         base: The configuration that the trials change, and the baseline; None: the default configuration.
         rewriter: The LLM that rewrites queries; None: queries are not rewritten.
         embedder: See `compare`.
@@ -173,7 +173,7 @@ def _trial(
 
 
 def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the settings of each trial, in order. Raises ConfigError if the space or the method is wrong."""
+    """Yield the settings of each trial in order; raises ConfigError if the space or the method is wrong."""
     if not isinstance(space, Mapping):
         raise ConfigError(f"space is {type(space).__name__}; expected choices by setting: {{'lexical.k1': [0.9, 1.2]}}")
     for name, choices in space.items():
@@ -231,7 +231,7 @@ def write_toml(config: UmiConfig, path: Path, note: str) -> None:
         note: The comment.
 
     Raises:
-        ConfigError: If a setting is None and its default is not: TOML has no null.
+        ConfigError: If a setting is None and its default is not, because TOML has no null.
     """
     blocks = [f"# {note}"]
     defaults = UmiConfig()
