@@ -6,6 +6,7 @@ The tokens of the context are estimated: they are the sum over its parts. `assem
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -62,7 +63,7 @@ class Packing:
         """Estimated tokens of the whole text."""
         self._by_source: dict[SourceKey, list[Piece]] = {}
         """The chosen pieces of each source."""
-        self._spent_source: dict[SourceKey, int] = {}
+        self._spent_source = defaultdict[SourceKey, int](int)
         """Estimated tokens of the text of each source."""
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
@@ -190,13 +191,13 @@ class Packing:
     def _choose(self, piece: Piece, tokens: int, tokens_of_text: int) -> bool:
         """Choose a piece that adds `tokens` to the whole text and `tokens_of_text` to its source; returns True."""
         self._spent += tokens
-        self._spent_source[piece.source] = self._spent_source.get(piece.source, 0) + tokens_of_text
+        self._spent_source[piece.source] += tokens_of_text
         self.take(piece)
         return True
 
     def _source_room(self, piece: Piece) -> int:
         cap = self.budget.per_source_max
-        return sys.maxsize if cap is None else cap - self._spent_source.get(piece.source, 0)
+        return sys.maxsize if cap is None else cap - self._spent_source[piece.source]
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
         """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.
@@ -228,8 +229,8 @@ class Packing:
         return max(0, self.counter.count(self._format.text_of_part(part, first=first)) - part.tokens)
 
 
-def _tokens_by_source(parts: Iterable[ContextPart]) -> dict[SourceKey, int]:
-    tokens: dict[SourceKey, int] = {}
+def _tokens_by_source(parts: Iterable[ContextPart]) -> defaultdict[SourceKey, int]:
+    tokens = defaultdict[SourceKey, int](int)
     for part in parts:
-        tokens[part.source_key] = tokens.get(part.source_key, 0) + part.tokens
+        tokens[part.source_key] += part.tokens
     return tokens

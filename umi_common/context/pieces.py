@@ -163,8 +163,12 @@ def with_neighbours(
         if here is None or piece.value < STRONG:
             continue
         for i, chunk in enumerate(source):
-            if 0 < abs(i - here) <= policy.neighbours:
-                _offer(best, chunk, piece, abs(i - here), policy)
+            steps = abs(i - here)
+            value = piece.value * NEIGHBOUR_SHARE**steps
+            known = best.get(chunk.id)
+            is_better = known is None or (known.neighbour_of is not None and known.value < value)  # a hit stays a hit
+            if 0 < steps <= policy.neighbours and is_better:
+                best[chunk.id] = _piece(chunk, piece.hit, value, piece.preference, policy)
     order = sorted(best.values(), key=lambda p: (-p.value, p.neighbour_of is not None, p.preference, p.chunk.id))
     return [replace(piece, preference=index) for index, piece in enumerate(order)]
 
@@ -181,14 +185,6 @@ def with_questions(pieces: Sequence[Piece]) -> list[Piece]:
         else replace(piece, question=texts.get((piece.source, piece.chunk.position - 1), ""))
         for piece in pieces
     ]
-
-
-def _offer(best: dict[str, Piece], chunk: Chunk, strong: Piece, steps: int, policy: AssemblyPolicy) -> None:
-    """Add the chunk `steps` from a strong hit to `best`, unless it is a hit or has a higher value by another hit."""
-    value = strong.value * NEIGHBOUR_SHARE**steps
-    known = best.get(chunk.id)
-    if known is None or (known.neighbour_of is not None and known.value < value):
-        best[chunk.id] = _piece(chunk, strong.hit, value, strong.preference, policy)
 
 
 def _piece(chunk: Chunk, hit: Hit, value: float, preference: int, policy: AssemblyPolicy) -> Piece:

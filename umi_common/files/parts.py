@@ -69,7 +69,8 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
         for content in _pieces(path, size, limits):
             stop = start + len(content)
             parts.append(FilePart(path, source, start, stop, line, _key(source, line, content), limits=limits))
-            start, line = stop, line + _newlines(content)
+            start = stop
+            line += content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")  # each is one newline
     return parts
 
 
@@ -120,8 +121,3 @@ def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
 
 def _key(source: str, line: int, content: bytes) -> str:
     return hashlib.sha256(f"{RULES_VERSION}\n{source}\n{line}\n".encode() + content).hexdigest()[:32]
-
-
-def _newlines(content: bytes) -> int:
-    """Number of newlines in the decoded text: \\n, \\r\\n and \\r count as one each."""
-    return content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")

@@ -60,7 +60,7 @@ FILLERS = _words(
     "need of ok okay one other our out perhaps quick re relevant s so some the there these they this trying ve want "
     "was well were what will wish would your"
 )
-"""Other words that a frame may hold. "d", "m", "re", "s" and "ve" are the ends of contractions: "I'd"."""
+"""Other words that a frame may have. "d", "m", "re", "s" and "ve" are the ends of contractions: "I'd"."""
 FRAME = ASKING | ABOUT | LINKS | THAT | GREETING | ME | PERSONS | FILLERS
 CLOSING = POLITE | _words("cheers thank thanks thx")
 """Words with which a closing at the end of a query may begin."""
@@ -140,8 +140,8 @@ _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 def without_frame(query: str) -> str:
     """The query without its frame, its closing ("please", "thanks") and the words about an earlier conversation.
 
-    Closing words of `_CLOSING_ELSEWHERE` are removed only if `_FRAME_ELSEWHERE` matches, too. Words stay if only
-    function words would be left without them.
+    Closing words of `_CLOSING_ELSEWHERE` are removed only if `_FRAME_ELSEWHERE` matches, too. If only function words
+    would be left, the words stay.
     """
     unframed, found = _FRAME_ELSEWHERE.subn("", query)
     query = _CLOSING_ELSEWHERE.sub("", unframed) if found else _without_english_frame(query)
@@ -194,7 +194,6 @@ def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
     """Whether the subject begins with this word, although it may also be a word of a frame.
 
     Args:
-        word: The word.
         before: The word before it; "" if there is none.
         gap: The characters between the two words.
         seen: All words before it.
@@ -205,13 +204,7 @@ def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
 
 
 def _may_end(word: str, before: str, seen: set[str]) -> bool:
-    """Whether an item of `ENDINGS` holds for this word.
-
-    Args:
-        word: The last word of the frame.
-        before: The word before it; "" if there is none.
-        seen: All words before it.
-    """
+    """Whether an item of `ENDINGS` holds for this word. The arguments are as in `_begins_subject`."""
     return any(
         word in ending.words
         and (not ending.after or before in ending.after)

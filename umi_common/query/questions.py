@@ -13,12 +13,11 @@ from typing import NamedTuple
 from umi_common.query.frames import FRAME, without_frame
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
 
-WRITTEN_WORDS_MAX, WRITTEN_NUMBERS_MAX = 128, 4
-"""A query with more words and also more numbers than this counts as pasted text. A long mail with a question has few
+TYPED_WORDS_MAX, TYPED_NUMBERS_MAX = 128, 4
+"""A query with more words and more numbers than this counts as pasted text. A long mail with a question has few
 numbers, such as that of an order and its date."""
 QUESTIONS_MAX = 3
-"""Largest number of questions of a query. If a query has more, none is searched alone, because any may be the main
-question."""
+"""If a query has more questions than this, none is searched alone, because any may be the main question."""
 QUESTION_WORDS_MIN = 3
 """Smallest number of words of a question. The sentence "when ... and where ...?" counts as two questions only if both
 have more words than this."""
@@ -154,7 +153,7 @@ def is_question(query: str) -> bool:
 def is_pasted(query: str) -> bool:
     """Whether a query is mostly pasted text, such as a log or a page."""
     words = query.split()
-    return len(words) > WRITTEN_WORDS_MAX and sum(any(map(str.isdigit, word)) for word in words) > WRITTEN_NUMBERS_MAX
+    return len(words) > TYPED_WORDS_MAX and sum(any(map(str.isdigit, word)) for word in words) > TYPED_NUMBERS_MAX
 
 
 def _with_subject(sentences: Iterable[str]) -> list[str]:

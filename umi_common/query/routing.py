@@ -101,7 +101,8 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
     disagreement: share of the shorter top 10 list of the two arms that the other arm's list lacks; 1 if one is empty.
     pronoun: 1 if a pronoun precedes every content word of the query, else 0.
 
-    Without the lexical arm, strength is (1 - flat) * (1 - 0.3 * pronoun).
+    Without the dense arm, the factor of disagreement is left out. Without the lexical arm, those of thin and uncovered
+    are left out, too.
 
     Args:
         pool: The candidates for the original query alone.

@@ -201,12 +201,9 @@ def _counting_function(spec: Any) -> Callable[[str], Any]:
 
 
 def _counter_name(spec: Any) -> str:
-    """A short name for `ContextStats.counter`: the name that the object states, else the name of its type."""
-    for attribute in ("name", "name_or_path", "__qualname__"):
-        name = getattr(spec, attribute, None)
-        if isinstance(name, str) and name:
-            return name
-    return type(spec).__name__
+    """A short name for `ContextStats.counter`: the object's own name, else the name of its type."""
+    names = (getattr(spec, attribute, None) for attribute in ("name", "name_or_path", "__qualname__"))
+    return next((name for name in names if isinstance(name, str) and name), type(spec).__name__)
 
 
 def _without_truncation(tokenizer: Any) -> Any:

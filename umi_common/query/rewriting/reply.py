@@ -56,7 +56,7 @@ _THINKING_BEGINS = re.compile(r"<think(?:ing)?>|<reasoning>|\[THINK\]|<\|channel
 _THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|\[/THINK\]|<\|channel\|>final<\|message\|>")
 """The marks that begin and end the thinking of Qwen and DeepSeek, of Claude, of Mistral's models and of gpt-oss."""
 _SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
-_QUOTES = "\"'`"
+_QUOTE_OR_END = re.compile(r"[\"'`\]]")
 _DIGITS = re.compile(r"\d+")
 _PROSE = re.compile(r"^\{|[.!]$")
 """Matches a line that is no variation: the beginning of a JSON object, or a sentence."""
@@ -79,8 +79,6 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     punctuation, spaces and English word endings are ignored in this comparison.
 
     Args:
-        text: The unchanged reply.
-        query: The original query.
         config: Limits, and the template of the prompt.
 
     Returns:
@@ -214,20 +212,14 @@ def _unnumbered(strings: list[str]) -> list[str]:
 
 def _quoted_items(text: str) -> list[str]:
     """The quoted items after the first bracket: `['a', "b", ` gives a and b."""
-    start = text.find("[")
     items: list[str] = []
-    position = start + 1 if start >= 0 else len(text)
-    while position < len(text):
-        char = text[position]
-        if char == "]":
+    position = text.find("[") + 1
+    while position:
+        mark = _QUOTE_OR_END.search(text, position)
+        end = None if mark is None or mark[0] == "]" else _closing(text, mark.start())
+        if mark is None or end is None:
             break
-        if char not in _QUOTES:
-            position += 1
-            continue
-        end = _closing(text, position)
-        if end is None:
-            break
-        items.append(text[position + 1 : end].replace("\\" + char, char))
+        items.append(text[mark.end() : end].replace("\\" + mark[0], mark[0]))
         position = end + 1
     return items
 

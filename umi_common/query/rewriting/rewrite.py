@@ -85,14 +85,10 @@ class Rewriting:
             self._cache, self._limiter, self.breaker = previous._cache, previous._limiter, previous.breaker
 
     def variations(self, query: str, history: Sequence[str] = ()) -> Rewrites:
-        """The LLM's variations of a query, after at most `timeout_seconds`.
+        """The LLM's variations of a query, or its failure, after at most `timeout_seconds`; no error is raised.
 
         Args:
-            query: The original query.
             history: Earlier messages of the conversation, oldest first.
-
-        Returns:
-            The variations, or no variations and the failure. Raises no error of the LLM.
         """
         return drive(self._body(query, history), self._threads)
 
@@ -166,7 +162,7 @@ def _reuse_key(config: RewriteConfig) -> tuple[object, ...]:
 
 
 def _failure(error: Exception) -> str:
-    """The failure in a few words, such as the error's type and HTTP status; its message may hold the prompt."""
+    """The failure in a few words. The error's own message is left out, because it may contain the prompt."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
     if isinstance(error, TooManyCalls):
@@ -213,7 +209,7 @@ class RewriteCache:
         directory: The existing directory of the file `rewrites.db`; None: the cache is in memory only.
         writable: False: the file is read and never written.
 
-    The file holds hashes of the prompts and, in plain text, the variations. Only its owner may read it.
+    The file has hashes of the prompts and, in plain text, the variations. Only its owner may read it.
     """
 
     def __init__(self, size: int, directory: str | Path | None = None, *, writable: bool = True) -> None:

@@ -217,10 +217,9 @@ def _is_past_and_short(query: str, period: TimeRange, now: datetime) -> bool:
 
 def _may_name_time(query: str) -> bool:
     """Whether the query has a time word or a number. A fast test; it is true for every query that names a period."""
-    for word in _WORD.findall(query.lower()):
-        if word.isdigit() or word in _TIME_WORDS or word.rstrip("s") in _TIME_WORDS:
-            return True
-    return bool(further_rules(query))
+    words = _WORD.findall(query.lower())
+    named = any(word.isdigit() or word in _TIME_WORDS or word.rstrip("s") in _TIME_WORDS for word in words)
+    return named or bool(further_rules(query))
 
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
