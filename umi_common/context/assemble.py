@@ -66,7 +66,7 @@ def assemble(
         cut.
 
     Raises:
-        BudgetError: If one character of any hit, with the text that the format adds around it, exceeds the budget.
+        BudgetError: If not even one character of a hit fits, with the text that the format adds around it.
         InputError: If a score is not finite.
         ConfigError: If `budget` or `policy` is of another type, `counter` is no token counter, or it does not
             return whole numbers.
@@ -99,8 +99,10 @@ def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
 
 
 def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -> Rendered:
-    """The text after steps 1 to 3: pieces of the kinds in `TokenBudget.kinds`, then `best`, then all others, then one
-    cut.
+    """The text after steps 1 to 3.
+
+    First the pieces of the kinds in `TokenBudget.kinds` are chosen, then `best`, then all others, at last one cut
+    piece.
 
     While the finished text has fewer tokens than estimated, further pieces are chosen, at most ROUNDS times.
 

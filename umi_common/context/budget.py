@@ -30,7 +30,7 @@ class TokenBudget:
         per_chunk_max: For the text of one chunk; a longer one is cut. None: a quarter of `max_total` less the
             reserves, but at least 1,024, and more if tokens are left.
         reserves: Tokens of `max_total` that are kept free for other texts, by name: {"system": 500, "answer": 1000}.
-        kinds: Tokens kept for the chunks of a kind: {"code": 800}. If they need fewer, all kinds share the rest.
+        kinds: Tokens kept for the chunks of a kind: {"code": 800}. Tokens that they do not need are for all kinds.
 
     Raises:
         ConfigError: If a number is not whole, or too small.
@@ -250,7 +250,7 @@ class AssembledContext:
     """In the order in which they are shown."""
     stats: ContextStats = field(repr=False)
     degraded: tuple[Degradation, ...] = ()
-    """Losses of the search, as in `SearchResult.degraded`; () if the context was made without a search."""
+    """Failures in the search, as in `SearchResult.degraded`; () if the context was made without a search."""
 
     def __str__(self) -> str:
         return self.text

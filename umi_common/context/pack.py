@@ -19,8 +19,7 @@ from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.types import Chunk
 
 PassageOf = Callable[[Chunk], Characters | None]
-"""Returns the characters of a chunk that answer the query best; None: no part of the chunk is better than the
-others."""
+"""Returns the characters of a chunk that answer the query best; None: the chunk has no best part."""
 SAME_TEXT = "same text"
 """The reason for dropping a piece whose text another part shows."""
 CHUNK_SHARE = 4

@@ -267,7 +267,7 @@ class _HiddenElements:
 class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. `read` sets `text`, `title`, and `headings` and `tables` in order.
 
-    The head of a table are its caption and the first rows that have only <th> cells or are in <thead>. Without such
+    The head of a table is its caption and the first rows that have only <th> cells or are in <thead>. Without such
     rows, the first row is the head if all rows have the same number of cells and every row except the first has a
     digit. Of nested tables, only the inner ones with a head are listed; if none has a head, the outer table is.
     """

@@ -123,7 +123,7 @@ def passages(
     title: str = "",
     size: int = PASSAGE_CHARACTERS,
 ) -> Iterator[Passage]:
-    """Yield the passages of a text in order. Metadata "section" are the headings above a passage: "Setup > Linux".
+    """Yield the passages of a text in order. Metadata "section" names the headings above a passage: "Setup > Linux".
 
     A passage that begins in the rows of a table repeats the table's head. Metadata "table_head" is then the number of
     characters of this head, which precede the slice of the text.
