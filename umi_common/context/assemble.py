@@ -81,9 +81,9 @@ def assemble(
     if best is not None and rendered.pieces and all(shown.chunk.id != best.chunk.id for shown in rendered.pieces):
         alone = Packing(budget, policy, packing.counter, passage_of)
         with suppress(BudgetError):  # not even one character of the best piece fits
-            packing, rendered = alone, _forced(alone, [best])
+            packing, rendered = alone, _one_hit_alone(alone, [best])
     if not rendered.pieces and pieces:
-        rendered = _forced(packing, candidates)
+        rendered = _one_hit_alone(packing, candidates)
     if budget.per_chunk_max is None:
         rendered = _with_longer_cuts(packing, rendered)
     stats = _stats_of(offered, rendered, packing)
@@ -156,7 +156,7 @@ def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
     return rendered
 
 
-def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
+def _one_hit_alone(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
     """The text of one hit alone: the best hit of which at least one character fits, cut to the tokens available.
 
     Raises:
@@ -197,7 +197,7 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
     reasons = {**packing.refused, **{it.chunk.id: Dropped(it.chunk.id, SAME_TEXT, it.copy_of) for it in copies}}
     dropped = tuple(_dropped(piece, reasons, packing.policy, ids) for piece in offered if piece.chunk.id not in ids)
     repeated = {drop.id for drop in dropped if drop.reason == SAME_TEXT}
-    overlaps = sum(len(piece.text) for piece in shown) - sum(map(_covered, rendered.parts))
+    overlaps = sum(len(piece.text) for piece in shown) - sum(map(_characters_shown, rendered.parts))
     left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)
     characters = sum(len(piece.chunk.text) for piece in offered)
     kinds = [piece.kind for piece in offered]
@@ -224,7 +224,7 @@ def _dropped(piece: Piece, refused: Mapping[str, Dropped], policy: AssemblyPolic
     return reason if reason is not None and (reason.by is None or reason.by in shown) else Dropped(id, "total")
 
 
-def _covered(part: ContextPart) -> int:
+def _characters_shown(part: ContextPart) -> int:
     """Number of the part's characters that belong to at least one chunk."""
     covered, reach = 0, 0
     for span in sorted(part.spans, key=lambda span: span.at):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from umi_common.context.budget import AssemblyPolicy, ContextPart, Dropped, SourceKey, TokenBudget
 from umi_common.context.format import format_of
 from umi_common.context.pieces import Piece
-from umi_common.context.stitch import Stretch, in_source_order, lay_out, near, part_from, seam
+from umi_common.context.stitch import Stretch, in_source_order, join_of, lay_out, may_join, part_from
 from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.types import Chunk
@@ -77,7 +77,7 @@ class Packing:
         ids = {piece.chunk.id for piece in self.chosen}
         for piece in candidates:
             allowed = piece.chunk.id not in ids and (piece.neighbour_of is None or piece.neighbour_of in ids)
-            if allowed and self._try(piece, limit):
+            if allowed and self._choose_if_fits(piece, limit):
                 ids.add(piece.chunk.id)
         return len(self.chosen) - before
 
@@ -157,7 +157,7 @@ class Packing:
         same = self._shown.get(piece.key)
         return None if same == piece.chunk.id else same
 
-    def _try(self, piece: Piece, limit: int) -> bool:
+    def _choose_if_fits(self, piece: Piece, limit: int) -> bool:
         """Choose the piece, or record why not; returns whether it was chosen. Cheap tests precede counting tokens."""
         id, cap = piece.chunk.id, self._chunk_cap
         total, source = limit - self._spent, self._source_room(piece)
@@ -183,7 +183,7 @@ class Packing:
         return self._choose(piece, tokens, tokens_of_text)
 
     def _refuse(self, id: str, reason: str, by: str | None = None) -> bool:
-        """Record why a piece is not chosen; returns False, as `_choose` returns True, for `_try`."""
+        """Record why a piece is not chosen; returns False, as `_choose` returns True, for `_choose_if_fits`."""
         self.refused[id] = Dropped(id, reason, by)
         return False
 
@@ -205,10 +205,10 @@ class Packing:
         """
         text, joined = piece.text, False
         for other in of_source:
-            if not near(other, piece):
+            if not may_join(other, piece):
                 continue
             earlier, later = in_source_order([other, piece])
-            found = seam(earlier, later, self.policy.joiner)
+            found = join_of(earlier, later, self.policy.joiner)
             if found is None:
                 continue
             joined, (start, between) = True, found

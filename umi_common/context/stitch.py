@@ -29,8 +29,8 @@ UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
 """Sort key of a stretch without event_time: later than every time."""
 
 
-def near(one: Piece, other: Piece) -> bool:
-    """Whether `seam` may join two pieces of one source, in any order; a fast test of positions and offsets only."""
+def may_join(one: Piece, other: Piece) -> bool:
+    """Whether `join_of` may join two pieces of one source, in any order; a fast test of positions and offsets only."""
     positions = one.chunk.position, other.chunk.position
     if positions[0] is not None and positions[1] is not None and abs(positions[0] - positions[1]) == 1:
         return True
@@ -41,7 +41,7 @@ def near(one: Piece, other: Piece) -> bool:
     return max(one.offset, other.offset) - min(one_end, other_end) <= GAP_MAX
 
 
-def seam(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
+def join_of(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
     """How to join `second` to `first`, which precedes it in the source; None: they cannot be joined.
 
     Returns:
@@ -129,7 +129,7 @@ class Stretch:
 
     def add(self, piece: Piece, joiner: str) -> bool:
         """Add the piece if it can be joined to the tail; returns whether it was added."""
-        found = seam(self.tail, piece, joiner)
+        found = join_of(self.tail, piece, joiner)
         if found is None:
             return False
         start, between = found

@@ -61,8 +61,7 @@ def compare(
     depth = _checked(systems, datasets, ks, depth)
     finished, runs = {} if resume is None else _finished_runs(Path(resume)), list[Run]()
     queries = len(systems) * sum(len(dataset.judged) for dataset in datasets)
-    progress = progress_bar(total=queries, desc="comparing", unit="query", disable=not show_progress)
-    with progress as bar:
+    with progress_bar(total=queries, desc="comparing", unit="query", disable=not show_progress) as bar:
         for dataset in datasets:
             with Stores(embedder) as stores:
                 for name, system in systems.items():

@@ -31,7 +31,7 @@ CUTS_REQUIRED = ("precision", "recall", "hit")
 """Metrics that need a cut-off k."""
 NEAR_DUPLICATE = 0.98
 """Smallest cosine at which two hits count as near-duplicates."""
-LATENCY_SHARES = {"p50": 50, "p95": 95, "p99": 99}
+LATENCY_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 """Percentile of the latency, 0..100, by name."""
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -130,8 +130,8 @@ def duplication(vectors: Vectors, *, similarity: float = NEAR_DUPLICATE) -> floa
 def latency(milliseconds: Sequence[float]) -> dict[str, float]:
     """p50, p95 and p99 of the times in milliseconds, linearly interpolated; NaN if there are no times."""
     if not len(milliseconds):
-        return dict.fromkeys(LATENCY_SHARES, float("nan"))
-    return {name: float(np.percentile(milliseconds, share)) for name, share in LATENCY_SHARES.items()}
+        return dict.fromkeys(LATENCY_PERCENTILES, float("nan"))
+    return {name: float(np.percentile(milliseconds, percent)) for name, percent in LATENCY_PERCENTILES.items()}
 
 
 def _cosines(vectors: Vectors) -> Any:

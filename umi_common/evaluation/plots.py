@@ -16,7 +16,7 @@ import numpy as np
 
 from umi_common.decay import decay_factors, rate_of
 from umi_common.errors import ConfigError, InputError, optional_module
-from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
+from umi_common.evaluation.metrics import LATENCY_PERCENTILES, score_rankings
 from umi_common.evaluation.tune import Between, Tuning
 from umi_common.explain.reasons import best_signals
 from umi_common.explain.texts import snippet
@@ -78,7 +78,7 @@ def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
     for run in comparison.runs:
         spent[run.system] += run.milliseconds.values()
     chart, axes = new_axes(6.5, 1.4 + 0.4 * len(comparison.systems))
-    for index, (name, percentile) in enumerate(LATENCY_SHARES.items()):
+    for index, (name, percentile) in enumerate(LATENCY_PERCENTILES.items()):
         times = [np.percentile(spent[system], percentile) for system in comparison.systems]
         axes.scatter(times, comparison.systems, marker=marker(index), color=colour(index), label=name)
     axes.set_xscale("log")
