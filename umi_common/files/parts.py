@@ -21,8 +21,7 @@ from umi_common.files.readers.reading import (
 )
 
 PART_BYTES = 1 << 20
-"""Default size of a range of records, in bytes: some thousand chunks. After a kill, at most about so much is
-repeated."""
+"""Default size of a range of records, in bytes: some thousand chunks. After a kill, one range is repeated."""
 DEFAULT_LIMITS = ReadLimits()
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """The byte order marks at the beginning of a text in UTF-16."""
@@ -93,8 +92,7 @@ def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
 
 
 def version_of(parts: Sequence[FilePart]) -> str:
-    """A hash of the keys of all parts of a file. It changes if the file's content, source, parts or RULES_VERSION
-    do."""
+    """A hash of the keys of all parts of a file: of its content, source and parts, and of RULES_VERSION."""
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
 
 

@@ -41,7 +41,7 @@ _OFFSET = time_pattern(
 CHARACTERS_IN_FRONT = 24
 """Number of characters before A that are searched for a word that changes A."""
 OFFSET_CHARACTERS = 40
-"""Number of characters before such a word that are searched for an offset, such as "two weeks"."""
+"""Number of characters that are searched for a longer phrase before A: "two weeks before", "the week of"."""
 _WEEK = time_pattern(
     r"(?:the )?(?P<unit>week(?:end)?) (?P<side>of|starting|beginning|commencing|ending)(?: on)? (?:the )?$"
 )
