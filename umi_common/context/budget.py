@@ -150,7 +150,6 @@ class Span(NamedTuple):
     """
 
     id: str
-    """Id of the chunk."""
     start: int
     """Index of the first character shown, in the chunk's text."""
     end: int

@@ -217,11 +217,7 @@ class Packing:
         return text, joined
 
     def _frame(self, piece: Piece, *, first: bool) -> int:
-        """Number of tokens that the format adds around a piece that becomes a part of its own.
-
-        Args:
-            first: Whether the part is the first of its source: then it may add a line to the list of sources.
-        """
+        """Number of tokens that the format adds around a piece that becomes a part; see `Format.text_of_part`."""
         sample = Stretch(piece)
         sample.text = SAMPLE_TEXT
         part = part_from(sample, self.counter, {piece.source: SAMPLE_NUMBER})

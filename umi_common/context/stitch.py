@@ -238,12 +238,7 @@ def _reason(piece: Piece, arms: dict[str, int]) -> str:
 
 
 def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
-    """Stretches in the order that `AssemblyPolicy.order` names.
-
-    Args:
-        stretches: The result of `stitched`, whose order inside a source "source" keeps.
-        order: "source", "chronological", "score" or "edges-first".
-    """
+    """The result of `stitched` in an `AssemblyPolicy.order`. The order "source" keeps its order inside each source."""
     if order == "chronological":
         return sorted(stretches, key=_time_and_source)
     by_score = sorted(stretches, key=lambda stretch: stretch.best.preference)

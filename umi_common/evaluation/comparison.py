@@ -30,7 +30,6 @@ class Run:
     """The answers of one system on one dataset. All mappings except `degraded` are by query id."""
 
     system: str
-    """Name of the system."""
     set: str
     """Name of the collection that the dataset belongs to."""
     group: str
@@ -75,7 +74,6 @@ class Failure:
     group: str
     query: Query
     id: str
-    """Id of the document."""
     text: str
     """Text of the document; "" if the file has no text for it, so that it is not in the dataset."""
     rank: int | None

@@ -30,10 +30,8 @@ class Query:
     @property
     def category(self) -> str | None:
         """The category of the query; None: the collection does not state one."""
-        for key in ("category_name", "question_type", "category"):
-            if self.metadata.get(key) is not None:
-                return str(self.metadata[key])
-        return None
+        values = (self.metadata.get(key) for key in ("category_name", "question_type", "category"))
+        return next((str(value) for value in values if value is not None), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -224,11 +224,7 @@ class _FileRecord:
         )
 
     def _time(self, value: Any, name: str) -> datetime | None:
-        """The time in a text; without a zone it is UTC. None: `value` is None.
-
-        Args:
-            name: Name of the value in the error.
-        """
+        """The time in a text; without a zone it is UTC. None: `value` is None. The error calls the value `name`."""
         found = read_time(value) if isinstance(value, str) else None
         if found is None and value is not None:
             raise DatasetError(f"{self.where}: {name} {value!r:.60}; expected an ISO-8601 date and time")

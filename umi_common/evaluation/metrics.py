@@ -74,10 +74,7 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
 
 
 def checked_grades(grades: Any, where: str) -> dict[str, int]:
-    """The grades of one query by document id, as ints.
-
-    Args:
-        where: Beginning of the error message: the name of the query.
+    """The grades of one query by document id, as ints; `where` is the name of the query in the error.
 
     Raises:
         DatasetError: If a grade is no whole number, or `grades` is no mapping.

@@ -87,11 +87,7 @@ def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
 
 
 def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path: PathOption = None) -> Any:
-    """One metric against the mean number of LLM calls per query; one point per system and set.
-
-    Args:
-        metric: None: recall at the largest of `comparison.ks`.
-    """
+    """One metric (None: recall at the largest k) against the mean number of LLM calls per query, by system and set."""
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
     chart, axes = new_axes(6.5, 4.0)
     for index, system in enumerate(comparison.systems):
@@ -176,11 +172,7 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
 
 
 def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
-    """A heat map of the score of each trial.
-
-    Args:
-        names: The setting on the horizontal axis, and the setting on the vertical axis.
-    """
+    """A heat map of the score of each trial; `names` are the settings on the horizontal and on the vertical axis."""
     across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
     grid = np.full((len(down), len(across)), np.nan)
     for trial in tuning.history:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -23,11 +24,8 @@ class Estimate:
 
     mean: float
     low: float
-    """Lower bound of the interval."""
     high: float
-    """Upper bound of the interval."""
     queries: int
-    """Number of queries."""
     groups: int
     """Number of groups that were resampled; number of queries if all are in one group, because they are resampled
     then."""
@@ -134,9 +132,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
     Source: Holm, Scandinavian Journal of Statistics, 1979.
     """
-    corrected: dict[str, float] = {}
-    highest = 0.0
-    for rank, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[name]))
-        corrected[name] = highest
+    rising = sorted(p_values, key=lambda name: (p_values[name], name))
+    weighted = (min(1.0, (len(rising) - rank) * p_values[name]) for rank, name in enumerate(rising))
+    corrected = dict(zip(rising, accumulate(weighted, max), strict=True))
     return {name: corrected[name] for name in p_values}

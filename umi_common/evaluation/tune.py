@@ -225,10 +225,7 @@ def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
 
 
 def write_toml(config: UmiConfig, path: Path, note: str) -> None:
-    """Write every setting that differs from its default to a TOML file, one table per stage, after a comment.
-
-    Args:
-        note: The comment.
+    """Write every setting that differs from its default to a TOML file, one table per stage, after the comment `note`.
 
     Raises:
         ConfigError: If a setting is None and its default is not, because TOML has no null.

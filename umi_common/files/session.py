@@ -42,7 +42,6 @@ class _File:
     """A file that is new, or has changed since it was settled."""
 
     parts: list[FilePart]
-    """All parts of the file."""
     stamp: str
     """The value for `KnownFile.stamp` when the file is complete."""
     may_be_stale: bool
@@ -56,7 +55,6 @@ class _File:
 
     @property
     def source(self) -> str:
-        """The source of the file's chunks."""
         return self.parts[0].source
 
 
@@ -383,11 +381,7 @@ class IngestSession:
 
 
 def _refuse_if_all_failed(problems: Sequence[Problem | None]) -> None:
-    """Raise EmbedderError if the embedder failed on all of these batches.
-
-    Args:
-        problems: Items of `IngestSession._embedder_problems`.
-    """
+    """Raise EmbedderError if the embedder failed on all of these batches (see `IngestSession._embedder_problems`)."""
     if problems and None not in problems:
         raise EmbedderError(
             f"the embedder failed on everything in the last {len(problems)} batches, last: {problems[-1]}; "

@@ -112,8 +112,7 @@ def _compared(
 def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str | None:
     """The reason why a chunk of `part` must not replace `other`, which has the same id; None: it may replace it.
 
-    Args:
-        other: An earlier chunk of the batch if `in_batch`, else the chunk in the store.
+    `other` is an earlier chunk of the batch if `in_batch`, else the chunk in the store.
     """
     if other.metadata.get(FILE_KEY) != part.source:
         owner = other.metadata.get(FILE_KEY, "elsewhere")

@@ -133,14 +133,10 @@ def _content_start(match: re.Match[str]) -> int:
 
 
 def _time_of(match: re.Match[str], order: str | None) -> datetime | None:
-    """The time of a message whose beginning `DATED` matched.
+    """The time of a message whose beginning `DATED` matched; None: no valid time, or an unknown order.
 
-    Args:
-        order: From `_order`, for a date with slashes or dashes that does not begin with four digits. A date with dots
-            begins with its day.
-
-    Returns:
-        None: The numbers are no date and time, or the order of day and month is not known.
+    A date that begins with four digits begins with the year, a date with dots with the day. `order` is that of other
+    dates (see `_order`).
     """
     date = match["date"]
     order = "ymd" if date[:4].isdigit() else "dmy" if "." in date else order

@@ -117,11 +117,7 @@ def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
 
 
 def model_name(llm: Any) -> str:
-    """The module and name of a function or of an object's class, and the object's model name: "openai.OpenAI:gpt-4".
-
-    Args:
-        llm: An LLM, a reranker, or None.
-    """
+    """The module and name of a function or of an object's class, and the object's model name: "openai.OpenAI:gpt-4"."""
     named = llm if inspect.isroutine(llm) else type(llm)
     module, name = getattr(named, "__module__", ""), getattr(named, "__qualname__", type(llm).__qualname__)
     models = (getattr(llm, attribute, None) for attribute in ("name", "model_name", "model", "model_id"))

@@ -82,9 +82,5 @@ def event_in(query: str, now: datetime) -> Event | None:
 
 
 def _beside(query: str, span: tuple[int, int], moment: datetime) -> FoundPeriod:
-    """The period that the words before the event name if the event was on the day of `moment`.
-
-    Args:
-        span: [start, end) of the event in the query, in characters.
-    """
+    """The period that the words before the event, query[slice(*span)], name if it was on the day of `moment`."""
     return changed_period(query, FoundPeriod(*span, spans.days(moment)), moment)

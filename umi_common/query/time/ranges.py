@@ -62,11 +62,7 @@ class FoundPeriod:
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> FoundPeriod | None:
     """The period of "between A and B", "from A to B" or "A to B": from the start of A to the end of B.
 
-    None if the query does not join A and B.
-
-    Args:
-        first: A.
-        second: B, the next period in the query.
+    A is `first`, and B is `second`, the next period in the query. None if the query does not join them.
     """
     opening, start = _operator(query, first) or ("", first.start)
     adjacent = not query[first.end : second.start].strip()  # then B itself begins with the joining word: "to Friday"

@@ -154,11 +154,7 @@ def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
-    """The moment `count` units later; the last day of the month if the month has no such day: 31 May gives 30 June.
-
-    Args:
-        unit: A key of `vocabulary.UNITS`.
-    """
+    """The moment `count` units later; the last day of the month if the month has no such day: 31 May gives 30 June."""
     if unit in {"minute", "hour"}:
         return _elapsed(moment, timedelta(**{f"{unit}s": count}))
     if unit in DAYS_OF:
