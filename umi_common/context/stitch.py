@@ -238,7 +238,7 @@ def _reason(piece: Piece, arms: dict[str, int]) -> str:
 
 
 def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
-    """The stretches of `stitched`, sorted as `AssemblyPolicy.order` says; "source" keeps their order inside a source."""
+    """The stretches of `stitched`, sorted as `AssemblyPolicy.order` says; "source" keeps their order in a source."""
     if order == "chronological":
         return sorted(stretches, key=_time_and_source)
     by_score = sorted(stretches, key=lambda stretch: stretch.best.preference)
