@@ -898,9 +898,9 @@ def test_a_model_that_gives_zeros_for_every_text_is_told_once(caplog):
         store.add(CHUNKS[:20])
         store.add(CHUNKS[20:])
     assert [record.getMessage() for record in caplog.records if record.name == "umi"] == [
-        "embedder 'zeros of texts' gave vectors of zeros for all 20 texts of a call: they are found by their words "
-        "alone. Check the model, then embed them again: HybridStore.reindex(path, embedder=...). Logged once for each "
-        "model."
+        "embedder 'zeros of texts' gave vectors of zeros for all 20 texts of a call: searches find these texts by "
+        "their words alone. Check the model, then embed the texts again: HybridStore.reindex(path, embedder=...). "
+        "Logged once for each model."
     ]
 
 

@@ -182,7 +182,7 @@ def test_a_function_may_yield_the_vectors():
         assert store.vectors(["y"]).tolist() == [[0.0, 0.0, 1.0]]
 
 
-@pytest.mark.parametrize(("error", "advice"), [(TypeError, "mend the embedder"), (OSError, "Repeat the call")])
+@pytest.mark.parametrize(("error", "advice"), [(TypeError, "correct the embedder"), (OSError, "Repeat the call")])
 def test_a_call_is_to_be_repeated_only_if_that_can_help(error, advice):
     def failing(texts):
         raise error("broken")

@@ -1,16 +1,17 @@
 """Stores of chunks, and the parts that they share.
 
-In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chunks by id.
+In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chunks by id. A store has two arms, which
+find candidates for a query: the lexical arm by BM25, the dense arm by cosine.
 
     embedded/          HybridStore: a directory on this machine, or memory
     ledger/            the SQLite file that holds all data
     rows/              chunks as arrays by row number
     lexical/           BM25
     dense/             nearest neighbours by cosine
-    base               base classes of the three stores: `recall`, settings
+    base               base classes of the three stores
     chroma/            ChromaStore: over a collection of Chroma; import of a collection
     qdrant/            QdrantStore: over a collection of a Qdrant cluster
-    batch_checks       checks the chunks and vectors of a write; an invalid item raises an error or is reported
+    batch_checks       checks arguments: the chunks and vectors of a write, ids, counts, directories
     document_embedder  embeds the texts of a write
     query_embedder     embeds queries within a time limit
     corpus_stats       statistics of a corpus that ranking uses

@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.floating[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)
 IdOf = Callable[[int], str]
 STRIPES = 16
-"""Number of scores in a group; `at_most_kth` compares only the largest score of each group."""
+"""Number of scores in a group. `at_most_kth` selects the k-th largest among the largest scores of all groups."""
 ROWS_FIRST = 256
 """Number of rows that a new `Growing` array has room for; a full array at least doubles its room."""
 
@@ -35,19 +35,19 @@ def beginnings(values: npt.NDArray[np.generic]) -> Ints:
     return new.nonzero()[0]
 
 
-def kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
-    """The k-th largest score; `fewer` if there are fewer than k scores."""
+def kth(scores: Numbers, k: int, default: float = 0.0) -> float:
+    """The k-th largest score; `default` if there are fewer than k scores."""
     if len(scores) < k:
-        return fewer
+        return default
     parted, index = scores.copy(), len(scores) - k
     parted.partition(index)
     return float(parted[index])
 
 
-def at_most_kth(scores: Numbers, k: int, fewer: float = 0.0) -> float:
+def at_most_kth(scores: Numbers, k: int, default: float = 0.0) -> float:
     """A lower bound of `kth`, usually close to it. For many scores it takes a tenth of the time of `kth`."""
     if len(scores) < k * STRIPES:
-        return kth(scores, k, fewer)
+        return kth(scores, k, default)
     return kth(scores[: len(scores) // STRIPES * STRIPES].reshape(STRIPES, -1).max(axis=0), k)
 
 
@@ -63,7 +63,7 @@ def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float =
     rows, scores = rows.take(keep), scores.take(keep)
     order = (-scores).argsort()
     ranked, falling = rows.take(order), scores.take(order)
-    if np.count_nonzero(falling[1:] == falling[:-1]):  # `any` takes three times as long
+    if np.count_nonzero(falling[1:] == falling[:-1]):  # three times as fast as `any`
         numbers = ranked.tolist()
         by_id = heapq.nsmallest(k, list(zip((-falling).tolist(), map(id_of, numbers), numbers, strict=True)))
         ranked = np.array([row for _, _, row in by_id], np.int64)
@@ -85,24 +85,24 @@ class Growing(Generic[Scalar]):
 
     @classmethod
     def holding(cls, values: npt.NDArray[Scalar]) -> Growing[Scalar]:
-        """A growing array that starts with these values, which it never changes."""
+        """An array that starts with these values: it reads them in place, and copies them before it grows."""
         growing = cls(values.dtype.type)
         growing._array, growing._size = values, len(values)
         return growing
 
     @classmethod
     def copied(cls, values: npt.NDArray[Scalar]) -> Growing[Scalar]:
-        """A copy of these values with room for a quarter more, so that the next writes copy nothing."""
+        """An array that starts with a copy of these values, and has room for a quarter more."""
         growing = cls(values.dtype.type, room=len(values) + len(values) // 4 + ROWS_FIRST)
         growing.extend(values)
         return growing
 
     @classmethod
     def mapped(cls, file: BinaryIO, dtype: type[Scalar], width: int, size: int) -> Growing[Scalar]:
-        """The first `size` rows of a file, mapped into memory; rows appended later are not written to the file.
+        """An array that starts with the first `size` rows of a file, mapped into memory; it never changes the file.
 
         Raises:
-            ValueError: If the file is shorter.
+            ValueError: If the file has fewer rows.
         """
         whole = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
         row = width * np.dtype(dtype).itemsize
@@ -114,8 +114,8 @@ class Growing(Generic[Scalar]):
         return growing
 
     def after(self, size: int) -> Growing[Scalar]:
-        """An array that starts with the first `size` rows of this one: this array itself if it has no more rows, else a
-        new array, which copies these rows when it first grows."""
+        """An array that starts with the first `size` rows of this one: this array itself if it has no more rows, else
+        another array, which copies these rows before it grows."""
         return self if size == self._size else Growing.holding(self._array[:size])
 
     def extend(self, values: npt.ArrayLike) -> None:

@@ -1,4 +1,4 @@
-"""Base classes: `recall` and `scan` of all stores; settings, `add` and `delete` of stores over a collection."""
+"""Base classes: `BaseStore` of all stores, and `CollectionStore` of stores over a collection of a database."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
 
 REACH_MAX = 2**31
-"""Largest reach of `neighbours`; a larger one counts as this. No source has more chunks, and databases limit the number
-of results to a number of 32 or 64 bits."""
+"""`neighbours` lowers a larger reach to this number. No source has more chunks, and databases accept only numbers of 32
+or 64 bits."""
 
 
 class _Scan(NamedTuple):
-    """The ids that a scan has listed for its first page, kept for the next pages."""
+    """The ids that `scan` listed for the first page, kept for the next pages."""
 
     content: object
     """The value of `_content()` when the ids were listed."""
@@ -53,7 +53,7 @@ class BaseStore(Closing, ABC):
     search_counter: SearchCounter
     """Counts the searches of all retrievers over this store."""
     _scan: _Scan | None = None
-    """The latest scan, while its next page may be requested; None: it has ended, or chunks were added since."""
+    """The latest scan; None: it has reached its last page, or `CollectionStore.add` was called since."""
 
     @property
     @abstractmethod
@@ -222,7 +222,8 @@ class CollectionStore(BaseStore):
         on_invalid: OnInvalid = "raise",
         show_progress: bool = False,
     ) -> AddReport:
-        """Insert chunks into the collection, or replace those with the same id; arguments as in `HybridStore.add`.
+        """Insert chunks into the collection. A chunk replaces the stored chunk with its id. Arguments as in
+        `HybridStore.add`.
 
         When the call returns, the database has acknowledged all writes. The whole batch is checked and embedded before
         the first chunk is sent. A chunk that is already stored with the same fields is neither embedded nor sent.
@@ -252,7 +253,7 @@ class CollectionStore(BaseStore):
             except StoreUnavailable as error:
                 raise PartlyWritten(
                     f"{self._server} failed after at least {start} of {len(new)} chunks were stored; call add() again "
-                    "with the same batch: it leaves stored chunks alone"
+                    "with the same batch: it does not write the stored chunks again"
                 ) from error
         return AddReport(len(new), sum(same), batch.skipped)
 
@@ -284,11 +285,11 @@ class CollectionStore(BaseStore):
 
     @abstractmethod
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
+        """(n, dim) vectors of length 1, in the order of `ids`; zeros for an id that has no vector."""
 
     @abstractmethod
     def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
-        """Whether each chunk is stored with the same fields, aligned."""
+        """For each chunk, whether it is stored with the same fields."""
 
     @abstractmethod
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:

@@ -28,7 +28,7 @@ from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
 FIELDS = tuple(field.name for field in fields(Chunk))
-"""Names of a chunk's fields, in order. A dict that stands for a chunk may have only these keys."""
+"""Names of a chunk's fields, in order. A dict given in place of a chunk may have only these keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class ValidBatch(NamedTuple):
 
     chunks: list[Chunk]
     vectors: Vectors | None
-    """(n, dim) unit rows, one per chunk; None: the caller gave none."""
+    """(n, dim) unit rows, one per chunk; None: the caller gave no vectors."""
     skipped: tuple[SkippedChunk, ...]
 
     def vectors_of(self, indices: Sequence[int], embedder: Embedder, **options: Any) -> Vectors:
-        """(len(indices), dim) unit rows of the chunks at `indices`: the caller's vectors, or, if the caller gave none,
-        the result of `embedded` with `options`."""
+        """(len(indices), dim) unit rows of the chunks at `indices`: the caller's vectors; if the caller gave none, the
+        chunks are embedded, see `embedded` for the options."""
         if self.vectors is not None:
             return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
         chunks = [self.chunks[index] for index in indices]
@@ -82,7 +82,7 @@ def valid_batch(
     Args:
         items: Chunks, or dicts with the fields of `Chunk` as keys.
         vectors: (n, dim), one row per item; None: the embedder makes them.
-        dim: Dimension of the store; None: not known yet.
+        dim: Dimension of the store's vectors; None: not known yet.
         on_invalid: "raise": the first invalid item raises. "skip": invalid items are left out.
 
     Raises:
@@ -157,7 +157,8 @@ def _text(item: object, name: str) -> str | None:
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and whether each given row has this length and is finite; else its unit row has no meaning.
+    """(n, dim) unit rows, and for each given row whether it is valid: finite and of length dim. The unit row of an
+    invalid row has no meaning.
 
     Raises:
         InvalidVector: If the shape is wrong or no row holds numbers.
@@ -172,7 +173,8 @@ def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vecto
 
 
 def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vectors:
-    """(n, dim) rows; NaN in place of a row that is no list of `dim` numbers. If `dim` is None, most rows decide it.
+    """(n, dim) rows; NaN in place of a row that is no list of `dim` numbers. A `dim` of None stands for the most
+    frequent length of the rows.
 
     Raises:
         InvalidVector: If no row is a list of `dim` numbers.
@@ -186,7 +188,7 @@ def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vect
     lengths = Counter(len(row) for row in rows if row is not None and row.ndim == 1)
     width = max(lengths, key=lengths.__getitem__, default=0) if dim is None else dim
     if width not in lengths:
-        return checked_vectors(vectors, batch, dim)  # raises
+        return checked_vectors(vectors, batch, dim)  # raises, because no row has this length
     missing = np.full(width, np.nan, dtype=np.float32)
     return np.stack([row if row is not None and row.shape == (width,) else missing for row in rows])
 
@@ -284,7 +286,7 @@ def checked_count(name: str, value: int, *, least: int) -> int:
 
 
 def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list[str] | None:
-    """The ids of a `delete`, each once; None: `where` alone chooses the chunks.
+    """The distinct ids that `delete` was given; None: `where` alone chooses the chunks.
 
     Args:
         advice: How to empty the store; ends the error message.

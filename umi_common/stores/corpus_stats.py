@@ -1,8 +1,8 @@
 """Statistics of a corpus that ranking uses. They depend on the chunks in the store, not on the order of writes.
 
-For a query, the background: mean and standard deviation of its cosines over a sample of the corpus.
+Of a query, the background: mean and standard deviation of its cosines with a sample of the chunks.
 
-For the corpus, numbers that tell how much information positions and sources carry:
+Of the corpus, numbers that tell how much information positions and sources carry:
 
     autocorrelation      how much more similar chunks one or two positions apart are than any two chunks of their
                          source: the lag-1 plus the lag-2 autocorrelation of the vectors around their source's mean,
@@ -10,10 +10,10 @@ For the corpus, numbers that tell how much information positions and sources car
                          no information.
     icc                  intraclass correlation, the share of the vectors' variance that lies between sources. 0:
                          sources carry no information, 1: all chunks of a source have the same vector.
-    shared_source_share  the share of the chunks with a source and a position whose source has several such chunks.
+    shared_source_share  among the chunks with a source and a position, the share whose source has several such chunks.
 
-The first two are computed from sums over each source. After a write, only the sums of the changed sources are computed
-again.
+`autocorrelation` and `icc` are computed from sums over each source. After a write, only the sums of the changed sources
+are computed again. A row is alive until its chunk is removed or replaced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.rows.rows import MISSING, Rows
 
 SAMPLE_SIZE = 1_024
-"""Largest number of chunks in the sample: the living chunks with the smallest (CRC-32 of the id, id)."""
+"""Largest number of chunks in the sample: the stored chunks with the smallest (CRC-32 of the id, id)."""
 WEIGHT_TERMS_MAX = 30
 """Largest weight of a chunk. The weight is its number of terms, since very short chunks tell little about the order."""
 LAGS = (1, 2)
@@ -40,7 +40,7 @@ LAGS = (1, 2)
 SOURCE_CHUNKS_MAX = 1_024
 """Largest number of chunks of one source from which the statistics are computed; more chunks hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
-"""Sources are measured until they hold this many chunks together; more sources hardly change the statistics."""
+"""Sources are added to the statistics until they hold this many chunks together; further sources hardly change them."""
 DIVISOR_MIN = 1e-12
 """Smallest divisor; a variance below it counts as 0."""
 CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
@@ -59,7 +59,7 @@ COLUMNS = WEIGHT_PRODUCTS.stop
 
 
 class RowVectors(Protocol):
-    """(n, dim) unit vectors, read by row: an array, or an object that reads them from elsewhere."""
+    """(n, dim) unit vectors, read by row: an array, or an object that reads them from a database."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -73,7 +73,7 @@ Lengths = npt.NDArray[np.integer]
 
 
 class Calibration:
-    """The statistics of one store: cached for the latest snapshot of its rows, their sums by source. Thread-safe.
+    """Computes the statistics of one store, and caches them for the latest snapshot of its rows. Thread-safe.
 
     Args:
         checksums: `id_checksums` of the first rows, as far as they are already computed.
@@ -88,6 +88,7 @@ class Calibration:
         self._sample: Vectors | None = None
         """The vectors of the sampled rows; None: not needed yet."""
         self._rows: Rows | None = None
+        """The snapshot that `_numbers`, `_sums` and `_totals` describe; None: they are not computed yet."""
         self._numbers: Mapping[str, float] = {}
         self._order: list[tuple[int, str, int]] = []
         """(CRC-32 of the name, name, code) of every source, rising."""
@@ -105,7 +106,7 @@ class Calibration:
         """A calibration from the arrays that `saved` returned. It reuses the sums of sources that have not changed.
 
         Args:
-            rows: A snapshot that holds the rows of the time of `saved`, and perhaps later rows.
+            rows: A snapshot that holds the rows of the snapshot that was saved, and perhaps later rows.
         """
         made = cls(saved["id checksums"])
         drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
@@ -143,7 +144,7 @@ class Calibration:
     def background(
         self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
     ) -> Background:
-        """Mean and standard deviation of the cosines of V queries over a sample of the living chunks.
+        """Mean and standard deviation of the cosines of V queries with a sample of the living rows.
 
         Args:
             vectors: (n, dim) unit rows.
@@ -170,19 +171,17 @@ class Calibration:
 
     def _smallest(self, rows: Rows) -> Ints:
         """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
-        of_all, share = self._checksums_of(rows), 2 * SAMPLE_SIZE / max(len(rows), 1)
-        among = np.flatnonzero(rows.alive & (of_all <= int(min(share, 1.0) * (2**32 - 1))))
+        checksums = self._checksums_of(rows)
+        # To sort few rows: about twice SAMPLE_SIZE of the checksums, which are spread evenly, are below this limit.
+        limit = int(min(2 * SAMPLE_SIZE / max(len(rows), 1), 1.0) * (2**32 - 1))
+        among = np.flatnonzero(rows.alive & (checksums <= limit))
         if len(among) < SAMPLE_SIZE:
             among = np.flatnonzero(rows.alive)
-        checksums = of_all[among]
-        if len(among) > SAMPLE_SIZE:
-            kept = checksums <= np.partition(checksums, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
-            among, checksums = among[kept], checksums[kept]
-        order = np.argsort(checksums, kind="stable")
-        if (np.diff(checksums[order]) == 0).any():
-            ties = sorted(among.tolist(), key=lambda row: (of_all[row], rows.ids[row]))
-            return np.array(ties[:SAMPLE_SIZE], dtype=np.int64)
-        return among[order][:SAMPLE_SIZE]
+        among = among[np.argsort(checksums[among], kind="stable")]
+        if (np.diff(checksums[among]) == 0).any():
+            ordered = sorted(among.tolist(), key=lambda row: (checksums[row], rows.ids[row]))
+            among = np.array(ordered, dtype=np.int64)
+        return among[:SAMPLE_SIZE]
 
     def numbers(
         self, rows: Rows, vectors: RowVectors, lengths: Callable[[], Lengths], sources: Sequence[str]
@@ -195,7 +194,7 @@ class Calibration:
 
         Args:
             vectors: (n, dim) unit rows; rows of zeros are left out.
-            lengths: Returns (n,), the number of terms of each chunk; called once for a snapshot.
+            lengths: Returns (n,), the number of terms of each row; called once for a snapshot.
             sources: sources[code] is the name of a source.
         """
         with self._lock:
@@ -221,8 +220,8 @@ class Calibration:
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
-        """Codes of the sources to measure: sources with several chunks, by rising (CRC-32 of the name, name), until
-        they hold SAMPLE_CHUNKS_MAX chunks together."""
+        """Codes of the sources from which the statistics are computed: those with several chunks, by rising (CRC-32 of
+        the name, name), until they hold SAMPLE_CHUNKS_MAX chunks together."""
         if len(sizes) > len(self._order):
             new = range(len(self._order), len(sizes))
             self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
@@ -234,7 +233,7 @@ class Calibration:
         return chosen
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:
-        """Update `_sums` and `_totals` to hold the chosen sources in this snapshot."""
+        """Set `_sums` and `_totals` to the sums of the chosen sources in this snapshot."""
         touched = _touched(self._rows, rows)
         before, self._chosen = self._chosen, []  # if a step below fails, no sums count as computed
         if chosen != before:
@@ -243,7 +242,7 @@ class Calibration:
             old = [known.get(code, -1) for code in chosen]
             if not before:
                 self._sums, self._totals = np.zeros((0, COLUMNS)), np.zeros((0, vectors.shape[1]))
-            # New sources get a copy of the appended last row; the loop below overwrites it.
+            # A new source, at index -1, gets the row of zeros that is appended; the loop below overwrites it.
             self._sums = np.append(self._sums, np.zeros((1, COLUMNS)), axis=0)[old]
             self._totals = np.append(self._totals, np.zeros((1, vectors.shape[1])), axis=0)[old]
         stale = [at for at, code in enumerate(chosen) if code in touched]

@@ -19,11 +19,11 @@ from umi_common.protocols import Embedder
 from umi_common.runtime.losses import warn_once
 
 CACHED_FROM = 16
-"""Smallest number of texts in a call for which the cache of vectors is used. The cache costs a second write to the
-disk, which a call that adds one message of a chat should not pay."""
+"""Smallest number of texts in a call for which the cache of vectors is used. The cache takes a second write to the
+disk, which is not worth while for a call that adds one message of a chat."""
 ZEROS_WARNING = (
-    "embedder %r gave vectors of zeros for all %d texts of a call: they are found by their words alone. Check the "
-    "model, then embed them again: HybridStore.reindex(path, embedder=...). Logged once for each model."
+    "embedder %r gave vectors of zeros for all %d texts of a call: searches find these texts by their words alone. "
+    "Check the model, then embed the texts again: HybridStore.reindex(path, embedder=...). Logged once for each model."
 )
 
 
@@ -62,25 +62,25 @@ def embedded(
     known = {text: vector for text, vector in cached.items() if vector.any()}  # zeros may come from a failed call
     expected = dim or declared_dim(embedder)
     if expected is None and known and len(known) == len(set(texts)):
-        # All texts are cached, but a model of the same name may have another dimension now: embed one word to see it.
+        # All texts are cached, but a model of this name may have another dimension now: embed one word to find it.
         expected = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
     missing = _missing(texts, known, expected)
     with progress(len(texts), show_progress) as advance:
         advance(len(texts) - len(missing))
-        while missing:
-            known |= _embedded_once(ids, texts, missing, embedder, dim, config, cache, advance)
+        while missing:  # a second time if the new vectors have another dimension than the cached ones
+            known |= _vectors_of(ids, texts, missing, embedder, dim, config, cache, advance)
             dim = len(known[texts[missing[0]]])
             missing = _missing(texts, known, dim)
     return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
 
 
 def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None) -> list[int]:
-    """The first index of each distinct text that has no vector of dimension `dim` in `known`; None: any dimension."""
+    """The first index of each distinct text that has no vector of dimension `dim` in `known`; `dim` None: of any."""
     first = {text: index for index, text in reversed(list(enumerate(texts)))}
     return sorted(at for text, at in first.items() if text not in known or dim not in (None, len(known[text])))
 
 
-def _embedded_once(
+def _vectors_of(
     ids: Sequence[str],
     texts: Sequence[str],
     indices: Sequence[int],
@@ -125,7 +125,7 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
         return error
     advice = "Repeat the call"
     if isinstance(error, PERMANENT):
-        advice = "A repeated call would fail, too: mend the embedder, whose own error is the cause of this one"
+        advice = "A repeated call would fail, too: correct the embedder; its own error is the cause of this one"
     elif isinstance(cache, FileCache):
         advice = "Repeat the call: texts whose vectors the cache holds are not embedded again"
     elif cache is not None:

@@ -15,14 +15,13 @@ POINTS = (
     "snapshot.published",
     "rebuild.dropped",
 )
-"""Names of the failpoints: of creating a ledger, of a write and of saving its indexes, in this order; then of a
-rebuild."""
+"""Names of the failpoints, in the order of the steps: creating a ledger, a write, saving the indexes, a rebuild."""
 
 _armed: dict[str, Callable[[], None]] = {}
 
 
 def failpoint(name: str) -> None:
-    """Call the action that is armed at `name`, if any."""
+    """Call the action that `armed` has set for the point `name`, if there is one."""
     action = _armed.get(name)
     if action is not None:
         action()

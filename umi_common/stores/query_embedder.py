@@ -31,11 +31,11 @@ from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
 
 FAILURES = 2
-"""Number of successive calls of `embed_each` without a reply in time after which the circuit breaker opens. It is more
-than 1, because a single such call may be chance."""
+"""Number of successive calls of `embed_each` without a reply in time after which the circuit breaker opens. One such
+call may be chance."""
 REPLY_SECONDS = 1.0
-"""A call that its caller cancels earlier than this, in seconds, does not count as a call without a reply: a search box
-cancels a search at each key."""
+"""Seconds. A call that is cancelled earlier does not count as a call without a reply: a search box cancels the running
+search at each key."""
 PAUSE_SECONDS = 10.0
 """Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
@@ -44,7 +44,7 @@ WITHOUT_SOME = "searched for some variations with the query's vector"
 """Consequences in a result's `degraded`: WITHOUT_ALL if all probes lack a vector, WITHOUT_SOME if only some do."""
 
 QueryVector = Vectors | Exception
-"""(dim,) float32, or the error that left a text without a vector."""
+"""The vector of a text, (dim,) float32, or the error because of which it has none."""
 
 
 @dataclass(slots=True)
@@ -59,20 +59,24 @@ class _Job:
 
 @dataclass(slots=True)
 class _Group:
-    """Queries from several tasks of an event loop; `task` embeds them together."""
+    """Queries of several tasks of an event loop, which are embedded together."""
 
     texts: list[str] = field(default_factory=list)
     task: asyncio.Task[list[QueryVector]] | None = None
+    """Embeds `texts`; None: not created yet."""
 
 
 class QueryEmbedder:
     """Embeds queries with a store's embedder. Thread-safe if the embedder is.
 
-    An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
-    embedder gets at most `config.concurrency` calls at a time if it takes one query per call. If it takes several
-    queries per call, it gets half as many calls, and on an event loop the queries of all tasks that are ready are
-    embedded together. A call that exceeds its time limit continues in its own thread, and its outcome is dropped. If a
-    blocking caller needs several calls, an event loop in another thread makes them.
+    An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. For any
+    other embedder:
+
+    - If it takes one query per call, at most `config.concurrency` calls run at a time.
+    - If it takes several queries per call, at most half as many calls run. On an event loop, the queries of all tasks
+      that are ready are embedded together.
+    - A call that exceeds its time limit continues in its own thread, and its outcome is dropped.
+    - If a blocking caller needs several calls, an event loop in another thread makes them.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -121,11 +125,11 @@ class QueryEmbedder:
         return drive(self._embedding(texts, seconds, dim), self._workers)
 
     def close(self) -> None:
-        """End the event loop's thread, which serves blocking callers; a later call starts it again."""
+        """End the thread of the event loop that serves blocking callers; a later call starts it again."""
         self._loop_thread.close()
 
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
-        """`embed_each` for an event loop, which it does not block."""
+        """`embed_each` as a coroutine."""
         if self._one_by_one:
             return await adrive(self._embedding(texts, seconds, dim), self._workers)
         key = asyncio.get_running_loop(), seconds, dim
@@ -135,8 +139,7 @@ class QueryEmbedder:
         if group.task is None:  # the loop starts this task after the tasks that are ready now
             group.task = key[0].create_task(self._aembed_group(key, group))
             group.task.add_done_callback(lambda _: self._close_group(key, group))
-        # Unlike `await group.task`, this does not cancel the call of all tasks if one of them is cancelled.
-        await asyncio.wait({group.task})
+        await asyncio.wait({group.task})  # `await group.task` would cancel the group's task if this task is cancelled
         if group.task.cancelled():  # some code has cancelled all tasks of the loop
             return [EmbedderError("its call was cancelled")] * len(texts)
         return group.task.result()[start : start + len(texts)]
@@ -148,8 +151,8 @@ class QueryEmbedder:
         return await adrive(self._embedding(group.texts, *key[1:]), self._workers)
 
     def _close_group(self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group) -> None:
-        """Let no further query join the group. Called when the group's task begins and when it ends, because a task
-        that is cancelled early never begins."""
+        """Add no further query to the group. Called when the group's task begins, and when it ends, because a task that
+        is cancelled early never begins."""
         if self._groups.get(key) is group:
             del self._groups[key]
 
@@ -218,12 +221,12 @@ class QueryEmbedder:
         replies = [job for job in jobs if not isinstance(job.outcome, (NoneType, DeadlineExceeded, TooManyCalls))]
         if replies:
             self._breaker.succeeded()
-        elif any(self._left_waiting(job) for job in jobs):
+        elif any(self._is_unanswered(job) for job in jobs):
             self._breaker.failed()
         else:  # each call was cancelled early, or was not admitted because of a rate limit
             self._breaker.abandoned()
 
-    def _left_waiting(self, job: _Job) -> bool:
+    def _is_unanswered(self, job: _Job) -> bool:
         """Whether the job got no reply: too many calls were running, its time limit passed, or its caller cancelled it
         after REPLY_SECONDS or later."""
         if job.outcome is None and self._clock() - job.state.called_at < REPLY_SECONDS:
@@ -233,13 +236,13 @@ class QueryEmbedder:
     def _vectors(
         self, texts: Sequence[str], known: dict[str, Vectors], jobs: Sequence[_Job], seconds: float, dim: int
     ) -> list[QueryVector]:
-        """A `QueryVector` for each text, from `known` and the outcomes of `jobs`; caches new vectors."""
+        """A `QueryVector` for each text, from `known` and the outcomes of `jobs`. Caches the new vectors."""
         made: dict[str, QueryVector] = dict(known)
         for job in jobs:
             try:
                 rows = _checked_rows(_outcome_of(job, seconds), len(job.texts), dim)
             except Exception as error:  # noqa: BLE001 - any error of the model
-                if len(job.texts) > 1 and error is job.outcome:  # its message may name another caller's text
+                if len(job.texts) > 1 and error is job.outcome:  # its message may quote the text of another caller
                     error = EmbedderError(type(error).__name__)
                 made.update(dict.fromkeys(job.texts, error))
             else:
@@ -264,20 +267,20 @@ def _outcome_of(job: _Job, seconds: float) -> Any:
 
 
 def _jobs_of_one_text(jobs: Sequence[_Job]) -> list[_Job]:
-    """A job for each text of the failed jobs that have several texts, one of which may have caused the failure."""
+    """A job for each text of the jobs with several texts that failed, if one of the texts may be the cause."""
     failed = [job for job in jobs if isinstance(job.outcome, Exception) and len(job.texts) > 1]
     texts = [text for job in failed if may_be_of_a_text(job.outcome) for text in job.texts]
-    # An error is retried only if it is known to be temporary.
+    # With so many failures counted already, a call is repeated only after an error that is known to be temporary.
     return [_Job([text], Attempts(failures=UNKNOWN_ATTEMPTS - 1)) for text in texts]
 
 
 def query_vectors(
     requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int, traces: Sequence[RecallTrace]
 ) -> list[Vectors | None]:
-    """For each request (V, dim) unit rows, one for each of its V probes; None: no vector, or the strategy is "text".
+    """For each request (V, dim) unit rows, one per probe; None: no probe has a vector, or the strategy is "text".
 
-    The texts of probes without a vector are embedded together. A probe whose text cannot be embedded gets the vector of
-    its request's first probe, or zeros if that probe has none either, and the trace of its request says why.
+    The texts of probes without a vector are embedded together. If a text cannot be embedded, its probe gets the vector
+    of the request's first probe, or zeros if the first probe has none, and the request's trace holds the error.
 
     Raises:
         InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.
@@ -315,13 +318,13 @@ def _unit_rows(vectors: Sequence[QueryVector | None], trace: RecallTrace) -> Vec
 
 
 async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int) -> list[RecallRequest]:
-    """Copies of the requests; each probe that had no vector has one, or an exception; see `protocols.Probe`."""
+    """Copies of the requests. Each probe without a vector gets one, or an exception; see `protocols.Probe`."""
     texts, seconds = _to_embed(requests, embedder)
     return _filled(requests, await embedder.aembed_each(texts, seconds, dim)) if texts else list(requests)
 
 
 def with_error(requests: Sequence[RecallRequest], error: Exception) -> list[RecallRequest]:
-    """Copies of the requests; each probe that had no vector has the error in its place, so nothing is embedded."""
+    """Copies of the requests. Each probe without a vector gets the error in its place, so that nothing is embedded."""
     return _filled(requests, repeat(error))
 
 
@@ -350,8 +353,8 @@ def _filled(requests: Sequence[RecallRequest], made: Iterable[QueryVector]) -> l
 
 
 def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:
-    """The result of `embed_each`; if it raises, an error for each text, without the message if there are several texts:
-    the message may quote another text."""
+    """The result of `embed_each`; if it raises, an error for each text. For several texts the error has no message,
+    because the message may quote one of them."""
     try:
         return embedder.embed_each(texts, seconds, dim)
     except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
@@ -359,7 +362,7 @@ def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim
 
 
 def _check_vector(vector: QueryVector | None, dim: int) -> None:
-    """Raise InvalidVector if an array is not a finite vector of dimension `dim`; 0: of any dimension."""
+    """Raise InvalidVector if `vector` is an array, but not finite and of dimension `dim`; 0: any dimension."""
     if isinstance(vector, np.ndarray) and (
         vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim)
     ):

@@ -1,10 +1,15 @@
 """References between chunks: from the best candidates of a search to the chunks that complete their answer.
 
-The name of a chunk is the heading at the beginning of its text, or the value of its line "title: ...". A chunk i
-refers to a chunk j if the text of i mentions the name of j, if the text of j mentions the name of i, if the text of i
-holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes"), or if both texts hold a rare term. The df
-of a term is the number of chunks that hold it. A reference weighs more, the more terms of the query j holds that i
-lacks:
+The name of a chunk is the heading at the beginning of its text, or the value of its line "title: ...". A chunk i refers
+to a chunk j in each of these cases:
+
+- The text of i mentions the name of j.
+- The text of j mentions the name of i.
+- The text of i holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes").
+- Both texts hold the same rare term.
+
+The df of a term is the number of chunks that hold it. The weight of a reference grows with the weights of the query's
+terms that j holds and i lacks:
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
     weight(i, j) = (name(i, j) + part(i, j)) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
@@ -16,10 +21,10 @@ lacks:
     rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 for two chunks of
                    one source, which the ranking stage `neighbours` relates
 
-A query refers to the chunks whose names it mentions, with the weight name(query, j), which does not depend on `need`.
-A chunk that holds all terms of such a name, and a larger weight of query terms than every chunk with that name, gets
-the weight of the name, too. If a name has codes (terms with a digit), as "Incident e58b98e9" has, the chunk need hold
-only the codes.
+A query refers to the chunks whose names it mentions, with the weight name(query, j); `need` has no influence. Another
+chunk gets the weight of a mentioned name, too, if it holds all terms of the name, and if the query's terms in it weigh
+more than those in every chunk with the name. If the name has codes (terms with a digit), as "Incident e58b98e9" has,
+the codes suffice.
 
 If the weights of the references from one chunk sum to more than 1, each is divided by the sum. The weight of a query
 term is its idf times its weight in the query, which is below 1 for a function word.
@@ -28,7 +33,7 @@ term is its idf times its weight in the query, which is below 1 for a function w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -47,10 +52,10 @@ from umi_common.stores.rows.rows import Mask
 HEADING_CHARACTERS = 120
 """Number of characters at the beginning of a text that are searched for its heading."""
 PATH_CHARACTERS = 200
-"""Largest length of a first line of titles (see PATH_END), in characters; a longer line would outweigh a short text."""
+"""Largest length of a line of titles (see PATH_END), in characters; a longer line would outweigh a short text."""
 PATH_END = " >\n"
-"""End of a first line that holds the titles above a text, as in "Guide > Install >". Searches find the words of such a
-line, but it names no chunk, since the passages of a page share it."""
+"""End of a line of titles: a first line with the titles above a text, as in "Guide > Install >". Searches find its
+words, but it names no chunk, since all passages of a page share it."""
 BEGINNING = max(PATH_CHARACTERS + HEADING_CHARACTERS, READ_CHARACTERS)
 """Number of characters at the beginning of a text by which its name and its language are found."""
 NAME_WORDS_MAX = 8
@@ -60,27 +65,28 @@ NAME_LETTERS_MIN = 4
 NAME_CHUNKS_MAX = 3
 """Largest number of chunks that share a name; a heading of more chunks ("Overview") names none of them."""
 NAME_DOCUMENTS = 10.0
-"""Largest document frequency of a name's rarest term for which a mention has its full weight."""
+"""A mention of a name has its full weight only if the df of the name's rarest term is at most this."""
 MENTION_DOCUMENTS_MAX = 64
-"""Largest document frequency of a name's rarest term for which chunks that hold the name or the term are looked up."""
+"""Chunks that hold a name, or its rarest term, are looked up only if the df of the rarest term is at most this."""
 BACKWARD = 0.5
 """Factor on name(i, j) if j mentions the name of i; 1 if i mentions the name of j."""
 PART = 0.5
 """Factor on part(i, j)."""
 RARE_DOCUMENTS = 10
-"""Largest document frequency of a rare term. With 20, the rankings of sets of 1,000 to 6,000 chunks were no better."""
+"""Largest df of a rare term. With 20, the rankings of sets of 1,000 to 6,000 chunks were no better."""
 NEED_SLOPE = 5.0
 """Factor on `need`: a reference has its full weight if need >= 1 / 5."""
 NEED_OF_RARE = 0.2
 """A shared rare term is a reference only if `need` is larger than this."""
 ROWS_CACHED = 10_000
-"""Largest number of rows whose references are cached for one snapshot, some 200 bytes each. A full cache is emptied."""
+"""Largest number of rows whose references are cached for one snapshot, in some 200 bytes a row. A full cache is
+emptied."""
 
 _PATH = re.compile(rf"[^\n]*{PATH_END}")
 _HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
 """The first line, or the first sentence, without a colon or a question mark; more text must follow it."""
 _TITLE = re.compile(r"(?:---\n)?(?:\w+: [^\n]*\n)*?\w*title: [\"']?([^\n]{3,80}?)[\"']?\n", re.IGNORECASE)
-"""A line with a title, after other lines of metadata: as LlamaIndex and Markdown files write them before a text."""
+"""A line "title: ..." after other lines of metadata, as LlamaIndex and Markdown files have them before a text."""
 _IN_BRACKETS = re.compile(r"\s*\([^)]*\)")
 _WORD = re.compile(r"\w+")
 
@@ -89,8 +95,9 @@ Name = tuple[str, ...]
 
 
 def heading(text: str) -> str | None:
-    """The heading that a text begins with, or its title, without the parts in brackets; None if there is neither. A
-    first line that ends in PATH_END is skipped.
+    """The heading that a text begins with, or its title, without the parts in brackets; None if there is neither.
+
+    A line of titles before it is skipped (see PATH_END).
 
     A heading has at most NAME_WORDS_MAX words, at least NAME_LETTERS_MIN letters or digits, and begins with a capital
     letter, or with a digit if it has several words.
@@ -114,8 +121,8 @@ def heading(text: str) -> str | None:
 class Names:
     """Finds rows by name, and the names in a text. One thread writes while others read.
 
-    Rows of deleted or replaced chunks ("dead" rows) stay. A reader may also get rows of a write after its snapshot;
-    `LexicalIndex.living` removes both kinds.
+    Rows of deleted or replaced chunks ("dead" rows) stay. A reader may also get rows that were added after its
+    snapshot. `LexicalIndex.living` removes both.
 
     Args:
         analyzer: Splits headings into terms; the texts that are searched for mentions use the same analyzer.
@@ -177,7 +184,7 @@ class Names:
 
         Args:
             terms: The terms of the text, in order.
-            living: Returns the living rows of the rows that it is given.
+            living: Returns the rows, among those given, that are alive.
         """
         found: dict[Name, list[int]] = {}
         stop, lengths_of = 0, self._lengths
@@ -194,7 +201,7 @@ class Names:
 
 
 class Named(NamedTuple):
-    """The rows whose names a query mentions, and the rows that also hold such a name and more of the query's terms."""
+    """The rows to which a query refers, and the rows that get the weight of a mentioned name, too."""
 
     rows: dict[int, float]
     """Row -> name(query, row)."""
@@ -202,11 +209,11 @@ class Named(NamedTuple):
     """Row -> the weight of the name that its text holds; without the rows in `rows`."""
 
     def pool_fields(self, rows: Ints) -> dict[str, Any]:
-        """The fields of a pool of these rows."""
+        """The fields "named" and "mentioning" of a pool of these rows."""
         if not self.rows:
             return {}
-        named, mentioning = ([each.get(row, 0.0) for row in rows.tolist()] for each in self)
-        return {"named": np.array(named), "mentioning": np.array(mentioning)}
+        fields = {"named": self.rows, "mentioning": self.mentioning}
+        return {name: np.array([weights.get(row, 0.0) for row in rows.tolist()]) for name, weights in fields.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +225,7 @@ class References:
     names: Names
     """The names of the rows of the index, and perhaps of later rows."""
     query: QueryTerms
-    """The terms of the query as `index.search` has looked them up."""
+    """The terms of the query, as `index.search` looked them up."""
     allowed: Mask
     """(n,) rows that may be found."""
     config: LexicalConfig
@@ -227,7 +234,7 @@ class References:
     """Whether shared rare terms count. Must be the same in all searches of one index, which caches references."""
 
     def named_by(self, text: str) -> Named:
-        """The rows whose names occur in `text`, the text of the query, and the rows that also mention these names."""
+        """The rows whose names occur in `text`, the text of the query, and further rows; see `Named`."""
         found: dict[Name, list[int]] = {}
         for terms in self.index.terms_in_order(text) if self.names else ():
             found |= self.names.mentioned(terms, self.index.living)
@@ -235,7 +242,9 @@ class References:
         if not weights:
             return Named({}, {})
         holding = {name: self._holding_all(_codes_of(name) or name) for name in weights}
-        held = self._weight_held(chain.from_iterable([*found[name], *rows] for name, rows in holding.items()))
+        rows = distinct(np.fromiter(chain(*(found[name] for name in weights), *holding.values()), np.int64))
+        weights_held = self._term_weights() @ self.index.held(self.query.terms, rows, self.config)
+        held = dict(zip(rows.tolist(), weights_held.tolist(), strict=True))
         named: dict[int, float] = {}
         mentioning: dict[int, float] = {}
         for name, weight in weights.items():
@@ -275,10 +284,10 @@ class References:
         return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
     def _cached(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> list[Floats]:
-        """For each source an array (5, E): target row, name(source, target), rare(source, target), part(source,
-        target), and the code of the term t in the formula of part, or 0, of E references.
+        """For each source, its E references as an array (5, E). The rows of the array are target row, name, rare, part
+        (as in the module's formulas), and the code of the term t of part, or 0.
 
-        No value depends on the query: part omits the condition that the query lacks t, which `links_of` checks.
+        No value depends on the query: `links_of` checks whether the query lacks t.
         """
         cache = self.index.references
         # Each row is looked up once: another search may empty the cache at any time.
@@ -296,7 +305,7 @@ class References:
         return [found[row] for row in sources.tolist()]
 
     def _by_name(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
-        """(6, E): index in `sources`, target row, name(source, target), 0, part(source, target), code of part's t."""
+        """(6, E): index in `sources`, target row, name, 0, part, and the code of the term t of part, or 0."""
         found: list[tuple[int, int, float, float, float, int]] = []
         for at, row in enumerate(sources.tolist()):
             for name, named in self.names.mentioned(terms[at], self.index.living).items():
@@ -328,18 +337,12 @@ class References:
         return found
 
     def _by_rare_term(self, sources: Ints) -> Floats:
-        """(6, E): index in `sources`, target row, 0, rare(source, target), 0, 0; a column for each shared rare term."""
+        """(6, E): index in `sources`, target row, 0, rare, 0, 0; a column for each shared rare term."""
         source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
         of_source, of_target = self.index.corpus.sources[sources[source]], self.index.corpus.sources[target]
         other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
         none = np.zeros(int(other.sum()))
         return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none, none])
-
-    def _weight_held(self, rows: Iterable[int]) -> dict[int, float]:
-        """The sum of the weights of the query's terms that each row holds."""
-        distinct_rows = distinct(np.fromiter(rows, np.int64))
-        held = self.index.held(self.query.terms, distinct_rows, self.config)
-        return dict(zip(distinct_rows.tolist(), (self._term_weights() @ held).tolist(), strict=True))
 
     def _term_weights(self) -> Floats:
         """(T,) for each of the query's T terms, its idf times its weight in the query."""
@@ -347,17 +350,16 @@ class References:
         return np.array([weight * max(term.idf, 0.0) for term, weight in pairs])
 
     def _own_term(self, row: int) -> str | None:
-        """The rarest term of a row's name; None if another row has the same name."""
+        """The rarest term of a row's name; None if another living row has the same name."""
         name = self.names.name(row)
         return None if name is None or len(self.index.living(self.names.rows(name))) > 1 else self._rarest(name)[1]
 
     def _rarest(self, name: Name) -> tuple[int, str]:
-        """The df of a name's rarest term, and the term; of equally rare ones the first in the order of code points."""
+        """The df of a name's rarest term, and the term; of equally rare terms the first by code points."""
         return min(zip(self.index.corpus.frequencies(name), name, strict=True))
 
     def _weight(self, name: Name, chunks: int) -> float:
-        """min(1, 10 / df of the name's rarest term) / chunks; 0 for a name of no chunk, or of more than
-        NAME_CHUNKS_MAX."""
+        """min(1, 10 / df of the name's rarest term) / chunks; 0 if `chunks` is 0 or above NAME_CHUNKS_MAX."""
         if not 0 < chunks <= NAME_CHUNKS_MAX:
             return 0.0
         return min(1.0, NAME_DOCUMENTS / max(self._rarest(name)[0], 1)) / chunks

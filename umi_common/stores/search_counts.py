@@ -28,7 +28,7 @@ BOUNDS: Mapping[str, tuple[float, ...]] = {
     "milliseconds": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0),
     "hits": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
 }
-"""Upper bounds of the buckets of each histogram, in milliseconds or hits. To change them, raise `VERSION`."""
+"""Upper bounds of the buckets of each histogram, in milliseconds or hits. If they change, `VERSION` must be raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Histogram:
         return self.total / max(1, sum(self.counts))
 
     def quantile(self, share: float) -> float:
-        """Upper bound of the bucket that holds the quantile `share`, 0..1; inf if the quantile exceeds the last bound.
-        If there are no values, the first bound."""
+        """Upper bound of the bucket that holds the quantile `share`, 0..1. If the quantile exceeds the last bound, inf;
+        if there are no values, the first bound."""
         rank, seen = share * sum(self.counts), 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
@@ -71,7 +71,7 @@ class SearchMetrics:
     failures: int
     """Number of searches that raised an error."""
     fallbacks: int
-    """Number of searches that returned a result although some part failed: the result's `degraded` is not empty."""
+    """Number of searches that returned a result although a part failed, so that its `degraded` is not empty."""
     llm_calls: int
     """Prompts that were sent to an LLM, retries included."""
     cache_hits: int
@@ -94,7 +94,7 @@ class SearchCounter:
     """Counts searches. Thread-safe.
 
     Args:
-        store: The counter of the store, to which every value is added too; None: this is the store's counter.
+        store: The counter of a store, to which `add` also adds every value; None: there is none.
     """
 
     _lock: threading.Lock
@@ -106,7 +106,7 @@ class SearchCounter:
         give_lock(self)
 
     def add(self, more: Mapping[str, float]) -> None:
-        """Add each value to the sum with its name. If the name has a histogram, also count the value in its bucket."""
+        """Add each value to the sum of its name. If the name has a histogram, also count the value in its bucket."""
         with self._lock:
             for name, value in more.items():
                 self._sums[name] += value
@@ -138,7 +138,7 @@ class DirectoryCounter(SearchCounter):
         self._path = None if directory is None else directory / FILE
         self._read_only = read_only
         self._earlier = self.metrics
-        """Counts that the file held when the store was opened for writing; else 0."""
+        """Counts that the file held when the store was opened for writing; 0 if it is open read-only."""
         self._saved = self.metrics
         """Counts of this object at the last write of the file."""
         self._saved_at = time.monotonic()
@@ -148,7 +148,7 @@ class DirectoryCounter(SearchCounter):
     def totals(self) -> SearchMetrics | None:
         """The counts of all processes that opened the store for writing; None: the file cannot be read.
 
-        If the store is open read-only, they are the counts in the file. Otherwise the counts of this object are added.
+        If the store is open read-only, they are the counts in the file; else the counts of this object are included.
         """
         if self._path is not None and self._read_only:
             return _read(self._path)

@@ -1,7 +1,7 @@
 """The steps of one search in a store with a `LexicalIndex`: the lexical arm, references, and the pool.
 
-Both arms score every row of the pool. References lead from the query, and from the best chunks, to chunks whose name or
-rare terms the query or the best chunks hold.
+Both arms score every row of the pool. The pool also holds the chunks to which the query or the best chunks refer; see
+`references`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
 
 REFERRING_OF_EACH_ARM = 3
-"""Number of best chunks of each arm whose references are looked up; ranking uses references of the few best only."""
+"""Number of best chunks of each arm whose references are looked up; ranking uses only the references of a few."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,14 +37,14 @@ class TextSearch:
     index: LexicalIndex
     rows: Rows
     table: RowTable
-    """Finds rows by id; may hold rows later than `rows`."""
+    """Finds rows by id; may hold rows that were added after `rows`."""
     allowed: Mask | None
     """(n,) whether each row may be found; None: all living rows may be."""
     weights: Floats | None
     """(n,) factors of decay; None: all are 1."""
 
     def ranked(self) -> list[LexicalHits] | None:
-        """The lexical arm's ranking for each probe; None: the strategy is "vector", or the arm failed."""
+        """The lexical arm's ranking for each probe; None: the strategy is "vector", or an error occurred."""
         if self.request.strategy == "vector":
             return None
         try:
@@ -73,8 +73,8 @@ class TextSearch:
         *,
         rare: bool = True,
     ) -> tuple[Named, Links | None]:
-        """The rows that the referring probes (`RecallRequest.referring`) name, and the references from these rows and
-        from the best rows of each arm for each referring probe.
+        """The rows whose names the referring probes (`RecallRequest.referring`) mention, and the references from these
+        rows and from each arm's best rows for the referring probes.
 
         Empty and None if there is no referring probe, if the lexical arm did not answer, or if an error occurs.
 
@@ -108,7 +108,7 @@ class TextSearch:
         return named, links
 
     def known(self, ids: Sequence[str]) -> Ints:
-        """The rows of the ids that are stored and allowed; other ids are left out."""
+        """The rows of those `ids` that the snapshot holds and that may be found."""
         found = self.table.rows_of(ids)
         known: Ints = found[(found != UNKNOWN) & (found < len(self.rows))]
         return known[(self.rows.alive if self.allowed is None else self.allowed)[known]]
@@ -118,9 +118,10 @@ class TextSearch:
     ) -> Ints:
         """The rows of the pool, sorted by id.
 
-        They are the rows of the arms' rankings, the neighbours of the best of them, the rows with the ids of the
-        probes, the rows to which the query or a good candidate refers, and the rows that hold a rare term of the query:
-        their texts may be so long that no arm ranks them.
+        - the rows of the arms' rankings, and the neighbours of the best of these rows
+        - the rows with the ids of the probes
+        - the rows to which the query or one of the best rows refers
+        - the rows that hold a rare term of the query, since no arm may rank them if their texts are long
 
         Args:
             lexical, dense: See `references`.
@@ -138,7 +139,7 @@ class TextSearch:
         """The pool's fields that the lexical index fills for these rows; only `length` if `lexical` is None or fails.
 
         Args:
-            alone: Whether the dense arm did not answer, so that the search fails if the lexical arm fails.
+            alone: Whether the dense arm did not answer. Then the search fails if the lexical arm fails.
 
         Raises:
             SearchUnavailable: If scoring fails and `alone`.
