@@ -3,10 +3,10 @@
 Rows that fail the filter may pass the clause, too, unless the clause is `exact`. So the caller filters the rows that
 Chroma returns once more.
 
-Measured on chromadb 1.5.9: `$gt`, `$gte`, `$lt`, `$lte` take numbers only. `$ne` and `$nin` match rows without the key,
-as in umi. A fraction that is compared with a stored integer is first cut to an integer, so 2 equals 2.5. Above 2**53,
-integers and floats are mixed up. There is no `$not` and no `$exists`. All values of a list must have one type. A clause
-with 1,000 comparisons fails.
+In chromadb 1.5.9, `$gt`, `$gte`, `$lt` and `$lte` take numbers only. `$ne` and `$nin` match rows without the key, as in
+umi. A fraction that is compared with a stored integer is first cut to an integer, so 2 equals 2.5. Above 2**53,
+different numbers may compare as equal. There is no `$not` and no `$exists`. All values of a list must have one type. A
+clause with 1,000 comparisons fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLAUSE_VALUES_MAX = 8_000
 
 _EXACT_WHOLE_MAX = 2**53
 _WIDER: dict[Operator, str] = {"$gt": "$gte", "$lt": "$lte"}
-"""For a bound that Chroma rounds: an operator that still passes every row that the exact bound passes."""
+"""For a bound that Chroma rounds: operator -> an operator that passes every row that the exact bound passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] |
 
 
 def to_chroma(where: Filter) -> ChromaWhere | None:
-    """A clause over `chroma_metadata`, passed by every row that passes the filter; None: Chroma has none."""
+    """A clause over `chroma_metadata`. Every row that passes the filter passes it. None: Chroma has no such clause."""
     leaves = list(comparisons(where))
     if len(leaves) > COMPARISONS_MAX:
         return None

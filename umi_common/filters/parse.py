@@ -1,7 +1,7 @@
 """Parse a filter in any spelling: the dict of Chroma and LangChain, LlamaIndex's MetadataFilters, or a tree.
 
 Spellings may be mixed. LlamaIndex objects are recognised by their attributes; LlamaIndex is not imported. A `Scope`
-holds the filter for the chunks that a caller may see; further filters can only narrow it.
+holds the filter for the chunks that a caller may see; the filter of a search can only narrow it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FROM_LLAMAINDEX: Final[Mapping[str, str]] = {
     "text_match_insensitive": "$text_match_insensitive",
 }
 _LLAMAINDEX_LISTS = ("in", "nin", "any", "all")
-"""Operators of LlamaIndex whose value is a list; an LLM that writes filters often gives a single value instead."""
+"""Operators of LlamaIndex whose value is a list; LLMs that write filters often give a single value instead."""
 
 _SIGN_IN_KEY = re.compile(r"([^<>=!]*\w)(?:\s*([<>]=?|!=|<>)|\s+(==?)|__([gl]te?))")
 """A key that ends in a comparison, as in SQL ("price >") and Django ("price__gt"). It must not match keys such as
@@ -84,8 +84,7 @@ def asked_filter(where: object) -> Filter | None:
 
 
 class _Parser:
-    """Parses one filter. It counts conditions and values, so that a filter that contains itself raises instead of
-    looping for ever."""
+    """Parses one filter. It counts conditions and values, so that a filter that contains itself raises an error."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -115,7 +114,7 @@ class _Parser:
 
     def _count_values(self, asked: object) -> None:
         if not isinstance(asked, (list, tuple, set, frozenset)) or len(asked) > VALUES_MAX:
-            return  # `Comparison` reports one list that is too long, with its key
+            return  # `Comparison` raises for a single list that is too long, and names its key
         self._values += len(asked)
         if self._values > VALUES_MAX:
             raise FilterError(
@@ -259,11 +258,10 @@ def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> Fi
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A filter that is joined to the filter of every search. `scope` makes the scope of a user; `EVERYTHING` has no
-    filter."""
+    """A filter that a chunk must pass in every search, beside the search's own. `scope` makes the scope of a user."""
 
     where: Filter | None
-    """The filter that a chunk must pass to be visible; None: every chunk is visible."""
+    """None: every chunk passes; see `EVERYTHING`."""
 
     def narrow(self, where: object = None) -> Filter | None:
         """The filter for chunks that pass this scope and `where` (any spelling of a filter).

@@ -1,6 +1,6 @@
 """The typed tree of a filter, and the function `matches`, which tells whether a chunk's metadata passes it.
 
-A tree is hashable and checked when it is made. Only `Not` negates.
+A tree is hashable. Its values are checked when it is made. Only `Not` negates.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ ORDERINGS: Mapping[Operator, Callable[[Any, Any], bool]] = {
 }
 
 DEPTH_MAX = 32
-"""Largest number of levels of And, Or and Not. A filter is evaluated by recursion, which must not go too deep; filters
-that people write have far fewer levels."""
+"""Largest number of levels of And, Or and Not. A filter is evaluated by recursion, and Python limits its depth; real
+filters have far fewer levels."""
 VALUES_MAX = 100_000
 """Largest number of values of one `$in`, items of one list, and values of all lists in one parsed filter. An async
 search parses the filter on the event loop, where 100,000 values take about 50 ms."""
@@ -129,7 +129,7 @@ def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:
 
 
 def identity(value: MetadataValue) -> Hashable:
-    """A hashable that is equal for two values exactly if `$eq` holds between them.
+    """A hashable that is equal for two values if and only if `$eq` holds between them.
 
     In Python True == 1, so booleans and lists are tagged; 1 == 1.0 holds in filters, too.
     """
@@ -143,8 +143,7 @@ def identity(value: MetadataValue) -> Hashable:
 def matches(where: Filter | None, metadata: Metadata) -> bool:
     """Whether metadata passes a filter; None: everything passes. Never raises on metadata that a Chunk can hold.
 
-    This function defines the meaning of a filter: tests compare the other evaluators, metadata columns and Chroma, with
-    it.
+    This function defines the meaning of a filter. Tests compare the metadata columns and Chroma's clauses with it.
     """
     if where is None:
         return True

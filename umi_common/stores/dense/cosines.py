@@ -1,17 +1,18 @@
 """Exact nearest neighbours by cosine: one pass over the stored vectors, or, if there are many, over their codes first.
 
-Ties fall to the smaller id. To the last bit, a cosine depends only on its two vectors. BLAS is not used: its threads
+Ties fall to the smaller id. A cosine depends only on its two vectors, to the last bit. BLAS is not used: its threads
 would compete with the threads of other searches, and its results depend on the position of a row in the matrix.
 
-Codes have one byte per coordinate, beside the float32 vectors, so that a scan reads a quarter of the memory.
-A vector is d = s c + e, with the step s = max |d_i| / 127, the codes c = round(d / s), whole numbers from -127 to 127,
-and the residual e. The approximate score of a query q and a unit row d is s_q s_d c_q.c_d. By the inequality of Cauchy
-and Schwarz, it differs from the cosine by at most
+Codes are stored beside the float32 vectors and have one byte per coordinate, so a scan of them reads a quarter of the
+memory. A vector is d = s c + e, with the step s = max |d_i| / 127, the codes c = round(d / s), whole numbers from -127
+to 127, and the residual e. The approximate score of a query q and a unit row d is s_q s_d c_q.c_d. By the
+Cauchy-Schwarz inequality, its error is at most
 
     |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
 
-So a row is not among the best k if its score plus its bound is below score minus bound of at least k other rows. The
-remaining rows, some hundred, are scored exactly. The result equals that of an exact full scan to the last bit.
+A row is not among the best k if for at least k other rows, score minus error bound is above its own score plus error
+bound. The remaining rows, some hundred, are scored exactly. The result equals that of a full exact scan, to the last
+bit.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from umi_common.stores.arrays import Growing, at_most_kth, best_rows, kth
 from umi_common.stores.rows.rows import Mask
 
 QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
-"""Smallest numbers of rows for which the codes are read first: for one query, and for several queries, which would
-share one pass over the floats. With fewer rows, the exact cosines of some hundred rows, which are computed after the
-scan of the codes, cost more than the codes save."""
+"""Smallest numbers of rows for which the codes are scanned first: for one query, and for several queries, which share
+one pass over the vectors. With fewer rows, the exact cosines of some hundred rows after the scan of the codes take more
+time than the codes save."""
 EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
-"""Score of a row that may not be found, and a score below the scores of all rows that may be found."""
+"""Score of a row that may not be found, and a lower bound of the scores of rows that may be found."""
 FEW = 8
-"""If at most 1 / FEW of the rows are allowed, the vectors of these rows are copied, and only they are compared."""
+"""If at most 1 / FEW of the rows may be found, only the vectors of these rows are read, from a copy."""
 GATHERED_AT_ONCE = 128
-"""Number of vectors copied together. So few stay in a core's cache while all queries are compared with them."""
+"""Number of vectors copied together; so few stay in a core's cache while all queries are compared with them."""
 Int8Codes = npt.NDArray[np.int8]
 FLOAT32_ROUNDING = 1e-5
 """Largest rounding error of a float32 sum."""
@@ -49,15 +50,15 @@ CODE_MAX = 127
 SCAN_THREADS_MAX = os.cpu_count() or 1
 """Largest number of threads of one scan: one for each core."""
 BYTES_A_THREAD = 12_000_000
-"""Bytes of codes for each thread of a scan, which take about 1 ms. For fewer bytes, starting a thread costs more than
-it saves."""
+"""Smallest number of bytes of codes for each thread of a scan, which take about 1 ms. For fewer bytes, starting a
+thread takes more time than it saves."""
 BLOCK = 256
-"""Number of rows quantised together; the intermediate arrays of so few rows fit into a core's cache."""
+"""Number of rows that are quantised together; the intermediate arrays of so few rows fit into a core's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantised:
-    """n rows as codes."""
+    """The codes of n rows, with their steps s and the lengths of their residuals e."""
 
     codes: Int8Codes
     """(n, dim)"""
@@ -66,7 +67,7 @@ class Quantised:
     errors: Vectors
     """(n,) |e| of each row."""
     largest_error: float
-    """Upper bound of the errors."""
+    """At least the largest of `errors`."""
 
     @classmethod
     def of(cls, vectors: Vectors) -> Quantised:
@@ -91,7 +92,7 @@ class Quantised:
     def _products(self, queries: Int8Codes) -> Vectors:
         """(V, n) inner products of the codes of V queries with the codes of all rows. Each row is read once.
 
-        Memory bandwidth limits a long scan, and more cores together have more of it, so a long scan uses several.
+        A long scan is limited by memory bandwidth. It uses several threads, since several cores have more bandwidth.
         """
 
         def product(codes: Int8Codes) -> Vectors:
@@ -108,7 +109,7 @@ class Quantised:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBound:
-    """Upper bound of the difference between the approximate scores of one query and its cosines."""
+    """Upper bounds of the differences between the approximate scores and the cosines of one query."""
 
     quantised: Quantised
     """The rows that were scored."""
@@ -153,7 +154,7 @@ class QuantisedRows:
 
     @classmethod
     def restored(cls, codes: Growing[np.int8], steps: Vectors, errors: Vectors) -> QuantisedRows:
-        """The codes of an array of vectors whose first rows are quantised already; arguments as in `Quantised`."""
+        """The codes of an array of vectors, of which the first rows are given, with arguments as in `Quantised`."""
         rows = cls(0)
         rows._codes, rows._steps, rows._errors = codes, Growing.copied(steps), Growing.copied(errors)
         rows._largest_error = float(errors.max(initial=0.0))
@@ -198,7 +199,7 @@ def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseHits:
-    """The best rows for one query, best first, and their cosines after decay; ties by the smaller id."""
+    """The best rows for one query, best first, and their cosines times decay; ties by the smaller id."""
 
     rows: Ints
     scores: Floats
@@ -272,8 +273,8 @@ def _near_the_best(
     ranked = weighted(scores, weights)
     if allowed is not None:
         ranked = np.where(allowed, ranked, EXCLUDED)
-    # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection. It counts
-    # twice: the k-th best score may be too high by it, and the score of a row too low.
+    # Decay shrinks a score and its error alike, so the bound without decay is valid for a first selection. It is
+    # subtracted twice: the k-th best score may be too high by the bound, and the score of a row too low.
     error = 0.0 if bound is None else 2 * bound.largest
     least = at_most_kth(ranked, k, LOWEST_ALLOWED) - error
     rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))

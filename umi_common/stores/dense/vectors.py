@@ -1,9 +1,9 @@
 """The vectors of a store by row, with their codes, in memory or in `dense/<name>` and `dense/<name>.codes`.
 
 Both files are read by memory map and only grow: a save appends the rows that they lack. Then the lexical index is
-saved, which holds the name of the files, their number of rows and their checksums. Bytes after these rows are ignored,
-so an interrupted save leaves the rows of the previous save valid. If the files are not what was saved, the vectors are
-read from the ledger, which is slower.
+saved, with the name of the files, their number of rows and their checksums. Bytes after these rows are ignored, so
+after an interrupted save the rows of the previous save are still valid. If the files fail their checksums, the vectors
+are read from the ledger, which is slower.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from umi_common.stores.rows.rows import Mask
 FOLDER = "dense"
 SUFFIXES = ("", ".codes")
 SAVED_FROM = 10_000
-"""Smallest number of rows that are saved here; fewer rows are read from the ledger in less than 0.1 s."""
+"""Smallest number of rows that are saved in files; fewer rows are read from the ledger in less than 0.1 s."""
 _WORDS = 8_192
 """Number of checksums of a file; checksum i sums the words of 8 bytes i, i + 8,192, i + 16,384, ..."""
 _BLOCK = 8 * _WORDS
-"""Bytes of a block: one word for each checksum."""
+"""Number of bytes that hold one word for each checksum."""
 Sums = npt.NDArray[np.uint64]
 VECTORS = "vectors"
 """Key of the saved facts under which `VectorRows.save` puts [name of the two files, number of rows, dimension]."""
@@ -111,11 +111,11 @@ class VectorRows:
         return saved
 
     def remove_unsaved(self, directory: Path) -> None:
-        """Remove the files of a failed or killed save, and the files of an earlier `VectorRows` of this store."""
+        """Remove all files but those of the last save: files of an interrupted save, or of an earlier `VectorRows`."""
         remove_others(directory, self._saved)
 
     def use_saved(self, directory: Path, saved: SavedVectors | None) -> None:
-        """Read the rows from the files of this save from now on; its facts and arrays must be saved before.
+        """From now on, read the rows from the files of a save. Its facts and arrays must have been saved.
 
         Args:
             saved: Result of `save`; None: it saved nothing, and the rows stay in memory.
@@ -145,7 +145,7 @@ def _append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors,
             file.seek(start)
             file.write(new.data)
             room = (len(rows) + len(rows) // 4) * rows.strides[0]
-            file.truncate(max(file.seek(0, 2), room))  # never made shorter, because other processes map the file
+            file.truncate(max(file.seek(0, 2), room))  # never shorter than before: other processes map the file
     return SavedVectors(name, len(vectors), vectors.shape[1], (sums[0], sums[1]))
 
 
@@ -169,7 +169,7 @@ def _map_rows(
 
 
 def remove_others(directory: Path, saved: SavedVectors | None) -> None:
-    """Remove all files of vectors and codes but the files of `saved`. On Windows, a file that a process maps stays."""
+    """Remove all files of vectors and codes but those of `saved`. On Windows, a file that a process maps stays."""
     for path in (directory / FOLDER).glob("*"):
         if saved is None or path.stem != saved.name:
             with suppress(OSError):
@@ -190,10 +190,10 @@ def _bytes_of(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _sums(data: npt.NDArray[np.uint8], start: int) -> Sums:
-    """(_WORDS,) checksums of a part of a file: checksum i is the sum of the i-th words of all blocks, modulo 2**64.
+    """(_WORDS,) checksums of a part of a file, see _WORDS: sums modulo 2**64 of words of 8 bytes.
 
-    The checksums of two adjacent parts add up to the checksums of the whole, so appending rows needs no reading. They
-    take a quarter of the time of a CRC-32.
+    The checksums of two adjacent parts add up to the checksums of the whole, so rows can be appended without reading
+    the file. They take a quarter of the time of a CRC-32.
 
     Args:
         data: The bytes of the part.

@@ -6,7 +6,7 @@ In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
     opening      opens a store by its path
     directory    the writer's lock; checks which files a directory holds
     core         ledger, indexes that follow the ledger, embedder and lock; commits and chunks
-    row_data     arrays by row number, and a snapshot of them; caches of chunks and terms
+    row_data     arrays by row number, and a snapshot of them; a cache of chunks
     recall       one search: the best rows of both arms, and the pool made of them
     care         status, verify, repair, rebuild, compact
     reindex      changes the embedder or the analyzer of a closed store

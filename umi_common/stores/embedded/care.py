@@ -27,15 +27,16 @@ from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 5_000
-"""Number of rows that are read at a time while all rows are checked, and compared in one pass over the postings."""
+"""Number of rows that are read together, and compared in one pass over the postings, while all rows are checked."""
 SAMPLE = 1_000
 """Number of chunks whose postings verify() compares with their texts, unless `full`. This takes some 0.1 s."""
 DAMAGED_NAMED = 100
-"""Largest number of damaged chunks, and of damaged vectors, that verify() names. It reads no chunks beyond them."""
+"""Largest number of damaged chunks, and of damaged vectors, that verify() names. It reads no chunks after it has found
+more."""
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
 RESTORE = "restore umi.db from a copy"
-"""The advice for damage that repair() cannot mend."""
+"""Advice for damage that repair() cannot correct."""
 PROBLEMS_MAX = 10
 """Number of problems after which SQLite's integrity check stops."""
 DROP_CACHED_PAGES = "PRAGMA shrink_memory"
@@ -58,13 +59,13 @@ class StoreStatus:
     dense: str
     """Always "exact": the store has no approximate index."""
     dead_rows: int
-    """Number of rows of removed chunks, which still take memory; compact() frees it."""
+    """Number of rows of removed chunks, which still take memory until compact()."""
     bytes_on_disk: int
     searches: SearchMetrics | None
-    """Counts of the searches by all processes that opened the store for writing. For other processes, they are the
-    counts last saved. None: the file `searches.json` cannot be read."""
+    """Counts of the searches by all processes that opened the store for writing. If the store is open read-only, they
+    are the counts last saved. None: the file `searches.json` cannot be read."""
     problems: tuple[str, ...] = ()
-    """Problems of the lexical index that are found without comparing postings with texts; `repair()` mends them."""
+    """Problems of the lexical index that are found without comparing postings with texts; `repair()` corrects them."""
 
 
 def status(core: Core) -> StoreStatus:
@@ -138,7 +139,7 @@ def _check_file(core: Core) -> list[str]:
 
 
 def check_id_index(core: Core) -> list[str]:
-    """See `Ledger.check_id_index`; returns no problem if that raises none."""
+    """Run `Ledger.check_id_index`, which raises LedgerDamaged for a problem; returns an empty list."""
     with core.ledger.snapshot() as connection:
         core.ledger.check_id_index(connection)
     return []
@@ -169,7 +170,7 @@ def _check_vectors(core: Core) -> list[str]:
 
 
 def _first_named(problems: list[str], what: str) -> list[str]:
-    """The first DAMAGED_NAMED problems. If there are more, the last item says so; `what` names the damaged things."""
+    """The first DAMAGED_NAMED problems. If there are more, a last item says so, and that they concern `what`."""
     if len(problems) <= DAMAGED_NAMED:
         return problems
     more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named; {RESTORE}"
@@ -220,8 +221,8 @@ def _check_postings(core: Core, *, full: bool) -> list[str]:
         read = _entries(core, snapshot.rows, rows[start : start + ROWS_AT_ONCE].tolist())
         # `_check_rows` reports the rows that are damaged or lost.
         texts = {row: entry.indexed_text for row, entry in read.items() if isinstance(entry, Entry)}
-        found = [*texts]
-        differing = snapshot.lexical.differing(np.array(found, dtype=np.int64), [*texts.values()])
+        found = list(texts)
+        differing = snapshot.lexical.differing(np.array(found, dtype=np.int64), list(texts.values()))
         wrong += [ids[found[at]] for at in differing]
     if not wrong:
         return []
@@ -275,7 +276,7 @@ def _remake_indexes(ledger: Ledger) -> None:
             # Read all rows after REINDEX: it may have overwritten pages of a table that were wrongly listed as free.
             ledger.changes(connection, None)
             ledger.check_id_index(connection)
-        ledger.compact()  # returns the pages that only the damaged index used
+        ledger.compact()  # frees the pages that only the damaged index used
     except LedgerDamaged as error:
         cause = error.__cause__  # if SQLite failed, quote its error: the message of `error` advises to call repair()
         reason = f" ({cause}); {RESTORE}" if isinstance(cause, DATABASE_ERRORS) else f": {error}"

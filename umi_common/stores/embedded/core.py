@@ -1,8 +1,8 @@
 """The parts of an open store: ledger, indexes, embedder and writer's lock; commits, and chunks by sequence number.
 
-The indexes follow the ledger. A writer passes each commit on to `Indexes.apply`. A reading process, or a writer whose
-`apply` was interrupted, reads the new rows from the ledger by sequence number before its next call. `Indexes.snapshot`
-is replaced as a whole, so a search sees one commit and does not wait for a writer of its own process.
+The indexes follow the ledger. A writer passes each commit to `Indexes.apply`. A process that has the store open
+read-only, or whose `apply` was interrupted, reads the new rows from the ledger before its next call.
+`Indexes.snapshot` is replaced as a whole, so a search sees one commit, and need not wait for a writer of its process.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.types import Chunk
 
 DEAD_ROWS_MAX = 50_000
-"""When more than this number of rows, and more than half of all rows, belong to removed chunks, the indexes are built
-again without them."""
+"""If more rows than this, and more than half of all rows, belong to removed chunks, the indexes are built again without
+these rows."""
 
 
 class Indexes:
@@ -46,7 +46,7 @@ class Indexes:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
-        """Held while the indexes change. Reading the ledger does not need it; a search acquires it only in `follow`."""
+        """Held while the indexes change. A search acquires it only in `follow`, if the indexes lack a commit."""
         self.stale = False
         """Whether a write was interrupted, so that the indexes may lack a commit or hold only a part of it."""
         self.building = False
@@ -89,7 +89,7 @@ class Indexes:
             self._version = version
 
     def _catch_up(self) -> None:
-        """Add the ledger's later commits; if they cannot be read as one change, build the indexes again."""
+        """Add the later commits of the ledger; if they cannot be read as one change, build the indexes again."""
         with self.lock:
             with self._ledger.snapshot() as connection:
                 mark, count = self._ledger.mark(connection), self._ledger.count(connection)
@@ -102,12 +102,11 @@ class Indexes:
 
     @property
     def table(self) -> RowTable:
-        """The row and the sequence number of each stored chunk, by id."""
+        """Finds the row and the sequence number of each stored chunk by its id."""
         return self.snapshot.row_data.table
 
     def save(self, *, always: bool) -> None:
-        """Save the arrays if rows changed; unless `always`, only after so many changes that reading them again from the
-        ledger would take long."""
+        """Save the arrays if rows changed; unless `always`, only after many changes, see `row_data.SAVE_EVERY`."""
         with self.lock:
             if not self.stale and self._ledger.in_place():
                 self.snapshot.row_data.save(always=always)
@@ -115,7 +114,7 @@ class Indexes:
 
 
 class Core:
-    """The parts of an open store, which all its handles share."""
+    """The parts of an open store. All handles of the store share them."""
 
     def __init__(
         self, directory: Path | None, ledger: Ledger, lock: WriterLock | None, embedder: Embedder, config: UmiConfig
@@ -129,8 +128,8 @@ class Core:
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
         self.other_embedder: ReindexRequired | None = None
-        """The error of queries that cannot be embedded because another process reindexed the store with another
-        embedder; None: queries can be embedded."""
+        """Why queries cannot be embedded: another process has reindexed the store with another embedder. None: they can
+        be embedded."""
         self._epoch = self.indexes.snapshot.mark.epoch
         """The ledger's epoch (number of reindexes) when `embedder` was last compared with the store's."""
         self.mark_file.check(acknowledged, ledger, self.indexes.snapshot.mark)
@@ -146,7 +145,7 @@ class Core:
         self.closed = False
 
     def ready(self) -> None:
-        """Check that the store is open, and read the writes of other processes. Called before every read.
+        """Check that the store is open, and read the commits of other processes. Called before every read.
 
         Raises:
             StoreClosed: After close().
@@ -244,7 +243,7 @@ class Core:
     ) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        while True:  # repeated while chunks are replaced or removed after their sequence numbers were looked up
+        while True:  # repeated if chunks were replaced or removed after their sequence numbers were looked up
             asked = [seq for seq in wanted if seq]
             rows = self.indexes.snapshot.rows
             removed = set(rows.among(asked, ~rows.alive))  # the cache of chunks may still hold removed ones
@@ -252,7 +251,7 @@ class Core:
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
             if exact or not gone:
                 return [found.get(seq) if seq else None for seq in wanted]
-            self.ready()  # read the latest writes, then look up the chunks that have these ids now
+            self.ready()  # read the latest commits, then look up the chunks that have these ids now
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq  # the same number again: the chunk cannot be read
 
@@ -281,9 +280,9 @@ class Core:
         return found
 
     def lost(self, seqs: Sequence[int]) -> list[int]:
-        """The sequence numbers of `seqs` that no write has deleted. The caller did not find their rows in the ledger.
+        """The sequence numbers in `seqs` that no write has deleted; the caller did not find their rows in the ledger.
 
-        Waits for a running write of this process, and reads the writes of other processes.
+        Waits for a running write of this process, and reads the commits of other processes.
         """
         rows = self.indexes.snapshot.rows
         if not rows.among(seqs, rows.alive):
@@ -316,6 +315,6 @@ class Core:
                     self.search_counter.save(always=True)
 
     def _mark_closed(self) -> None:
-        """If all commits of the session are copied into `umi.db`, record that it ended so."""
+        """Record that the session is closed, if all its commits are copied from the write-ahead log into `umi.db`."""
         if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():
             self.mark_file.write(self.indexes.snapshot.mark, self._session, closed=True)

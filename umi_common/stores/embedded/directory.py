@@ -1,4 +1,4 @@
-"""A store's directory: the lock of its one writer, and the check that a store is there or can be created there."""
+"""A store's directory: the lock of its writer, and the check that it holds a store or that one can be created there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LOCK = "umi.lock"
 
 
 class WriterLock:
-    """The lock of a directory's only writer, acquired on construction. The system releases it when the process ends.
+    """The lock that only one writer of a directory holds. Acquired on construction; released at the latest when the
+    process ends.
 
     Raises:
         StoreLocked: At once, if another writer, in this process or in another one, holds the lock.
@@ -52,8 +53,7 @@ class WriterLock:
 
 
 def locked_for_writing(directory: Path) -> WriterLock:
-    """Lock the directory, which `check_directory` accepts, for writing. If the directory does not exist, create it; if
-    it has no ledger, create one.
+    """Lock a directory that `check_directory` accepts for writing. If it is missing or has no ledger, create them.
 
     Raises:
         LedgerDamaged: If it holds a write-ahead log of another ledger.
@@ -70,7 +70,7 @@ def locked_for_writing(directory: Path) -> WriterLock:
     try:
         if not (directory / FILE).exists():
             create_file(directory)
-            for folder in created or [directory]:  # the entry of a new directory is stored in its parent
+            for folder in created or [directory]:  # the parent stores the name of a new directory
                 sync_directory(folder.parent)
         MarkFile(directory).refuse_foreign_log(directory / FILE)
     except OSError as error:
@@ -104,7 +104,7 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         return
     own = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
     foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith(own)}
-    # The lock, an unfinished umi.db.new and cached vectors prove no lost ledger: they can exist before the ledger does.
+    # Not a lock, umi.db.new or cached vectors: they can exist before the ledger is created.
     had_ledger = not names.isdisjoint({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
     if had_ledger and not foreign:
         raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")

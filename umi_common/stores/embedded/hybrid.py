@@ -46,8 +46,8 @@ class HybridStore(BaseStore):
     """Chunks with their vectors, searched by BM25 and by cosine. Opened by `HybridStore.open`. Thread-safe.
 
     A write is on the disk when its call returns. One process at a time may write to a directory; any number of
-    processes may read it. In one process, stores that are open for writing in the same directory share their data, and
-    each of them must be closed.
+    processes may read it. Stores that one process opens for writing in the same directory share their data, and each
+    of them must be closed.
 
     Raises:
         StoreClosed: By every method after close().
@@ -78,7 +78,7 @@ class HybridStore(BaseStore):
                 or a name: "minilm" (the extra `minilm`), "fastembed:MODEL" or "sentence-transformers:MODEL". None:
                 `config.embedder.model`, else the model that made the store if packages carry it, else the default.
             config: The settings; None: the defaults, with the analyzer that the store was made with.
-            read_only: Acquire no lock, change no file, and follow the writes of another process.
+            read_only: Acquire no lock, change no file, and read the later writes of another process.
 
         Raises:
             ConfigError: If `path` is "" or not a path.
@@ -125,7 +125,7 @@ class HybridStore(BaseStore):
         on_invalid: OnInvalid = "raise",
         show_progress: bool = False,
     ) -> AddReport:
-        """Insert chunks, or replace those with the same id. When the call returns, the write is durable.
+        """Insert chunks. A chunk replaces the stored chunk with its id. When the call returns, the write is durable.
 
         Either all valid chunks are written or none. A chunk that is already stored with the same fields is neither
         embedded nor written again.
@@ -178,8 +178,8 @@ class HybridStore(BaseStore):
     ) -> Imported:
         """Copy a Chroma collection with its vectors.
 
-        Only three texts are embedded, to check that the store's embedder made the vectors. Each slice of 1,000 chunks
-        is one commit: the slices of an interrupted import stay, and a repeated import skips them.
+        Only three texts are embedded, to check that the store's embedder made the vectors. Each batch of 1,000 chunks
+        is one commit: the batches of an interrupted import stay, and a repeated import skips them.
 
         Args:
             collection: The collection, or a vector store of LangChain or LlamaIndex over it, open in this process.
@@ -240,9 +240,9 @@ class HybridStore(BaseStore):
         """The chunk of each id in the version that a pool of this store scored, in the order of `ids`.
 
         Args:
-            versions: The versions from `Pool.version`, aligned with `ids`; None: return None for this id.
-            exact: What to return for a version that was replaced or removed since. True: None. False: the chunk that
-                has the id now, or None if there is none.
+            versions: The versions from `Pool.version`, in the order of `ids`; None: return None for this id.
+            exact: True: return None for a version that was replaced or removed since. False: return the chunk that has
+                the id now, or None if there is none.
         """
         return self._ready().get_versions(ids, versions, exact=exact)
 
@@ -324,7 +324,7 @@ class HybridStore(BaseStore):
         where: Where = None,
         timeout: float = 0.25,
     ) -> list[tuple[str, float]]:
-        """(id, BM25) of the best chunks of the lexical arm, best first; unlike `recall`, it raises if that arm fails.
+        """(id, BM25) of the lexical arm's best chunks, best first. Raises if the arm has failed, unlike `recall`.
 
         Args:
             k: Largest number of results, >= 1.
@@ -365,7 +365,7 @@ class HybridStore(BaseStore):
 
     @property
     def replacing(self) -> threading.Lock:
-        """A lock for callers that read chunks and then replace them. `add` and `delete` do not acquire it."""
+        """A lock for callers that read chunks and then replace them; the store itself does not acquire it."""
         return self._ready().replacing
 
     @property

@@ -25,7 +25,7 @@ from umi_common.stores.ledger.made_with import checked_config, model_of, refuse_
 
 
 class _Shared:
-    """A core and the number of its handles. Those of a directory that this process opens for writing share one core."""
+    """A core and the number of its handles. All handles of a directory that is open for writing share one core."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -45,10 +45,9 @@ class _Shared:
 
 
 class _Registry:
-    """Directories that this process has open for writing, by real path. An entry lasts as long as its last handle."""
+    """Directories that this process has open for writing, by real path. An entry is removed with its last handle."""
 
     def __init__(self) -> None:
-        self._renew()
         renew_in_child(self, _Registry._renew)  # a child cannot use the parent's stores, nor a lock that a thread held
 
     def _renew(self) -> None:
@@ -56,7 +55,7 @@ class _Registry:
         self._lock = threading.RLock()
 
     def entry(self, path: str) -> _Shared:
-        """The entry of a directory. It is new if there was none, or if the open ledger is no longer at this path."""
+        """The entry of a directory; a new one if there is none, or if the open ledger is no longer at this path."""
         with self._lock:
             shared = self._entries.get(path)
             core = None if shared is None else shared.core
@@ -81,7 +80,7 @@ class CoreHandle:
         if self.closed or self.core.forked:
             return
         self.closed = True
-        with self._shared.lock:  # a thread that opens the directory now waits for the lock, then opens a new core
+        with self._shared.lock:  # another thread that opens the directory waits until the core is closed
             self._shared.release()
 
 
@@ -95,7 +94,7 @@ def open_core(
     directory = None if path is None else checked_directory(path)
     shared = _Shared() if directory is None or read_only else _registry.entry(os.path.realpath(directory))
     with shared.lock:
-        shared.handles += 1  # at once: garbage collection may close the last other handle during the opening
+        shared.handles += 1  # first, because garbage collection may close the last other handle during the opening
         try:
             if shared.core is None:
                 shared.core = _opened(directory, embedder, config, read_only=read_only)
@@ -128,8 +127,8 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
 def _refuse_other_dimension(core: Core) -> None:
     """Raise ReindexRequired if the store holds vectors of another dimension than the embedder's.
 
-    An embedder named after its class or function may have become another model. It therefore embeds one word, and the
-    dimension of that vector is compared; if it fails, nothing is raised.
+    An embedder that is named after its class or function may be another model now. It therefore embeds one word, and
+    the dimension of this vector is compared; if it fails, nothing is raised.
     """
     if core.dim is None:
         return

@@ -1,7 +1,7 @@
-"""A search of the store, which returns the candidates of both arms as one pool; and a search by BM25 alone.
+"""A search of the store, which returns the candidates of both arms as one pool, and a search by BM25 alone.
 
-Each arm finds its best chunks. Neighbours of these chunks, and chunks to which they refer, are added. Then both arms
-score all of these candidates, so every row of the pool has a score from each arm.
+Each arm finds its best chunks. Their neighbours, and the chunks to which they refer, are added. Then both arms score
+all candidates, so every row of the pool has a score from each arm.
 """
 
 from __future__ import annotations
@@ -80,9 +80,10 @@ def _scans_and_backgrounds(
         scan = dense_search.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
     known = None if scan is None or scan.bounds is not None else scan.scores
     background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
-    stop = 0
+    start = 0
     for index, vectors in present.items():
-        own = slice(stop, stop := stop + len(vectors))
+        own = slice(start, start + len(vectors))
+        start = own.stop
         scans[index] = scan and scan.of(own)
         backgrounds[index] = {"background": background.of_queries(own)}
     return scans, backgrounds
@@ -132,7 +133,7 @@ def _search(
 def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
     """Log why a filter may pass no chunk.
 
-    A key that no chunk has may be misspelt: it is logged once. A key whose values are all of another kind than the
+    A key that no chunk has may be misspelt; it is logged once. A key whose values are all of another kind than the
     filter's, such as 2021 and "2021", is logged once for each pair of kinds.
     """
     columns = snapshot.row_data.columns()
@@ -146,6 +147,7 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
 
 
 def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, search: TextSearch) -> list[DenseHits]:
+    """The dense arm's ranking for each query vector."""
     search.trace.facts["dense_engine"] = "exact"
     allowed = search.allowed
     if snapshot.present is not None:

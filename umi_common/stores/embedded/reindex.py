@@ -44,7 +44,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 mark = ledger.mark(connection)
             mark_file = MarkFile(directory)
             mark_file.write(mark, session)
-        # SQLite leaves a write-ahead log if another process is reading; then the mark must not say "closed".
+        # SQLite keeps the write-ahead log if another process is reading; then the mark must not say "closed".
         mark_file.write(mark, session, closed=not ledger.has_log())
         mark_file.close()
     finally:

@@ -1,4 +1,4 @@
-"""All arrays of a store with one entry per row of a chunk. When rows are numbered again, all arrays are replaced.
+"""The arrays of a store that have one entry per row. When rows get new numbers, all arrays are replaced.
 
 A search keeps the snapshot that it started with, so a row number means the same chunk from its start to its end.
 """
@@ -36,13 +36,13 @@ from umi_common.types import Chunk, Metadata, TimeRange
 log = logging.getLogger("umi")
 
 CHUNKS_CACHED = 8_192
-"""Number of chunks in the cache. A search reads some 25 chunks, which takes a tenth of its time if none is cached."""
+"""Largest number of cached chunks. A search reads some 25 chunks, which takes a tenth of its time if none is cached."""
 CACHED_CHARACTERS_MAX = 8_192
 """Number of characters of the longest text that is cached, so that the texts of 8,192 chunks in ASCII take at most
 64 MB."""
 SAVE_EVERY = 50_000
-"""The arrays are saved when the number of rows changed since the last save reaches this plus an eighth of the store's
-rows. After a crash, opening reads the unsaved rows from the ledger and analyses them again: under 1 s for 50,000."""
+"""The arrays are saved when the number of rows added or removed since the last save reaches this plus an eighth of the
+store's rows. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for 50,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class RowData:
 
     Args:
         directory: The directory in which the arrays are saved; None: they are not saved.
-        fresh: Number the rows again and index every text, even if there are saved arrays.
+        fresh: Give the rows new numbers and index every text, even if there are saved arrays.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
@@ -149,7 +149,7 @@ class RowData:
             except Exception as error:
                 log.exception("the lexical index failed; searches go on without it until repair()")
                 self.lexical_fault = f"{type(error).__name__} while indexing"
-        with self._reading:  # until `_rows` is replaced: columns read before it would lack these rows
+        with self._reading:  # until `_rows` is replaced: `columns` and `names` read the rows that it holds
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):

@@ -5,11 +5,11 @@ In: texts, each with the number of its row, and queries. Out: the best rows, and
     index        the index: update, search, score, save, load
     analyzer     text to terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
-    spellings    numbers, codes and words with accents that are written in several ways
+    spellings    common forms of numbers and codes; words without accents
     vocabulary   texts to term codes, for indexing
-    segment      postings of some rows
-    corpus       the segments of one state of the index, with their statistics; the next state after a write
-    expansion    a query's terms, also in other languages, spellings and forms
+    segment      the postings of a range of rows
+    corpus       one state of the index: segments and their statistics; the state after a write
+    expansion    adds to a query's terms those in other languages, spellings and forms
     bm25         the formula with its variants, a query's terms in one corpus, scores of rows and of sources
     top_k        the best rows, exactly
     file         the index on disk

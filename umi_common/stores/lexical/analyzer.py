@@ -1,9 +1,9 @@
 """Text to terms: the same at index time and at query time.
 
 A text is normalised by NFKC and put into lower case. Words of any script are stemmed by the Snowball stemmer of the
-script. Codes are indexed whole and in parts, numbers also in the common forms of `spellings`. Scripts without spaces
-give character bigrams or trigrams, and each emoji is a term. One-character tokens are kept; there are no stop words
-unless the caller gives some.
+script. Codes, such as AC-12 and asyncio.wait_for, are indexed whole and in parts, numbers also in the common forms of
+`spellings`. Scripts without spaces give character bigrams or trigrams, and each emoji is a term. One-character tokens
+are kept; there are no stop words unless the caller gives some.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -38,13 +38,13 @@ _EMOJI = (
     "\u231a-\u23ff\u2600-\u2604\u260e\u2614-\u2653\u267b-\u26ff\u2702-\u2764\u2795-\u2797\u2b50\u2b55"
     "\U0001f000-\U0001faff"
 )
-"""Emoji and similar signs, as ranges of characters; each is a term. Arrows, bullets, ♞, ♠ and ♪ are no terms."""
+"""Emoji and similar signs, as ranges of characters; each is a term. Arrows, bullets, ♞, ♠ and ♪ are not among them."""
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
 _CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("(?<=[A-Za-z]):(?=\\d)"), re.compile("[/@:#]"))
-"""Characters that join several codes: of 2026-05-01T09:30, src/mail.py:42 and 10.0.0.15/24 the parts are indexed as
-codes, too."""
+"""Characters that join several codes. The parts of 2026-05-01T09:30, src/mail.py:42 and 10.0.0.15/24 between them are
+indexed as codes, too."""
 _PROSE_LINKS = frozenset("-/&")
-"""Words that only these characters link are ordinary words and no code: long-term, and/or."""
+"""Words that are linked by these characters alone are ordinary words and no code: long-term, and/or."""
 _PUNCTUATION_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
 """Characters that may stand before and after a word and are not part of its token."""
 _SHORT_PART_MAX = 2
@@ -54,8 +54,8 @@ _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 """The parts of a word that has a change of case: get Value, HTTP Server 2."""
 _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2150-\u215e])")
-"""A digit before a fraction or a raised digit. A space is put between the two, because NFKC makes 11/2 of 1½ and 181 of
-18¹."""
+"""A digit before a fraction or a raised digit. A space is inserted between them, because NFKC turns 1½ into 11/2, and
+18¹ into 181."""
 _FORMS = {
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),  # soft hyphen, zero-width signs
     **{"\u2044": "/", "\u066b": ".", "\u066c": ","},
@@ -67,7 +67,7 @@ _FORMS = {
     **{"\u0219": "\u015f", "\u021b": "\u0163", "\u0218": "\u015e", "\u021a": "\u0162"},  # Romanian comma and cedilla
     **{"\u093c": "", "\u0901": "\u0902"},  # Hindi nukta is often left out, candrabindu written as anusvara
 }
-"""Character -> the characters that are indexed in its place, because people type one or the other."""
+"""Character -> the characters that are indexed in its place, because both spellings are in use."""
 _DIGITS_OF_SCRIPTS = (
     "\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0a66-\u0a6f\u0ae6-\u0aef\u0be6-\u0bef\u0c66-\u0c6f"
     "\u0ce6-\u0cef\u0d66-\u0d6f\u0e50-\u0e59\u0ed0-\u0ed9\u1040-\u1049\u17e0-\u17e9"
@@ -80,16 +80,17 @@ _NASAL = re.compile(
     "(?:\u0919\u094d(?=[\u0915-\u0918])|\u091e\u094d(?=[\u091a-\u091d])|\u0923\u094d(?=[\u091f-\u0922])"
     "|\u0928\u094d(?=[\u0924-\u0927])|\u092e\u094d(?=[\u092a-\u092d]))"
 )
-"""A Hindi nasal before a consonant of its class; it is indexed as anusvara, which is also written in its place."""
+"""A Hindi nasal before a consonant of its class. It is indexed as anusvara, which many writers use in its place."""
 _NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
-"""The v before a version number, and the 0 before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
+"""The v before a version number, or the 0 before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
 """An English word with an apostrophe that is indexed as two words: mel's, I'll."""
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
 """The letters before n't in can't, won't and shan't -> the verb."""
 _SYLLABLE_LENGTH = 3
-"""Number of code points in a term of a script without spaces whose syllables have several code points."""
+"""Number of code points in a term of Thai, Lao, Burmese or Khmer: about one syllable, with its vowel signs and tone
+marks."""
 _ELIDED = re.compile(r"(l|d|j|m|n|s|t|c|qu|jusqu|lorsqu|puisqu|dell|all|dall|nell|sull|quest|un)'(\w{2,})")
 """A French or Italian word with an elided article or pronoun, indexed as two words: l'homme, dell'arte."""
 
@@ -116,11 +117,11 @@ class Analyzer:
         self._cached = lru_cache(PIECES_KEPT)(self.terms_of_piece)
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[AnalyzerConfig]]:
-        return Analyzer, (self.config,)  # so that results that hold the method `terms` can be pickled
+        return Analyzer, (self.config,)  # so that search results, which hold the method `terms`, can be pickled
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the terms of some text may have changed: rules, language, stop words, Snowball release."""
+        """Hash of all that decides the terms of a text: rules, language, stop words, release of Snowball."""
         parts = (ANALYZER_VERSION, self.config.language, sorted(self.config.stop_words), self._stems.release)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -180,7 +181,7 @@ class Analyzer:
         return Analyzer(self.config.model_copy(update={"language": self._language, "stop_words": stop_words}))
 
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
-        """Terms of one of the text's `pieces`; uncached."""
+        """Terms of one item of `pieces(text)`; uncached."""
         if piece.isascii() and piece.isalpha():  # most of a text
             if not piece.islower():
                 return self.analyse_token(piece)
@@ -229,7 +230,7 @@ class Analyzer:
         return tuple(terms)
 
     def _word_terms(self, token: str) -> list[str]:
-        """The stem of a plain word; of a code, its parts, the parts joined, and its common forms; see `spellings`."""
+        """The stem of a plain word. For a code: its parts, the parts joined, and its common forms; see `spellings`."""
         if token.isalpha() and not token.isascii():
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
@@ -245,13 +246,13 @@ class Analyzer:
         return terms + spellings.common_terms(terms, segments, codes)
 
     def _joined(self, code: str) -> str:
-        """The code without separators, so that AC12b finds AC-12/b; a code like 3.14, of digits, keeps them."""
+        """The code without separators, so that AC12b finds AC-12/b; a code of digits, such as 3.14, keeps them."""
         joined = "".join(_segments(code))
         return self._lower(code if joined.isdigit() else joined.replace("_", "").replace("'", ""))
 
     def _segment_terms(self, segment: str) -> list[str]:
-        """Terms of a segment (part of a token between links): its parts, split at "_", digits and changes of case, and
-        these parts joined."""
+        """Terms of a segment, which is a part of a token between links. It is split at "_", digits and changes of case.
+        The terms are the parts, and all parts joined."""
         if "'" in segment:
             return self._stemmed(_apostrophes(self._lower(segment), self._language))
         parts = [part for piece in segment.split("_") if piece for part in _camel_case_parts(piece)]
@@ -298,8 +299,8 @@ class _Stemmers(threading.local):
 def pieces(text: str) -> list[str]:
     """The normalised text, split at white space; no token contains white space.
 
-    A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which is
-    then applied only once to each distinct piece.
+    A piece has the same terms in every text, so its terms can be cached. `str.split` takes a fifth of the time of the
+    token pattern.
     """
     return spellings.with_common_forms(text if text.isascii() else _normalised(text)).split()
 
@@ -324,7 +325,7 @@ def _segments(token: str) -> list[str]:
 
 
 def _codes(token: str) -> list[str]:
-    """The codes among the token and its parts between `_CODE_BREAKS`, and these without `_NOT_OF_NUMBER`."""
+    """The codes among the token, its parts between `_CODE_BREAKS`, and all of them without `_NOT_OF_NUMBER`."""
     found, parts = [token], [token]
     for link in _CODE_BREAKS:
         parts = [part for joined in parts for part in link.split(joined)]
@@ -334,8 +335,8 @@ def _codes(token: str) -> list[str]:
 
 
 def _is_code(token: str) -> bool:
-    """Whether the segments of a token are also indexed as one term: so for AC-12, os.path, and e-mail and wi-fi, which
-    are often written as one word; not for long-term and and/or."""
+    """Whether the segments of a token are also indexed joined, as one term. True for AC-12 and os.path, and for e-mail,
+    which is often written as one word; False for long-term and and/or."""
     segments = _segments(token)
     if len(segments) < 2:
         return False
@@ -366,14 +367,14 @@ def _camel_case_parts(word: str) -> list[str]:
 
 
 def _character_terms(run: str) -> list[str]:
-    """Bigrams, and each Han character alone, because one character may be a word."""
+    """The bigrams of characters, and each Han character alone, because one character may be a word."""
     if len(run) == 1:
         return [run]
     return [run[i : i + 2] for i in range(len(run) - 1)] + languages.HAN.findall(run)
 
 
 def _syllable_terms(run: str) -> list[str]:
-    """Trigrams of code points, each about one syllable with its vowel signs and tone marks."""
+    """Each sequence of _SYLLABLE_LENGTH code points; a shorter run as it is."""
     if len(run) <= _SYLLABLE_LENGTH:
         return [run]
     return [run[i : i + _SYLLABLE_LENGTH] for i in range(len(run) - _SYLLABLE_LENGTH + 1)]

@@ -2,7 +2,7 @@
 
 score(d) = sum over the query's terms t of weight(t) * idf(t) * (floor + gain(tf, dl))
 
-    tf       occurrences of t in the document d        N        living documents
+    tf       occurrences of t in the document d        N        living documents: those that were not removed
     dl       terms of d; avgdl: their average          df       living documents with t
     S        1 - b + b * dl / avgdl                    K        k1 * S
 
@@ -20,8 +20,8 @@ okapi has the epsilon floor, l has tf as a factor, plus adds delta also for term
 gain rises with tf and falls with dl.
 
 Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones in
-the order of the query. So all functions give a row the same bits. A write makes a new scorer, whose cache is empty. The
-terms of a query that are not cached are computed together, in one pass over their postings.
+the order of the query. So all functions give a row the same score, to the last bit. A write makes a new scorer, whose
+cache is empty. The impacts of all terms of a query that are not cached are computed in one pass over their postings.
 """
 
 from __future__ import annotations
@@ -50,23 +50,24 @@ QUERY_TERMS_MAX = 48
 """Largest number of distinct terms of a query that are scored: the terms with the largest weight * idf. A pasted text
 of 2,000 bytes has some 150 terms; a search for 48 of them ranks as well or better, in a tenth of the time."""
 DIRECT = 4_096
-"""The largest impact of a term with at most this document frequency is found among all its postings; that of a more
-frequent term among the few points of its frontiers, see `corpus.Frontier`."""
+"""If the df of a term is at most this, its largest impact is searched among all its postings; else among the few points
+of its frontiers, see `corpus.Frontier`."""
 ENTRIES_KEPT = 2_000_000
-"""Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
-postings, if that is more."""
+"""Largest number of array entries, 16 bytes each, that a scorer caches for its terms; in a large index, an eighth of
+the number of postings instead."""
 TERM_ENTRIES = 50
 """Size of a cached term without its arrays, in entries of 16 bytes."""
 DENSE_SHARE = 16
-"""A term in more than 1/16 of the rows is looked up in an array by row, and adds its levels to the upper bounds of all
-rows; a rarer one is looked up by binary search, and adds its impacts."""
+"""A term is common if it is in more than 1 / DENSE_SHARE of the rows. The frequencies of a common term are looked up in
+an array by row, and its levels are added to upper bounds of scores. For a rarer term, the frequencies are found by
+binary search, and its impacts are added."""
 DENSE_BYTES_KEPT = 64_000_000
 """Largest total size of the arrays by row that are cached for one segment, in bytes."""
 LEVELS_KEPT = 128
 """Largest number of terms whose levels are cached for one segment; the levels of a term have at most 65,536 bytes."""
 LENGTH_DRIFT = 1.01
-"""Levels are computed for an average length that is larger than the current one by this factor, so that they stay valid
-after most writes."""
+"""Levels are computed for the current average length of documents times this factor, so that they stay valid after most
+writes."""
 ROUNDING = np.float32(1.00001)
 """Sums of four-byte floats are multiplied by this factor, so that rounding does not make an upper bound too small."""
 BINS = 4
@@ -87,8 +88,8 @@ class Weighting:
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
     mean_idf: Callable[[], float] = float
-    """Returns the mean Okapi idf of all terms that a living document holds, in a pass over all terms. Called only if
-    the variant is Okapi and the idf of a term is negative."""
+    """Returns the mean Okapi idf of all terms of the living documents, after a pass over all terms. Called only if the
+    variant is Okapi and the idf of a term is negative."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -108,7 +109,7 @@ class Weighting:
 
     @property
     def floor(self) -> float:
-        """Each query term in the collection adds weight * idf * this number to the score of every matching document."""
+        """Each query term in the collection adds weight * idf * floor to the score of every matching document."""
         return self.config.delta if self.config.variant == "plus" else 0.0
 
     @property
@@ -123,7 +124,7 @@ class Weighting:
         return (share if self.config.variant == "l" else self.config.k1 * share) + _TINY
 
     def gains(self, tf: Numbers, norms: Floats) -> Floats:
-        """The gain in documents with `tf` occurrences of the term, 0 for none; `norms` are those of the documents."""
+        """The gain in documents with `tf` occurrences of the term and these `norms`; 0 where tf is 0."""
         k1, count = self.config.k1, tf.astype(np.float64, copy=False)
         if self.config.variant == "lucene":
             return count / (count + norms)
@@ -139,8 +140,8 @@ def okapi_idf(documents: int, df: int) -> float:
 
 
 def mean_okapi_idf(documents: int, dfs: npt.NDArray[np.integer]) -> float:
-    """Mean Okapi idf of all terms with df > 0; 0.0 without terms. The terms are summed by df, so that the bits do not
-    depend on earlier writes."""
+    """Mean Okapi idf of all terms with df > 0; 0.0 without terms. They are summed by rising df, so that the last bits
+    do not depend on the order of writes."""
     sizes = np.bincount(dfs)
     present = [df for df in np.flatnonzero(sizes).tolist() if df > 0]
     terms = int(sum(sizes[df] for df in present))
@@ -164,8 +165,8 @@ class Term:
     source_impacts: SourceImpacts | None = None
     """The impacts in all sources. None: not computed yet."""
     lookups: int = 0
-    """Number of times that the term was looked up in given rows. From the second on, its frequencies may be cached; the
-    terms of one pasted text are mostly looked up once, and arrays for them make it a tenth slower."""
+    """Number of times that the term was looked up in given rows. From the second time on, its frequencies may be
+    cached: most terms of a pasted text are looked up only once, and arrays for them would be wasted time."""
 
 
 class SourceImpacts(NamedTuple):
@@ -269,7 +270,7 @@ class RowScorer:
         return found
 
     def _reserve(self, entries: int) -> None:
-        """Count array entries as cached; empty the cache if it is full."""
+        """Count further array entries as cached; before that, empty the cache if it has no room for them."""
         if self._entries + entries > self._entries_max:
             self._terms, self._entries = {}, 0
         self._entries += entries
@@ -444,7 +445,7 @@ class RowScorer:
 
 
 def _cache_dense(part: LiveSegment, ordinal: int) -> None:
-    """If a term is common in a segment, see DENSE_SHARE, cache its frequencies by offset. A full cache is emptied."""
+    """Cache a term's frequencies by offset if it is common in the segment, see DENSE_SHARE. A full cache is emptied."""
     offsets, tf = part.segment.stored(ordinal)
     width = part.segment.last + 1 - part.segment.block
     if len(offsets) * DENSE_SHARE > width:

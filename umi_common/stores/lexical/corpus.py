@@ -1,6 +1,6 @@
 """One immutable state of the index: segments, living rows and exact collection statistics.
 
-A write makes a new `Corpus` by adding texts to the old one or by removing rows, and shares the unchanged arrays. A
+A write makes a new `Corpus` from the old one by adding texts or by removing rows; both share the unchanged arrays. A
 reader uses one corpus for a whole call.
 """
 
@@ -26,21 +26,22 @@ Frontier = tuple[Ints, Ints]
 no other pair has a tf at least as large and a length at most as large. For every k1 and b, the term's largest gain is
 at one of these pairs."""
 SMALL_SEGMENT = 8_192
-"""A last segment of at most this size (postings plus documents) is merged with every addition, in well under 1 ms."""
+"""While the last segment has at most this size (postings plus documents), every addition is merged with it, in well
+under 1 ms."""
 NO_CODE = np.iinfo(np.int32).max
 """The code of every term that the index never held."""
 SAMPLED = 4
-"""`Corpus.rows_of_rare` leaves out the terms that more than `most` living rows hold. It first looks at SAMPLED * most
-postings of a term, and counts all of them only if at most `most` of the first ones are of living rows."""
+"""To leave out the terms that more than `most` living rows hold, `Corpus.rows_of_rare` first reads SAMPLED * most
+postings of a term. It counts all postings only if at most `most` of those belong to living rows."""
 MERGE_RATIO = 4
-"""A segment above SMALL_SEGMENT is merged with all later ones, unless it is more than this many times as large as
-these together. So the number of segments grows with the logarithm of the number of documents."""
+"""A segment above SMALL_SEGMENT is merged with all later segments, unless it is more than this many times as large as
+all of them. So the number of segments grows with the logarithm of the number of documents."""
 DEAD_DOCUMENTS_SHARE_MAX = 0.5
-"""Largest share of deleted documents in a segment; a segment with a larger share is rewritten without them."""
+"""Largest share of deleted documents in a segment; beyond it, the segment is rewritten without them."""
 
 
 class Numbered(defaultdict[str, int]):
-    """String -> number; a new string gets the next number, from 0. A look-up runs no Python code."""
+    """String -> number; a new string gets the next number, from 0. Look-ups call no Python function, which is fast."""
 
     def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
         super().__init__(None, known)
@@ -61,7 +62,7 @@ class RowArrays(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Upper bounds of a term's gain in the documents of one segment, dead ones included."""
+    """Upper bounds of a term's gain in the documents of one segment, deleted ones included."""
 
     config: LexicalConfig
     average_length: float
@@ -85,7 +86,7 @@ class LiveSegment:
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
     dense: dict[int, TermCounts] = field(default_factory=dict)
-    """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
+    """Ordinal of a common term -> its frequency by offset, deleted documents included; filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -165,7 +166,7 @@ class Corpus:
     def frontier(self, part: LiveSegment, ordinal: int) -> Frontier:
         """The frontier of a term in one segment, in which a living document holds the term; cached."""
         known = part.frontiers.get(ordinal)
-        # A deletion changes the frontier only if it leaves one of its points without a living document.
+        # After a deletion, the frontier stays valid if the example row of each point is alive.
         if known is None or not self.alive[known[1]].all():
             rows, tf = part.segment.postings(ordinal)
             living = self.alive[rows]
@@ -217,7 +218,7 @@ class Corpus:
         """
         ordinals = [part.segment.ordinals(codes) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
-        # Postings of each term. Postings of dead rows are subtracted only where that may make the term rare.
+        # All postings of each term at first. Those of dead rows are subtracted only where the term may then be rare.
         living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)
         dead = sum(part.dead for part in self.parts)
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
@@ -339,12 +340,12 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
 
 
 def _by_row(corpus: Corpus) -> RowArrays:
-    """Arrays by row that can grow from this corpus; copies if a write to the same corpus has already grown them."""
+    """The arrays by row, to be extended; copies if an earlier write to the same corpus has extended them already."""
     return RowArrays._make(array.after(corpus.rows) for array in corpus.by_row)
 
 
 def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
-    """Array with the values at their indices (rising) and `missing` elsewhere: at skipped rows, which are dead."""
+    """Array with the values at their indices (rising), and `missing` at the indices of rows that were skipped."""
     spread = np.full(int(indices[-1]) + 1, missing, np.int64)
     spread[indices] = values
     return spread
@@ -383,7 +384,7 @@ def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
 
 
 def _frontier(tf: TermCounts, lengths: Codes) -> tuple[Frontier, Ints]:
-    """The frontier, and for each of its points the index of a document at that point."""
+    """The frontier, and for each of its points the index of one document with this tf and length."""
     shortest = np.full(int(tf.max()) + 1, np.iinfo(np.int32).max, np.int32)
     np.minimum.at(shortest, tf, lengths)
     shortest_above = np.minimum.accumulate(shortest[::-1])[::-1]

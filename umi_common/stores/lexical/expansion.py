@@ -17,14 +17,15 @@ from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function
 from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
-"""A query with more distinct terms is not expanded by other spellings, and a query with more words not by other forms:
-so long a query finds enough with its words as typed."""
+"""A query with more distinct terms than this is not expanded by other spellings, and a query with more words not by
+other forms: long queries find enough with their words as typed."""
 TYPO_LETTERS = range(5, 33)
-"""A word that no row holds counts as mistyped, or as a compound, only if its number of letters is in this range."""
+"""A word that no row holds is corrected, or split as a compound, only if its number of letters is in this range."""
 TYPO_TERMS_MAX = 5
 """A word that is one edit away from more terms than this is not corrected."""
 TYPO_WEIGHT = 0.5
-"""Factor on the weight of terms that replace a word in no row; below 1, because the word may be correct as typed."""
+"""Factor on the weight of terms that are searched in place of a word that no row holds; below 1, because the word may
+be correct as typed."""
 COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "norwegian", "swedish"})
 """Languages that write compounds as one word."""
 PART_LETTERS = 4
@@ -40,7 +41,7 @@ class QueryExpander:
     analyzer: Analyzer
     """The analyzer of the index."""
     analyzers: Sequence[Analyzer]
-    """The analyzers of the living rows' languages; the one of the most rows comes first."""
+    """The analyzers of the living rows' languages, by falling number of rows."""
     corpus: Corpus
     spellings: Spellings
     idf: Callable[[int], float]
@@ -49,16 +50,18 @@ class QueryExpander:
     def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
-        The query is analysed in its own language, or in that of most rows if its own is not detected or no row has it.
-        Its words are then analysed in the other languages of the rows and looked up in other spellings. All terms of
-        one word count as one term: weight * idf of each is the word's weight times the idf of the sum of their df.
+        The query is analysed in its own language, or, if that is not detected or no row has it, in the language of most
+        rows. Its words are then analysed in the other languages of the rows and looked up in other spellings. All terms
+        of one word count as one term: weight * idf of each is the word's weight times the idf of the sum of their df.
 
         The other forms of an English word are added with `FORM_WEIGHT` times its weight. If no row holds a word, and it
         has no other forms, the terms one edit away, or else the two parts of a compound, are added with `TYPO_WEIGHT`
         times its weight. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked
         up in other languages.
         """
-        first = self._first_analyzer(query)
+        language = self.analyzer.language_of(query)
+        own = self.analyzer.of_language(language)
+        first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
         weights = first.weighted_terms(query, function_word_weight)
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
@@ -80,16 +83,19 @@ class QueryExpander:
         return {term: weight for term, weight in expanded.items() if weight}
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-        """Last term of an English word of the query -> the terms of its other forms, and the term of the word joined
-        with its neighbour if the index has that term. Forms are listed by word or by stem: "runs" has those of "run".
-        Empty for a query of more than `SPELLED_TERMS_MAX` words."""
+        """Last term of an English word of the query -> the terms of the word's other forms. If the index has a term for
+        the word joined with the next or previous word, see `_joined`, it is among them.
+
+        The other forms are looked up by the word or by its stem, so "runs" has those of "run". Empty for a query of
+        more than `SPELLED_TERMS_MAX` words.
+        """
         forms, words = word_forms(), re.findall(r"\w+", query.lower())
         found: dict[str, list[str]] = {}
         if len(words) > SPELLED_TERMS_MAX:
             return found
         joined = _joined(words)
         for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
-            for term in terms[-1:]:  # a word such as 7th has several; the last is the whole word
+            for term in terms[-1:]:  # a word such as 7th has several terms; the last is the whole word
                 others = analyzer.terms_of_pieces(forms.get(word) or forms.get(term, ()))
                 whole = analyzer.terms_of_pieces(joined.get(word, ()))
                 each = [other[-1] for other in others if other]
@@ -98,15 +104,9 @@ class QueryExpander:
                     found[term] = [other for other in each if other != term]
         return found
 
-    def _first_analyzer(self, query: str) -> Analyzer:
-        """The analyzer of the query's language; that of most rows if it is not detected or no row has it."""
-        language = self.analyzer.language_of(query)
-        own = self.analyzer.of_language(language)
-        return own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
-
     def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:
-        """The `QUERY_TERMS_MAX` terms of the largest weight * idf; a term that no row holds is weighed as if one row
-        held it."""
+        """The `QUERY_TERMS_MAX` terms with the largest weight * idf. A term that no row holds gets the idf of a term in
+        one row."""
         if len(weights) <= QUERY_TERMS_MAX:
             return weights
         found = {term: weights[term] * self.idf(max(df, 1)) for term, df in self._counts(weights).items()}
@@ -155,18 +155,19 @@ class QueryExpander:
         for terms in words:
             known = any(map(counts.__getitem__, terms))
             others: dict[str, int] = {}
-            if query.isascii() or not known:  # in a query with accents, a word in some row is typed as meant
+            if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
                 others = self._counts(other for term in terms for other in self.spellings.others(term))
             if not known and not any(others.values()):
-                others |= (near := self._one_edit_away(terms[0]) or next(filter(None, map(self._parts, terms)), {}))
+                near = self._one_edit_away(terms[0]) or next(filter(None, map(self._parts, terms)), {})
+                others |= near
                 mistyped.update(near)
             terms += [other for other in others if other not in terms]
             counts |= others
         return mistyped
 
     def _one_edit_away(self, word: str) -> dict[str, int]:
-        """The terms one edit away from a word, each with the number of living rows that hold it; empty if more
-        than `TYPO_TERMS_MAX` terms are held."""
+        """The terms one edit away from a word that living rows hold, each with their number; empty if there are more
+        than `TYPO_TERMS_MAX` such terms."""
         if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
             return {}
         counts = self._counts(filter(self.corpus.codes.__contains__, one_edit_away(word)))
@@ -175,8 +176,8 @@ class QueryExpander:
 
     def _parts(self, word: str) -> dict[str, int]:
         """The terms of the two parts of a compound, each with the number of living rows that hold it: "mietvertrag" and
-        "kundig" of "mietvertragskundig". Of several splits, the one whose rarer part is in the most rows; empty if no
-        living row is in a language of `COMPOUNDING`."""
+        "kundig" of "mietvertragskundig". Of several splits, the one whose rarer part is in the most rows. Empty if rows
+        hold the parts of no split, or if no living row is in a language of `COMPOUNDING`."""
         analyzer = next((each for each in self.analyzers if COMPOUNDING.intersection(each.languages)), None)
         if analyzer is None or not word.isalpha() or len(word) not in TYPO_LETTERS:
             return {}
@@ -197,8 +198,8 @@ class QueryExpander:
 def _in_other_languages(
     query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
 ) -> dict[str, list[str]]:
-    """Term of the query under `first` -> the distinct terms of the same word under all analyzers, also with umlauts in
-    place of ae, oe and ue. Only terms in `wanted` have an entry."""
+    """Term of the query from the analyzer `first` -> the distinct terms of the same word from all analyzers, also with
+    umlauts in place of ae, oe and ue. Only terms in `wanted` have an entry."""
     found: dict[str, dict[str, None]] = {}
     words = list(dict.fromkeys(pieces(query)))
     of_words = zip(words, first.terms_of_pieces(words), strict=True)
@@ -215,8 +216,8 @@ def _in_other_languages(
 
 
 def _joined(words: Sequence[str]) -> dict[str, list[str]]:
-    """The longer of two adjacent words -> both joined to one word, because a text may write "data base" as "database".
-    A pair whose first word is a function word is left out."""
+    """The longer of two adjacent words -> the words that it forms with its neighbours, because a text may write "data
+    base" as "database". A pair whose first word is a function word is left out."""
     found: dict[str, list[str]] = {}
     for one, other in pairwise(words):
         if one.isalpha() and other.isalpha() and min(len(one), len(other)) > 1 and one not in all_function_words():

@@ -6,11 +6,10 @@
 
 A save writes the whole file under another name, renames it to the next number and then removes the older files. The
 mark holds the digest of the ledger's history, so a file of another store is not used. If no file can be used, the index
-is built again from the ledger or from the Chroma collection: this takes time, but nothing is lost.
+is built again from the ledger or from the Chroma collection, which is slower.
 
-The content is canonical: terms are sorted; the postings of dead rows, and terms that only dead rows hold, are left out.
-So the same living rows give the same bytes, whatever writes came before. There is no pickle; nothing in the file is
-executed.
+The content is canonical: terms are sorted, and neither the postings nor the terms of dead rows are stored. So the same
+living rows give the same bytes, whatever writes came before. Nothing in the file is executed, since it holds no pickle.
 """
 
 from __future__ import annotations
@@ -51,8 +50,9 @@ MAGIC = b"UMIBM25\n"
 VERSION = 5
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
+"""Header, terms and arrays begin at multiples of this number of bytes."""
 OF_STORE = "store "
-"""Prefix, in the file, of the names of `Saved.arrays`."""
+"""Prefix of the names of `Saved.arrays` in the file."""
 _SEGMENT_NUMBERS = ("first", "last", "documents")
 _SEGMENT_ARRAYS = ("terms", "starts", "offsets", "tf")
 _CORPUS_ARRAYS = (*RowArrays._fields, "source_documents", "source_lengths")
@@ -171,8 +171,13 @@ def _remove(path: Path) -> None:
 
 
 def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
-    """(terms, sorted, each at the index that is its code in the file; the values of `_SEGMENT_NUMBERS` of each segment,
-    one segment a block; all arrays by name)."""
+    """The canonical content, with one segment for each block of rows.
+
+    Returns:
+        (terms, sorted; the index of a term is its code in the file,
+        the values of `_SEGMENT_NUMBERS` for each segment,
+        all arrays by name)
+    """
     names = list(corpus.codes)
     arrays: dict[str, npt.NDArray[Any]] = {"alive": corpus.alive}
     arrays["lengths"] = np.where(corpus.alive, corpus.lengths, 0).astype(np.int32)
@@ -196,7 +201,7 @@ def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
 
 
 def _body(saved: Saved, fingerprint: str) -> list[bytes]:
-    """The header, the terms and the arrays, each followed by padding so that the next one starts aligned."""
+    """The header, the terms and each array, all padded to a multiple of _ALIGNED bytes."""
     terms, segments, arrays = _canonical(saved.corpus)
     arrays = {**arrays, "seqs": saved.seqs, **{f"{OF_STORE}{name}": array for name, array in saved.arrays.items()}}
     text = "\n".join(terms).encode()
@@ -218,10 +223,10 @@ def _body(saved: Saved, fingerprint: str) -> list[bytes]:
         },
     }
     first = json.dumps(header).encode()
-    padded: list[bytes] = [first + b" " * (_padded(len(first)) - len(first))]
+    body: list[bytes] = [first.ljust(_padded(len(first)))]
     for blob in blobs:
-        padded += [blob, bytes(_padded(len(blob)) - len(blob))]
-    return padded
+        body += [blob, bytes(_padded(len(blob)) - len(blob))]
+    return body
 
 
 def _prefix(body: list[bytes]) -> bytes:
@@ -280,4 +285,5 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
 
 
 def _padded(size: int) -> int:
+    """`size` rounded up to a multiple of _ALIGNED."""
     return -(-size // _ALIGNED) * _ALIGNED

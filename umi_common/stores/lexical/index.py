@@ -83,8 +83,8 @@ class Snapshot:
 
     @cached_property
     def analyzers(self) -> list[Analyzer]:
-        """The distinct analyzers of the languages of the living rows, by falling number of rows; in an empty index the
-        analyzer of the first of `Analyzer.languages`."""
+        """The distinct analyzers of the living rows' languages, by falling number of rows; in an empty index, the
+        analyzer of the first language in `Analyzer.languages`."""
         counts = np.bincount(self.corpus.languages[self.corpus.alive], minlength=1)
         rows: Counter[Analyzer] = Counter()
         for at in np.flatnonzero(counts).tolist() or [0]:
@@ -175,8 +175,8 @@ class LexicalIndex:
     def load(
         cls, directory: Path, analyzer: Analyzer, belongs: Callable[[Mark], bool]
     ) -> tuple[LexicalIndex, file.Saved] | None:
-        """The newest undamaged index that was saved for this analyzer and ledger, and its file's content; None: there
-        is no such index.
+        """The newest usable index that was saved for this analyzer and ledger, and the content of its file; None: there
+        is none, see `file.newest`.
 
         Args:
             directory: The store's directory.
@@ -306,9 +306,9 @@ class LexicalIndex:
         """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
 
         Returns:
-            P triples, one for each combination of a given row, a rare term of this row, and a row that holds the term,
-            the given row included: (P,) index of the given row in `rows`, (P,) row that holds the term, and (P,) number
-            of rows that hold the term.
+            Three (P,) arrays, with an entry for each combination of a given row, a rare term of this row, and a row
+            that holds the term, the given row included: the index of the given row in `rows`, the row that holds the
+            term, and the number of rows that hold the term.
         """
         corpus = self._snapshot.corpus
         found = [part.segment.rare_terms(rows, most + part.dead) for part in corpus.parts]
@@ -328,7 +328,7 @@ class LexicalIndex:
         return known if len(known) == count else np.pad(known, (0, count - len(known)))
 
     def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
-        """Each i, rising, where the indexed terms, frequencies or length of rows[i] are not those of texts[i]."""
+        """The indices i, rising, for which the indexed terms, frequencies or length of rows[i] differ from texts[i]."""
         corpus = self._snapshot.corpus
         indexed = corpus.term_counts(rows[rows < corpus.rows])
         wrong = []

@@ -1,7 +1,7 @@
 """Languages: the language of a text by its function words or its letters, and each script's letters and stemmer.
 
-Scripts are ranges of Unicode blocks, not Unicode's full script tables: ranges do not change between versions and need
-no data file. The script of a text decides how it is cut into terms, and the script of a word decides its stemmer.
+Scripts are given as ranges of Unicode blocks, not by Unicode's script tables: the ranges do not change between versions
+and need no data file. The script of a text decides how it is cut into terms; the script of a word decides its stemmer.
 """
 
 from __future__ import annotations
@@ -33,21 +33,23 @@ UNSEGMENTED = re.compile(f"[{_BIGRAM_BLOCKS}{_SYLLABLE_BLOCKS}]")
 PIECES = re.compile(
     f"(?P<bigrams>[{_BIGRAM_BLOCKS}]+)|(?P<syllables>[{_SYLLABLE_BLOCKS}]+)|[^{_BIGRAM_BLOCKS}{_SYLLABLE_BLOCKS}]+"
 )
-"""Runs of one kind: the group "bigrams", the group "syllables", or neither for all other characters."""
+"""A run of letters that are cut into bigrams (group "bigrams") or into trigrams (group "syllables"), or of other
+characters (no group)."""
 HAN = re.compile(f"[{_HAN_BLOCKS}]")
 """One Chinese character, as in Chinese, Japanese and old Korean texts."""
 
 ENGLISH = "english"
 NOT_FOUND = "not found"
-"""The language of a text in Latin letters with too few function words, and of a text without letters."""
+"""In place of a language, for a text in Latin letters with too few function words, and for a text without letters."""
 READ_CHARACTERS = 240
 """Number of characters at the beginning of a text from which its language is detected: some 40 words."""
 ENGLISH_SHARE = 0.1
-"""A text is English if at least this share of its words are English function words that no other list holds, and
-these are more than its long function words of other languages, see LONG."""
+"""A text is English if at least this share of its words are function words of English alone, and if these are more than
+its long function words of other languages (see LONG)."""
 LEAD, SHARE_MIN = 2, 0.1
-"""A text is in another language if it has at least LEAD more function words of that language than English ones, and
-these are at least SHARE_MIN of all its words. An ASCII text also needs LEAD long function words; see LONG."""
+"""A text is in another language than English if its function words of that language are at least LEAD more than its
+English ones, and at least the share SHARE_MIN of its words. An ASCII text also needs LEAD long function words (see
+LONG)."""
 
 LONG = 3
 """Smallest number of letters of a long function word. In an ASCII text, shorter function words of other languages than
@@ -74,8 +76,8 @@ _BLOCKS = {
 SCRIPTS = tuple(_BLOCKS)
 """The scripts that `script_of` knows, without Latin."""
 SCRIPT_SHARE = 0.25
-"""A text counts as written in another script than Latin if its characters of that script, marks and signs included,
-are at least this share of its letters."""
+"""A text is in another script than Latin if the characters of that script, marks and signs included, are at least this
+share of its letters."""
 NEGATIONS = frozenset(
     (  # noqa: SIM905 a list would take sixty lines
         "no not never nor neither without cannot none nobody nothing "
@@ -109,9 +111,9 @@ def script_of(word: str) -> str:
 
 
 def stemmers_by_script(language: str) -> dict[str, str]:
-    """Script -> Snowball language: `language` for its own scripts, the most written language of the script for others.
+    """Script -> Snowball language: `language` for its own scripts; for any other script, its most written language.
 
-    So a store whose language is English also finds inflected words of Russian or Arabic. With "none" the result is
+    So a store whose language is English also finds inflected words of Russian or Arabic. For "none" the result is
     empty: no script is stemmed.
     """
     if language == "none":
@@ -136,7 +138,7 @@ def language_of(text: str) -> str:
 
     For a text in another script than Latin, see SCRIPT_SHARE, this is the name of the script. A text in Latin letters
     is first compared with English. Otherwise each function word in the text adds 1 / n to each of the n languages that
-    have it, and the language with the largest sum is returned; NOT_FOUND if the text has too few of its words.
+    have it, and the language with the largest sum is returned; NOT_FOUND if too few words are in its list (see LEAD).
     """
     beginning = text[:READ_CHARACTERS].lower()
     if not beginning.isascii() and (script := _most_frequent_script(beginning)):
@@ -159,7 +161,7 @@ def language_of(text: str) -> str:
 
 
 def _most_frequent_script(text: str) -> str | None:
-    """The most frequent of SCRIPTS in a text; None: it has less than SCRIPT_SHARE of the letters."""
+    """The most frequent of SCRIPTS in a text; None: its share of the letters is below SCRIPT_SHARE."""
     counts = Counter(letter.lastgroup for letter in _SCRIPT_OF.finditer(text))
     script, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
     return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
@@ -167,7 +169,7 @@ def _most_frequent_script(text: str) -> str | None:
 
 @lru_cache(maxsize=1024)  # each search calls it for every language
 def differ(language: str, other: str) -> bool:
-    """Whether a word of one language is not expected in a text of the other: both are known, or their scripts differ.
+    """Whether two languages surely differ: both are known, or their scripts differ.
 
     Args:
         language, other: Two of `detected_languages`.
@@ -183,7 +185,7 @@ def detected_languages() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _words_of_latin_languages() -> Mapping[str, frozenset[str]]:
-    """Function words of two letters or more, by language: single letters are often list marks or names of columns."""
+    """Function words of at least two letters, by language; single letters are often list marks or names of columns."""
     return {
         language: frozenset(word for word in words if len(word) > 1)
         for language, words in _function_word_lists().items()
@@ -208,7 +210,7 @@ def _only_english_words() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _long_words() -> frozenset[str]:
-    """The words of LONG letters or more in the lists of other languages, without words of the English list."""
+    """The words of at least LONG letters in the lists of other languages than English, and not in the English list."""
     words = _languages_of_words().items()
     return frozenset(word for word, languages in words if len(word) >= LONG and ENGLISH not in languages)
 
@@ -227,7 +229,7 @@ def all_function_words() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _function_word_lists() -> dict[str, list[str]]:
-    """Language -> its words, from function_words.txt, which names their source and licence."""
+    """Language -> its function words, from function_words.txt, which names their source and licence."""
     lists: dict[str, list[str]] = {}
     for line in _lines_of("function_words.txt"):
         if line.endswith(":"):
@@ -239,7 +241,7 @@ def _function_word_lists() -> dict[str, list[str]]:
 
 @lru_cache(maxsize=1)
 def word_forms() -> Mapping[str, Sequence[str]]:
-    """English word -> its other forms that the stemmer does not give the same stem, from word_forms.txt."""
+    """English word -> its other forms, if not all have the same stem ("went" of "go"), from word_forms.txt."""
     words = [line.split() for line in _lines_of("word_forms.txt") if not line.startswith("#")]
     return {form: [other for other in forms if other != form] for forms in words for form in forms}
 

@@ -1,8 +1,8 @@
-"""One immutable segment of an inverted index: for each term its rows and term frequencies.
+"""One immutable segment of an inverted index: for each term its postings, the rows that hold it and its frequencies.
 
-Rows rise in every list and the segments of one index cover ranges that do not overlap, so two segments are joined by
-concatenating their lists. A segment lies within one block of 65,536 rows, so a posting takes two bytes for its row and
-nearly always one for its frequency.
+The rows of a term rise, and the ranges of rows of two segments do not overlap, so two segments are merged by
+concatenating the postings of each term. A segment lies within one block of 65,536 rows, so a posting takes two bytes
+for its row and nearly always one for its frequency.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCK_ROWS = 2**16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """T terms, P postings. Term codes are those of the index that owns the segment.
+    """T terms with P postings. A term is given by its code in the index that owns the segment.
 
     An ordinal is the index of a term in `terms`.
     """
@@ -49,8 +49,8 @@ class Segment:
     tf: TermCounts
     """(P,) occurrences of the term in the row; the smallest unsigned type that holds them."""
     _rare: dict[int, tuple[Codes, Codes]] = field(default_factory=dict)
-    """A cache of at most one entry: limit -> the postings of the terms with at most that many postings, as (P,) rows,
-    rising, and (P,) term codes."""
+    """A cache of at most one entry for `rare_terms`: limit -> the postings of all terms with at most `limit` postings,
+    as (P,) rows, rising, and (P,) term codes."""
 
     @property
     def size(self) -> int:
@@ -97,8 +97,8 @@ class Segment:
         return self.offsets[own], self.tf[own]
 
     def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
-        """For each row, its terms with at most `most` postings, and perhaps more common terms. The limit is the next
-        power of 16, so that the cache is valid for somewhat larger `most`.
+        """For each row, its terms with at most `most` postings, and perhaps more frequent terms: the limit is raised to
+        a power of 16, so that the cache also serves calls with another `most`.
 
         Returns:
             (P,) index into `rows`, rising, and (P,) term code.
@@ -108,22 +108,22 @@ class Segment:
         if known is None:
             ordinals = np.flatnonzero(self.frequencies <= limit)
             of_term, held = self.all_postings(ordinals)
-            order = np.argsort(self.offsets_of(held), kind="stable")  # of 16 bits, which are sorted by radix
+            order = np.argsort(self.offsets_of(held), kind="stable")  # numbers of 16 bits are sorted by radix sort
             known = held[order].astype(np.int32), self.terms[ordinals[of_term[order]]]
             self._rare.clear()
             self._rare[limit] = known
-        wanted = rows.astype(np.int32)  # of the type of the array: numpy would convert the whole array
+        wanted = rows.astype(np.int32)  # the type of `known[0]`: with another type, numpy converts the whole array
         start, stop = known[0].searchsorted(wanted), known[0].searchsorted(wanted, "right")
         sizes = stop - start
         at = np.arange(sizes.sum()) + np.repeat(start - running(sizes)[:-1], sizes)
         return np.repeat(np.arange(len(rows)), sizes), known[1][at]
 
     def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:
-        """Offsets of rows of the segment's block."""
+        """Offsets of rows, which are all in the segment's block."""
         return (rows - self.block).astype(np.uint16)
 
     def living(self, alive: Mask) -> Mask:
-        """(P,) whether the row of each posting is alive; `alive` by row."""
+        """(P,) whether the row of each posting is alive. `alive` has an entry for each row of the index."""
         return alive[self.block : self.last + 1][self.offsets]
 
     def living_frequencies(self, alive: Mask) -> Ints:
@@ -139,8 +139,8 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
         lengths: (D,) terms in each document.
         tokens: (sum of lengths,) term codes of all documents, one document after the other.
     """
-    # Sorting (term, document) pairs groups equal ones; the size of a group is the term frequency. Pairs that fit into
-    # 32 bits, as in any small batch, are sorted in half the time.
+    # Sorting the (term, document) pairs groups equal pairs; the size of a group is the term frequency. Pairs that fit
+    # into 32 bits, as in any small batch, are sorted in half the time.
     count = len(rows)
     pairs = tokens.astype(np.min_scalar_type((int(tokens.max(initial=0)) + 1) * count))
     pairs *= pairs.dtype.type(count)
@@ -161,7 +161,7 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
 
 
 def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
-    """Merge several segments of one block, in rising row order, into one without dead rows; `alive` by row."""
+    """Merge several segments of one block, in the order of their rows, into one without the rows that are not alive."""
     kept = [_without_dead(segment, alive) for segment in segments]
     terms = distinct(np.concatenate([segment.terms for segment in kept]))
     merged_ordinals = [terms.searchsorted(segment.terms) for segment in kept]

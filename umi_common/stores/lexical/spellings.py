@@ -1,4 +1,4 @@
-"""Numbers and codes that are written in several ways are also indexed in one common form; accents may be left out.
+"""Common forms of numbers and codes, which are indexed beside the form in the text, and spellings without accents.
 
     IBAN DE04 2589 5385                       de0425895385
     14 630,99   14.630,99                     14630.99
@@ -17,7 +17,7 @@
     50%   50 percent                          percent
     €20   20€   20 euros                      euro
 
-The queries "Muller" and "Mueller" find "Müller", too (`Spellings`), and so does "Mulller" if no text has that word
+The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). So does "Mulller", if no text holds that word
 (`one_edit_away`).
 """
 
@@ -32,8 +32,8 @@ from string import ascii_lowercase
 from umi_common.stores.lexical import languages
 
 _HINT = re.compile(r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d)")
-"""Every match of `_GROUPS`, `_TWELVE_HOURS`, `_ROUND` and `_SIZE` contains a match of this pattern. Most texts hold
-none and are not searched for the four patterns."""
+"""Every match of `_GROUPS`, `_TWELVE_HOURS`, `_ROUND` and `_SIZE` contains a match of this pattern. Most texts have no
+such match, and are not searched for the four patterns."""
 _GROUPS = re.compile(
     r"(?<![\w.,:/-])(?:[A-Z]{2}\d\d(?: [A-Z\d]{4})+(?: [A-Z\d]{1,3})?|\+?\(?\d+\)?(?:[ -]\(?\d+\)?)+(?:[.,]\d\d?)?)"
     r"(?!\w|[.,:/-]\w)"
@@ -49,18 +49,19 @@ _THOUSANDS = (
 """Names of 1000, 1000 ** 2 and 1000 ** 3, in lower case."""
 _NAMES = "|".join(sorted(set().union(*_THOUSANDS)))
 _ROUND = re.compile(rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{_NAMES})))\b")
-"""A number with a name of `_THOUSANDS` behind it; a name of one letter must follow without a space."""
+"""A number before a name of `_THOUSANDS`, without a space if the name has one letter: 1.5M, 1.5 million."""
 _SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
 """Two or three measures of one thing: 20 x 30, 2 by 3 by 4."""
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
-"""A Roman number of one digit; longer Roman numbers are in word_forms.txt."""
+"""A space and a Roman number of one digit; longer Roman numbers are in word_forms.txt."""
 _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
-"""A word cut at the end of a line, as in a PDF. "long-" before "term" matches, too, and "longterm" is indexed."""
+"""A word cut at the end of a line, as in a PDF. It also matches "long-" at the end of a line before "term", so that
+"longterm" is indexed, too."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups of digits that are an amount: 14 630,99."""
 _NUMBER_LENGTHS = range(8, 25)
-"""Groups that are no amount are joined to one number if their number of digits is in this range. A line of a table may
-have more."""
+"""Groups of digits that are no amount are joined to one number if the number of digits is in this range. Longer groups
+may be a line of a table."""
 _DATE_LENGTH = 8
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
@@ -68,11 +69,11 @@ _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\
 _GROUPED_CODE = re.compile(
     r"\d{1,3}(?:\.\d{3})+|(?=(?:[./-]?\d){8})(?!(?:\d{1,3}\.){3}\d{1,3}(?:/\d+)?\Z)\d+(?:[./-]\d+)+"
 )
-"""250.000, 978-3-16-148410-0 and 030/555-0199; an IP address is no number."""
+"""250.000, 978-3-16-148410-0 or 030/555-0199, but not an IP address."""
 _PHONE = re.compile(r"(?!\d*0{6}\Z)\d{10,15}")
-"""Digits that may be a phone number; a number that ends in six zeros is a round number."""
+"""Digits that may be a phone number; a number that ends in six zeros is none, but a round number."""
 _SUBSCRIBER = 9
-"""Number of last digits of a phone number that are indexed: they are the same with and without +49, 0049 or 0."""
+"""Number of last digits of a phone number that are indexed: they are the same after +49, 0049 or 0."""
 _NUMBERED = frozenset(
     (  # noqa: SIM905 a list would take forty lines
         "act annex appendix article book chapter class clause division figure group level lesson paragraph part phase "
@@ -80,7 +81,7 @@ _NUMBERED = frozenset(
         "typ chapitre partie tome annexe livre capítulo parte tomo capitolo"
     ).split()
 )
-"""Words after which I, V or X is a Roman number; elsewhere these letters are mostly a pronoun or part of a name."""
+"""Words after which I, V or X is a Roman number; after other words it is mostly a pronoun or part of a name."""
 _ROMAN = {"I": "1", "V": "5", "X": "10"}
 _NUMBERED_LENGTH = max(map(len, _NUMBERED)) + 1
 """Length of the longest word of `_NUMBERED` and the space before it, in characters."""
@@ -114,8 +115,8 @@ _TWO_LETTERS_OF_UMLAUT = re.compile("|".join(_UMLAUTS))
 
 
 def with_common_forms(text: str) -> str:
-    """The text with the common form behind each number, size and time of several words, and behind a word that is cut
-    at a line's end."""
+    """The text with the common form after each number, size or time that may contain spaces, and with the whole word
+    after a word that is cut at the end of a line."""
     if "-\n" in text:
         text = _CUT_WORD.sub(r"\g<0> \1\2", text)
     text = _ROMAN_DIGIT.sub(_and_decimal, text)
@@ -138,7 +139,7 @@ def is_grouped(code: str) -> bool:
 
 
 def _may_be_date(groups: str) -> bool:
-    """Whether groups of digits are at most as long as a date, and one of them may be a year."""
+    """Whether the groups have at most as many digits as a date, and one of them may be a year."""
     return _YEAR.search(groups) is not None and sum(map(str.isdigit, groups)) <= _DATE_LENGTH
 
 
@@ -161,14 +162,14 @@ def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[
 
 
 def signs(piece: str) -> list[str]:
-    """Terms for the signs of a number: the number with its minus sign, the words for percent and currencies."""
+    """Terms for the signs beside a number: the words for percent and currencies, and the number with its minus sign."""
     negative = _NEGATIVE.match(piece)
     words = [_SIGNS[sign] for sign in _SIGN.findall(piece)]
     return words if negative is None else [*words, "-" + negative[1].replace(",", ".")]
 
 
 def _dates(code: str) -> list[str]:
-    """The days that a code may mean, as 2023-03-12: two for 5/8/2023, of which some write the month first."""
+    """The days that a code may mean, as 2023-03-12; two days for 5/8/2023, because some write the month first."""
     found = _DATE.fullmatch(code)
     if found is None:
         return []
@@ -178,7 +179,7 @@ def _dates(code: str) -> list[str]:
 
 
 def _and_joined(groups: re.Match[str]) -> str:
-    """The groups and, behind them, the number that they form; unchanged if they form none."""
+    """The groups and, after them, the number that they form; the groups alone if they form none."""
     joined = re.sub(r"[ ()+-]", "", groups[0])
     if _AMOUNT.fullmatch(groups[0]):
         return f"{groups[0]} {joined.replace(',', '.')}"
@@ -187,25 +188,26 @@ def _and_joined(groups: re.Match[str]) -> str:
 
 
 def _and_whole(number: re.Match[str]) -> str:
-    """1.5 million and, behind it, 1500000."""
+    """1.5 million and, after it, 1500000."""
     whole, fraction, name = number[1].replace(",", ""), number[2] or "", (number[3] or number[4]).lower()
     zeros = next(3 * power for power, names in enumerate(_THOUSANDS, 1) if name in names)
     return f"{number[0]} {whole}{fraction.ljust(zeros, '0')}"
 
 
 def _and_by(size: re.Match[str]) -> str:
-    """20 by 30 and, behind it, 20x30."""
+    """20 by 30 and, after it, 20x30."""
     joined = re.sub(r" ?(?:[xX×*]|by) ?", "x", size[0]).replace(",", ".")
     return size[0] if joined == size[0] else f"{size[0]} {joined}"
 
 
 def _and_decimal(digit: re.Match[str]) -> str:
-    """Part V and, behind it, 5."""
+    """V and, after it, 5, if the word before it is in `_NUMBERED`, as in Part V."""
     before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
     return f"{digit[0]} {_ROMAN[digit[0][1:].upper()]}" if before.lower() in _NUMBERED else digit[0]
 
 
 def _and_24_hours(time: re.Match[str]) -> str:
+    """6:06 pm and, after it, 18:06."""
     hour = int(time[1]) % 12 + (12 if time[3] in "pP" else 0)
     return f"{time[0]} {hour}:{time[2] or '00'}"
 
@@ -239,7 +241,8 @@ def one_edit_away(word: str) -> Iterator[str]:
 
 
 class Spellings:
-    """The terms of an index that have accents, by their spellings without accents. One thread adds, others may read.
+    """The terms of an index that have accents, by their spellings without accents. One writer at a time; readers may
+    read meanwhile.
 
     Args:
         stems: Returns the terms of a word.
@@ -265,7 +268,8 @@ class Spellings:
         self._read = len(terms)
 
     def others(self, term: str) -> list[str]:
-        """For a term without accents, the terms of the index that it may spell; for others, their spellings without."""
+        """For a term in ASCII, the terms of the index that it spells without accents; for any other term, its spellings
+        without accents."""
         return list(self._terms.get(term, ())) if term.isascii() else self._without_accents(term)
 
     def _without_accents(self, term: str) -> list[str]:

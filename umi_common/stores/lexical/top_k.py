@@ -1,13 +1,12 @@
-"""The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
+"""The best k rows of a query, exactly: dynamic pruning by MaxScore, over numpy arrays.
 
-The postings of the terms that can add most to a score are summed first. The k-th best sum is a threshold that every
-result must reach. A row that holds only the other terms cannot reach the threshold, so the other terms are looked up
-only in the rows that hold one of the first terms. Source: Turtle and Flood, Query evaluation: strategies and
-optimizations, IPM 1995.
+The postings of the terms that can add most to a score are summed first, until a row that holds only the remaining terms
+cannot reach the k-th best sum. The remaining terms are then looked up only in the rows that hold one of the first
+terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 
-If many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, every row gets
-an upper bound of its score, in which each common term counts by one byte, and only rows with a sufficient bound are
-scored.
+If too many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, an upper
+bound of the score is computed for every row, from one byte per row and common term. Only rows with a sufficient bound
+are scored.
 """
 
 from __future__ import annotations
@@ -27,11 +26,12 @@ from umi_common.stores.rows.rows import Mask
 PRUNING_PAYS = 60_000
 """Smallest number of postings plus rows for which pruning is faster than summing all postings."""
 READ_AT_ONCE = 8_192
-"""Largest number of postings that are summed before the first threshold is computed; one term is always summed."""
+"""Largest number of postings that are summed before the first threshold is computed. The postings of the first term are
+always summed."""
 BOUNDS_PAY = 4
 """Upper bounds of all rows are computed if more postings would be read than the number of rows divided by this."""
 _SLACK = 1.0 + 1e-12
-"""Factor on every bound, because a bound is a sum, which rounding may make too small."""
+"""Factor on every upper bound of a score, because rounding may make the sum too small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class LexicalHits:
     query: QueryTerms
     """The query's terms as the search has looked them up; `LexicalIndex.score` uses them again."""
     all_scores: Floats | None = None
-    """Unweighted score of every row, if the search computed the scores of all rows; else None."""
+    """(rows,) score of every row, without weights; None: the search did not compute the scores of all rows."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,7 +73,7 @@ class SearchLimits:
 
 
 def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """The best rows of a query, by the fastest of several methods, which all give the same bits."""
+    """The best rows of a query, by the fastest of several methods, which all give the same scores, to the last bit."""
     terms = query.terms
     postings = sum([term.df for term in terms])
     if not postings:
@@ -97,7 +97,7 @@ def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Le
 
 
 def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """The best rows by MaxScore, as the module describes. Every idf must be >= 0."""
+    """The best rows by MaxScore; see the module. Every idf must be >= 0."""
     terms, rest = query.terms, _rest_bounds(scorer, query)
     largest_weight = _SLACK if limits.weights is None else _SLACK * float(limits.weights.max(initial=0.0))
     taken = max(1, int(np.cumsum([term.df for term in terms]).searchsorted(READ_AT_ONCE, "right")))
@@ -125,8 +125,8 @@ def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexica
 def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by upper bounds: only rows whose bound reaches a threshold are scored.
 
-    The threshold is the k-th best score of the rows with the best bounds. Needs every idf >= 0 and a finite ceiling of
-    the gain.
+    The threshold is the k-th best score of the rows with the best bounds. Every idf must be >= 0, and the ceiling of
+    the gain finite.
     """
     bounds: npt.NDArray[np.floating] = scorer.bounds(query)
     if limits.mask is not None:
@@ -142,9 +142,10 @@ def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexic
 
 
 def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
-    """The rows of all lists, list after list, and a sum for each: the row's total at its first occurrence, 0 at others.
+    """The rows of all lists, list after list, and for each the row's total at its first occurrence, 0 at later ones.
 
-    The totals are in an array of `count` entries, of which only those of the listed rows are read or written.
+    Args:
+        count: Number of rows of the index.
     """
     totals = np.zeros(count, np.float64)
     for rows, worth in lists:

@@ -1,4 +1,4 @@
-"""Texts to term codes, for indexing: pieces of text seen before are looked up instead of analysed again."""
+"""Texts to term codes, for indexing. The codes of pieces of text are cached, because most pieces occur often."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LETTERS_KEPT = 200_000
 """Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
 A full cache is emptied."""
 TEXTS_A_STEP = 1_000
-"""Number of texts whose pieces are looked up together; their pieces fit into the processor's cache."""
+"""Number of texts whose pieces are looked up together; the pieces of so few texts fit into the processor's cache."""
 
 
 class Coded(NamedTuple):
@@ -56,7 +56,7 @@ class Vocabulary:
                 for start, stop in pairwise([*starts, len(texts)])
             ]
         except BaseException:
-            self._by_analyzer.clear()  # some pieces may have a number and no codes
+            self._by_analyzer.clear()  # a cache may have numbered pieces without having their codes
             raise
         number_of = {language: number for number, language in enumerate(self._analyzer.languages)}
         return Coded(
@@ -99,7 +99,8 @@ class _PieceCodes:
         return np.diff(before[ends]).astype(np.int32), self._codes.view[indices]
 
     def _cache_codes(self, new: Sequence[str]) -> None:
-        """Cache the codes of new pieces. Plain words are stemmed in one call, the few others one by one."""
+        """Cache the codes of new pieces. Plain words are stemmed in one call; the few other pieces are analysed one by
+        one."""
         terms: list[str] = []
         sizes = np.ones(len(new), np.int64)
         stems = self._analyzer.stems_of(new)

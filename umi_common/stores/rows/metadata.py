@@ -1,4 +1,4 @@
-"""Metadata by key: a filter is evaluated once for each distinct value, and not once for each chunk."""
+"""Metadata by key. A comparison is evaluated once for each distinct value of its key, and not once for each chunk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from umi_common.stores.rows.rows import Mask
 from umi_common.types import Metadata, MetadataValue
 
 NO_VALUE = 0
-"""Code of None, for a row that lacks the key or holds None under it."""
+"""Code in the rows that lack the key or hold None under it."""
 
 CACHED_MAX = 32
 """Largest number of cached masks, one for each filter."""
@@ -22,9 +22,9 @@ CACHED_MAX = 32
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that are true only if both values are of the same kind, such as two numbers."""
 LISTS = "lists or nested values"
-"""Name of the kind of lists. A nested value of a framework's document is stored as a list, too."""
-KINDS_OF = 1_000
-"""Largest number of distinct values of a key that `other_kinds` looks at, to keep it fast."""
+"""Name of the kind of lists, and of nested values of a framework's documents, which are stored as lists."""
+KINDS_READ_MAX = 1_000
+"""Largest number of distinct values of a key whose kinds `other_kinds` compares, to keep it fast."""
 
 _PLAIN = frozenset({str, int, float})
 """Types whose values are their own `identity`. Calling `identity` for them, too, would double the time of `add`."""
@@ -33,9 +33,9 @@ _PLAIN = frozenset({str, int, float})
 class MetadataColumns:
     """Evaluates filters over rows 0..n-1; a result is a boolean array.
 
-    Each key has one int32 code per row and the list of its distinct values: 4 bytes x keys x rows, up to twice that
-    after arrays have grown. Rows are only appended, so a cached mask is extended and never computed again. One thread
-    writes at a time; readers never wait for it.
+    Each key has one int32 code per row, which takes 4 bytes, or up to 8 after the array has grown, and a list of its
+    distinct values. Rows are only appended, so a cached mask is extended and never computed again. One writer at a
+    time; readers never wait for it.
     """
 
     def __init__(self) -> None:
@@ -70,10 +70,10 @@ class MetadataColumns:
         stop = int(numbers[-1]) + 1
         for key, column in self._columns.items():
             column.put(stop, *found.get(key, ([], [])))
-        self._rows = stop  # last: readers see rows only when all their codes are there
+        self._rows = stop  # last, so that readers see a row only when all its codes are set
 
     def mask(self, where: Filter, n: int) -> Mask:
-        """(n,) whether each of the rows 0..n-1 passes as in `filters.matches`; n <= len(self). Must not be changed."""
+        """(n,) whether each of the rows 0..n-1 passes, as `filters.matches` defines it; n <= len(self). Read-only."""
         assert 0 <= n <= self._rows
         known = self._masks.get([where]).get(where)
         if known is None or len(known) < n:
@@ -85,13 +85,13 @@ class MetadataColumns:
         return known[:n]
 
     def unknown_keys(self, where: Filter) -> list[str]:
-        """Keys of the filter under which no row has a value, rising. Keys inside a `Not` do not count, because rows
-        without a value may pass it."""
+        """Keys of the filter under which no row has a value, rising. Keys inside a `Not` are left out, because rows
+        without a value may pass a `Not`."""
         return sorted({each.key for each in comparisons(where, negated=False)} - self._columns.keys())
 
     def other_kinds(self, where: Filter) -> dict[str, tuple[str, str]]:
-        """Key -> (kind of value in the filter, kinds of the stored values), for keys where no stored value is of the
-        filter's kind: {"year": ("text", "a number")} for the filter {"year": "2021"} if years are stored as numbers.
+        """Key -> (kinds of the values in the filter, kinds of the stored values), for keys where they have no kind in
+        common: {"year": ("text", "a number")} for the filter {"year": "2021"} if years are stored as numbers.
 
         Keys inside a `Not` are left out.
         """
@@ -123,7 +123,7 @@ class MetadataColumns:
 
 
 class _Column:
-    """The values of one key: codes by row, and values by code. A row keeps its code, and a code its value."""
+    """The values of one key: codes by row, and values by code. Neither a row's code nor a code's value ever changes."""
 
     def __init__(self, rows: int) -> None:
         self._codes = Growing.holding(np.full(rows, NO_VALUE, dtype=np.int32))
@@ -145,8 +145,8 @@ class _Column:
         self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
 
     def kinds(self) -> set[str]:
-        """The kinds of the first `KINDS_OF` distinct values."""
-        return _kinds(self._values[:KINDS_OF])
+        """The kinds of the first `KINDS_READ_MAX` distinct values."""
+        return _kinds(self._values[:KINDS_READ_MAX])
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
         """(stop - start,) whether each of the rows start..stop-1 passes; their codes must be set."""

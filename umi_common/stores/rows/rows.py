@@ -1,7 +1,7 @@
 """Ids, sources, positions and times of all chunks as arrays by row; row i is the i-th chunk that was appended.
 
 `RowTable` grows in place, under the store's write lock. `Rows` is an immutable snapshot of it, so a search sees one
-state from start to end. The row of a removed chunk stays and is marked dead.
+state from start to end. The row of a removed or replaced chunk stays and is marked dead; other rows are living.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rows:
     """A snapshot of n rows. Must not be changed."""
 
     ids: list[str]
-    """Ids by row; may be longer than n: later entries belong to later snapshots."""
+    """Ids by row. May have more than n items: those after the first n belong to later snapshots."""
     seq: Ints
     """(n,) sequence numbers, rising."""
     source: Ints
@@ -48,7 +48,7 @@ class Rows:
     time: Ints
     """(n,) microseconds since 1970; MISSING if none was given."""
     alive: Mask
-    """(n,) whether the row's chunk is stored; False: it was removed or replaced."""
+    """(n,) whether each row is living."""
     living: int
     """Number of living chunks."""
     earlier_source_order: tuple[Ints, int] | None = None
@@ -71,14 +71,14 @@ class Rows:
         return rows[inside]
 
     def among(self, seqs: Sequence[int], which: Mask) -> list[int]:
-        """The sequence numbers that have a row for which `which`, an (n,) mask, is True."""
+        """The given sequence numbers of the rows in `which`, an (n,) mask."""
         rows = self.rows_of_seqs(seqs)
         found: list[int] = self.seq[rows[which[rows]]].tolist()
         return found
 
     @cached_property
     def source_order(self) -> Ints:
-        """Living rows with source and position, sorted by source, position and id, so neighbours are adjacent."""
+        """Living rows with source and position, sorted by source, position and id, so that neighbours are adjacent."""
         order, known = self.earlier_source_order or (np.zeros(0, dtype=np.int64), 0)
         new = known + np.flatnonzero(self._has_position(slice(known, None)))
         if len(new) > RESORTED_FROM:
@@ -149,10 +149,10 @@ class Rows:
     def with_neighbours(
         self, rankings: Sequence[Ints], others: Ints, request: RecallRequest, allowed: Mask | None
     ) -> Ints:
-        """The rows of a pool, sorted by id: the rows of the rankings, `others`, and neighbours of the best rows.
+        """The rows of a pool, sorted by id: the rows of the rankings, `others`, and the neighbours of the best rows.
 
-        The best rows are the first depth / NEIGHBOURS_OF of each ranking. Their neighbours are the allowed rows at most
-        `request.around` places away in the same source.
+        The best rows are the first `request.depth // NEIGHBOURS_OF` of each ranking. Their neighbours are the allowed
+        rows at most `request.around` places away in the same source.
 
         Args:
             rankings: Rows, best first.
@@ -295,7 +295,7 @@ class RowTable:
 
 
 def renumbered(codes: Ints) -> Ints:
-    """Source codes, numbered from 0 by first appearance in the pool, so they do not depend on the order of writes."""
+    """Source codes, numbered from 0 by first appearance in the pool. They do not depend on the order of writes."""
     row = np.arange(len(codes))
     first = np.empty(int(codes.max(initial=0)) + 2, dtype=np.int64)  # NO_SOURCE, which is -1, uses the last entry
     first[codes[::-1]] = row[::-1]  # in reverse, so the first row of each code is written last
