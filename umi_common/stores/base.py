@@ -53,7 +53,7 @@ class BaseStore(Closing, ABC):
     search_counter: SearchCounter
     """Counts the searches of all retrievers over this store."""
     _scan: _Scan | None = None
-    """The latest scan; None: it has reached its last page, or `CollectionStore.add` was called since."""
+    """The latest scan; None: there was none, it has listed its last page, or `CollectionStore.add` was called since."""
 
     @property
     @abstractmethod

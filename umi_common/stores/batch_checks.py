@@ -263,7 +263,6 @@ def checked_page(after: str | None, limit: int) -> tuple[str, int]:
 
     Args:
         after: The last id of the page before; None: this is the first page.
-        limit: Largest number of chunks of the page.
 
     Raises:
         InvalidLimit: If `limit` is not a whole number of at least 1.

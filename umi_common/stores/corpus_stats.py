@@ -172,11 +172,14 @@ class Calibration:
     def _smallest(self, rows: Rows) -> Ints:
         """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
         checksums = self._checksums_of(rows)
-        # To sort few rows: about twice SAMPLE_SIZE of the checksums, which are spread evenly, are below this limit.
+        # Checksums are spread evenly: about twice SAMPLE_SIZE of them are at most this limit.
         limit = int(min(2 * SAMPLE_SIZE / max(len(rows), 1), 1.0) * (2**32 - 1))
         among = np.flatnonzero(rows.alive & (checksums <= limit))
-        if len(among) < SAMPLE_SIZE:
+        if len(among) < SAMPLE_SIZE:  # many rows are dead
             among = np.flatnonzero(rows.alive)
+        if len(among) > SAMPLE_SIZE:
+            largest = np.partition(checksums[among], SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
+            among = among[checksums[among] <= largest]
         among = among[np.argsort(checksums[among], kind="stable")]
         if (np.diff(checksums[among]) == 0).any():
             ordered = sorted(among.tolist(), key=lambda row: (checksums[row], rows.ids[row]))

@@ -116,8 +116,6 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
 
     Args:
         failed: `failed.batch` holds indices of `ids`; its cause is the embedder's error.
-        ids: (n,) ids of the texts' chunks.
-        name: Name of the embedder.
         cache: The cache that holds the vectors of the earlier batches; None: there is none.
     """
     error = failed.__cause__

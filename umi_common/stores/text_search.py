@@ -127,13 +127,14 @@ class TextSearch:
             lexical, dense: See `references`.
         """
         others = [self.known(self.request.probe_ids()), np.fromiter(named.rows, np.int64)]
-        others += [] if links is None else [links.target]
-        rankings = [hits.rows for hits in lexical or ()]
-        allowed = self.rows.alive if self.allowed is None else self.allowed
+        if links is not None:
+            others.append(links.target)
         if lexical:
             rows = self.index.scorer(self.request.lexical).rows_of_rare(lexical[0].query)
+            allowed = self.rows.alive if self.allowed is None else self.allowed
             others.append(rows[allowed[rows]])
-        return self.rows.with_neighbours([*rankings, *dense], np.concatenate(others), self.request, self.allowed)
+        rankings = [*(hits.rows for hits in lexical or ()), *dense]
+        return self.rows.with_neighbours(rankings, np.concatenate(others), self.request, self.allowed)
 
     def scored(self, lexical: Sequence[LexicalHits] | None, rows: Ints, *, alone: bool) -> dict[str, Any]:
         """The pool's fields that the lexical index fills for these rows; only `length` if `lexical` is None or fails.

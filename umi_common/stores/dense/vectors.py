@@ -155,8 +155,6 @@ def _map_rows(
     """Memory maps of the vectors and of the codes.
 
     Args:
-        directory: Directory of the store.
-        saved: Result of `_append_rows`.
         checked: Whether to compare the checksums, which reads both files once.
 
     Raises:

@@ -117,7 +117,8 @@ class RowData:
                 stored = ledger.vectors(connection, expected=count)
                 vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
                 vectors[alive] = stored[: np.count_nonzero(alive)]
-            self._vectors = VectorRows(vectors) if mapped is None else mapped
+                mapped = VectorRows(vectors)
+            self._vectors = mapped
         self.apply(change)
 
     def _mapped_vectors(self, saved: Saved) -> VectorRows | None:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -53,8 +53,8 @@ DIRECT = 4_096
 """If the df of a term is at most this, its largest impact is searched among all its postings; else among the few points
 of its frontiers, see `corpus.Frontier`."""
 ENTRIES_KEPT = 2_000_000
-"""Largest number of array entries, 16 bytes each, that a scorer caches for its terms; in a large index, an eighth of
-the number of postings instead."""
+"""Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
+postings, if that is more."""
 TERM_ENTRIES = 50
 """Size of a cached term without its arrays, in entries of 16 bytes."""
 DENSE_SHARE = 16
@@ -78,7 +78,7 @@ _TINY = 1e-300
 other denominator is so much larger that the addition leaves it unchanged."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Weighting:
     """The formula of one variant, with the statistics of one collection."""
 
@@ -88,8 +88,8 @@ class Weighting:
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
     mean_idf: Callable[[], float] = float
-    """Returns the mean Okapi idf of all terms of the living documents, after a pass over all terms. Called only if the
-    variant is Okapi and the idf of a term is negative."""
+    """Returns the mean Okapi idf of all terms of the living documents. Called only if the variant is Okapi and the idf
+    of a term is negative, because it takes a pass over all terms."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -101,11 +101,7 @@ class Weighting:
         if variant == "plus":
             return math.log((total + 1) / df)
         raw = okapi_idf(total, df)
-        return raw if raw >= 0.0 else self.config.epsilon * self._mean_idf
-
-    @cached_property
-    def _mean_idf(self) -> float:
-        return self.mean_idf()
+        return raw if raw >= 0.0 else self.config.epsilon * self.mean_idf()
 
     @property
     def floor(self) -> float:
@@ -213,7 +209,8 @@ class RowScorer:
         corpus = self.corpus
         average = corpus.total_length / corpus.documents if corpus.total_length else 1.0
         count = corpus.documents
-        return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.document_frequencies()))
+        mean_idf = cache(lambda: mean_okapi_idf(count, corpus.document_frequencies()))
+        return Weighting(self.config, count, average, mean_idf)
 
     def norms(self, rows: Ints) -> Floats:
         """`Weighting.norms` of rows."""
@@ -398,7 +395,8 @@ class RowScorer:
         count = int(np.count_nonzero(corpus.source_documents))
         total = int(corpus.source_lengths.sum())
         average = total / count if total else 1.0
-        return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.source_frequencies()))
+        mean_idf = cache(lambda: mean_okapi_idf(count, corpus.source_frequencies()))
+        return Weighting(self.config, count, average, mean_idf)
 
     @cached_property
     def _source_norms(self) -> Floats:

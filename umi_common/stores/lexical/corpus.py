@@ -35,7 +35,7 @@ SAMPLED = 4
 postings of a term. It counts all postings only if at most `most` of those belong to living rows."""
 MERGE_RATIO = 4
 """A segment above SMALL_SEGMENT is merged with all later segments, unless it is more than this many times as large as
-all of them. So the number of segments grows with the logarithm of the number of documents."""
+these together. So the number of segments grows with the logarithm of the number of documents."""
 DEAD_DOCUMENTS_SHARE_MAX = 0.5
 """Largest share of deleted documents in a segment; beyond it, the segment is rewritten without them."""
 

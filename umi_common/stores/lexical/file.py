@@ -111,8 +111,7 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
     """The newest usable file; None: the index must be built from the ledger.
 
     Args:
-        directory: The store's directory.
-        fingerprint: Fingerprint of the store's analyzer.
+        fingerprint: Of the store's analyzer.
         belongs: Returns whether a mark is in the history of the store's ledger.
     """
     folder = directory / FOLDER

@@ -158,12 +158,7 @@ class LexicalIndex:
     ) -> None:
         """Write the index to `directory`, in place of an older file; see `file`.
 
-        Args:
-            directory: The store's directory.
-            mark: The ledger state that the index was made from.
-            seqs: (n,) sequence number of each row.
-            sources: Names of the sources, at the indices that are their codes.
-            arrays, facts: Further data of the store, saved in the same file; see `file.Saved`.
+        The arguments other than `directory` are the fields of `file.Saved`.
 
         Raises:
             OSError: If the file cannot be written; an older file stays as it was.
@@ -179,8 +174,6 @@ class LexicalIndex:
         is none, see `file.newest`.
 
         Args:
-            directory: The store's directory.
-            analyzer: The store's analyzer.
             belongs: Returns whether a mark is in the history of the store's ledger.
         """
         saved = file.newest(directory, analyzer.fingerprint, belongs)
@@ -199,9 +192,7 @@ class LexicalIndex:
         """The best rows of each query, exactly. Of a long query the `bm25.QUERY_TERMS_MAX` heaviest terms are scored.
 
         Args:
-            queries: V texts.
             k: Largest number of rows in a result, >= 1.
-            config: Variant and parameters.
             allowed: (at least number of rows,) False excludes a row. None: all rows are allowed.
             weights: (at least number of rows,) factor on each row's score before ranking, >= 0 and finite. None: 1.
             id_of: Returns the id of a row; of rows with equal scores, the one with the smaller id comes first.
@@ -230,7 +221,6 @@ class LexicalIndex:
         Args:
             queries: V texts.
             rows: n rows, in any order; a row that is not alive scores 0.
-            config: Variant and parameters, as for `search`.
             searched: Results of `search` for the same queries and content, whose terms and scores are used again.
         """
         snapshot = self._snapshot
