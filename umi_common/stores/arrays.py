@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
 
-Numbers = npt.NDArray[np.floating[Any]]
+FloatArray = npt.NDArray[np.floating[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)
 IdOf = Callable[[int], str]
 STRIPES = 16
@@ -35,7 +35,7 @@ def beginnings(values: npt.NDArray[np.generic]) -> Ints:
     return new.nonzero()[0]
 
 
-def kth(scores: Numbers, k: int, default: float = 0.0) -> float:
+def kth(scores: FloatArray, k: int, default: float = 0.0) -> float:
     """The k-th largest score; `default` if there are fewer than k scores."""
     if len(scores) < k:
         return default
@@ -44,7 +44,7 @@ def kth(scores: Numbers, k: int, default: float = 0.0) -> float:
     return float(parted[index])
 
 
-def at_most_kth(scores: Numbers, k: int, default: float = 0.0) -> float:
+def at_most_kth(scores: FloatArray, k: int, default: float = 0.0) -> float:
     """A lower bound of `kth`, usually close to it. For many scores it takes a tenth of the time of `kth`."""
     if len(scores) < k * STRIPES:
         return kth(scores, k, default)

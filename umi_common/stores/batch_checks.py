@@ -207,7 +207,7 @@ def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
     repeated = [id for id, count in Counter(chunk.id for chunk in batch).items() if count > 1]
     if repeated:
         raise DuplicateId(
-            f"{len(repeated)} ids occur more than once in this batch, first {repeated[:3]}; keep one chunk of each id"
+            f"{len(repeated)} ids occur more than once in this batch, such as {repeated[:3]}; keep one chunk of each id"
         )
     return batch
 

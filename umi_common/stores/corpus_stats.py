@@ -152,24 +152,19 @@ class Calibration:
             all_cosines: (V, n) cosines of the queries with all rows; None: they are not known.
         """
         with self._lock:
-            drawn = self._draw(rows)
+            if self._drawn_from is not rows:
+                drawn = self._sampled(rows)
+                if not np.array_equal(drawn, self._drawn):
+                    self._drawn, self._sample = drawn, None
+                self._drawn_from = rows
             if all_cosines is not None:
-                return cosine_background(all_cosines[:, drawn])
+                return cosine_background(all_cosines[:, self._drawn])
             if self._sample is None:
-                self._sample = vectors[drawn]
+                self._sample = vectors[self._drawn]
             sample = self._sample
         return cosine_background(cosines(sample, queries))
 
-    def _draw(self, rows: Rows) -> Ints:
-        """The sampled rows of a snapshot; the vectors of the last sample are kept if it is the same."""
-        if self._drawn_from is not rows:
-            drawn = self._smallest(rows)
-            if not np.array_equal(drawn, self._drawn):
-                self._drawn, self._sample = drawn, None
-            self._drawn_from = rows
-        return self._drawn
-
-    def _smallest(self, rows: Rows) -> Ints:
+    def _sampled(self, rows: Rows) -> Ints:
         """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
         checksums = self._checksums_of(rows)
         # Checksums are spread evenly: about twice SAMPLE_SIZE of them are at most this limit.

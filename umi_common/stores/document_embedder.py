@@ -76,8 +76,11 @@ def embedded(
 
 def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None) -> list[int]:
     """The first index of each distinct text that has no vector of dimension `dim` in `known`; `dim` None: of any."""
-    first = {text: index for index, text in reversed(list(enumerate(texts)))}
-    return sorted(at for text, at in first.items() if text not in known or dim not in (None, len(known[text])))
+    missing: dict[str, int] = {}
+    for index, text in enumerate(texts):
+        if text not in known or dim not in (None, len(known[text])):
+            missing.setdefault(text, index)
+    return list(missing.values())
 
 
 def _vectors_of(

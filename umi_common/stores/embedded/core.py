@@ -177,8 +177,8 @@ class Core:
     def check_open(self) -> None:
         """Raise StoreForked in a process that was forked after the opening, StoreClosed after close()."""
         if self.forked:
-            how = "open it again in this process" if self.directory else "make it in this process, or on disk"
-            raise StoreForked(f"the store was opened before a fork; {how}")
+            advice = "open it again" if self.directory else "open one in a directory, or a new one in memory"
+            raise StoreForked(f"the store was opened before a fork; {advice} in this process")
         if self.closed:
             raise StoreClosed("the store is closed; open it again")
 

@@ -120,7 +120,7 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
         other = [name for name, value in wanted if value != getattr(core.config, name)]
         raise StoreLocked(
             f"{where} with another config ({', '.join(other)}); close that store first, open this one with "
-            "the same settings (config=store.config, or the same stages), or call store.reconfigure()"
+            "the same settings (config=store.config), or call store.reconfigure()"
         )
 
 

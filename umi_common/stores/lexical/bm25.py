@@ -415,12 +415,17 @@ class RowScorer:
         if new:
             self._compute_source_impacts(new)
         impacts = [term.source_impacts for term in query.terms if term.source_impacts is not None]
-        scores = _looked_up(impacts, query.weights, sources)
-        pairs = list(zip(impacts, query.weights, strict=True))
-        bound = sum([weight * found.upper for found, weight in pairs])
-        floor = self._source_weighting.floor
+        scores, bound, floor = np.zeros(len(sources), np.float64), 0.0, 0.0
+        for found, weight in zip(impacts, query.weights, strict=True):
+            bound += weight * found.upper
+            floor += weight * found.idf
+            if len(found.codes):
+                at = found.codes.searchsorted(sources)
+                worth = weight * found.worth.take(at, mode="clip")
+                worth *= found.codes.take(at, mode="clip") == sources
+                scores += worth
+        floor *= self._source_weighting.floor
         if floor:
-            floor *= sum([weight * found.idf for found, weight in pairs])
             scores[scores > 0.0] += floor
         return scores, bound + floor
 
@@ -468,18 +473,6 @@ def _all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
             start = stop
         ends.append(start)
     return rows, tf, ends
-
-
-def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints) -> Floats:
-    """Score of each of `sources`, by binary search; 0 for NO_SOURCE."""
-    scores = np.zeros(len(sources), np.float64)
-    for found, weight in zip(impacts, weights, strict=True):
-        if len(found.codes):
-            at = found.codes.searchsorted(sources)
-            worth = weight * found.worth.take(at, mode="clip")
-            worth *= found.codes.take(at, mode="clip") == sources
-            scores += worth
-    return scores
 
 
 def _summed(numbers: Ints, values: Floats, stop: int) -> tuple[Ints, Numbers]:

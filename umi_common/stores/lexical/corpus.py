@@ -18,7 +18,7 @@ import numpy.typing as npt
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
-from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, Offsets, Segment, TermCounts, build, merge, running
+from umi_common.stores.lexical.segment import BLOCK_ROWS, Int32s, Offsets, Segment, TermCounts, build, merge, running
 from umi_common.stores.rows.rows import Mask
 
 Frontier = tuple[Ints, Ints]
@@ -81,7 +81,7 @@ class LiveSegment:
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
-    frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
+    frontiers: dict[int, tuple[Frontier, Int32s]] = field(default_factory=dict)
     """Ordinal -> frontier of the term, and for each point the row of one document at it; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
@@ -93,7 +93,7 @@ class LiveSegment:
         """Documents deleted since the segment was made."""
         return len(self.gone)
 
-    def without(self, rows: Codes) -> LiveSegment:
+    def without(self, rows: Int32s) -> LiveSegment:
         """The segment without these rows (rising, alive until now); the segment itself if it holds none of them."""
         first, stop = rows.searchsorted((self.segment.first, self.segment.last + 1))
         if first == stop:
@@ -135,7 +135,7 @@ class Corpus:
     """Term -> code; only grows, and all corpora of one index share it. Written under the index's lock, read without."""
     parts: tuple[LiveSegment, ...]
     alive: Mask
-    lengths: Codes
+    lengths: Int32s
     """Number of terms in each row."""
     sources: Ints
     """Source code of each row; NO_SOURCE: it has no source."""
@@ -203,11 +203,11 @@ class Corpus:
                     frequencies[at] += part.df(ordinal)
         return frequencies
 
-    def codes_of(self, terms: Iterable[str]) -> Codes:
+    def codes_of(self, terms: Iterable[str]) -> Int32s:
         """(n,) code of each term; NO_CODE for a term that the index never held."""
         return np.array([self.codes.get(term, NO_CODE) for term in terms], np.int32)
 
-    def rows_of_rare(self, codes: Codes, most: int) -> tuple[Ints, Ints]:
+    def rows_of_rare(self, codes: Int32s, most: int) -> tuple[Ints, Ints]:
         """The postings of the terms in `codes` that are rare: at most `most` living rows hold each of them.
 
         Args:
@@ -271,8 +271,8 @@ class Corpus:
 def with_texts(
     corpus: Corpus,
     rows: Sequence[int],
-    lengths: Codes,
-    tokens: Codes,
+    lengths: Int32s,
+    tokens: Int32s,
     languages: npt.NDArray[np.int8],
     sources: Sequence[int],
 ) -> Corpus:
@@ -351,7 +351,7 @@ def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[n
     return spread
 
 
-def _with_sources(corpus: Corpus, owner: Ints, sizes: Codes, sign: int) -> Corpus:
+def _with_sources(corpus: Corpus, owner: Ints, sizes: Int32s, sign: int) -> Corpus:
     """The corpus with documents of these sources and lengths counted (sign 1) or no longer counted (-1)."""
     owned = owner != NO_SOURCE
     if not owned.any():
@@ -383,7 +383,7 @@ def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
     return LiveSegment(merge([part.segment for part in parts], alive))
 
 
-def _frontier(tf: TermCounts, lengths: Codes) -> tuple[Frontier, Ints]:
+def _frontier(tf: TermCounts, lengths: Int32s) -> tuple[Frontier, Ints]:
     """The frontier, and for each of its points the index of one document with this tf and length."""
     shortest = np.full(int(tf.max()) + 1, np.iinfo(np.int32).max, np.int32)
     np.minimum.at(shortest, tf, lengths)

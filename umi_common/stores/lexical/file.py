@@ -229,11 +229,10 @@ def _body(saved: Saved, fingerprint: str) -> list[bytes]:
 
 
 def _prefix(body: list[bytes]) -> bytes:
-    check, length = 0, 0
+    check = 0
     for piece in body:
         check = zlib.crc32(piece, check)
-        length += len(piece)
-    prefix = _PREFIX.pack(MAGIC, VERSION, len(body[0]), length, check, 0)
+    prefix = _PREFIX.pack(MAGIC, VERSION, len(body[0]), sum(map(len, body)), check, 0)
     return prefix[:-4] + struct.pack("<I", zlib.crc32(prefix[:-4]))
 
 

@@ -29,7 +29,7 @@ from umi_common.stores.lexical.bm25 import RowScorer, Term
 from umi_common.stores.lexical.corpus import Corpus, with_texts, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
-from umi_common.stores.lexical.segment import Codes, running
+from umi_common.stores.lexical.segment import Int32s, running
 from umi_common.stores.lexical.spellings import Spellings
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
@@ -312,7 +312,7 @@ class LexicalIndex:
         posting = np.arange(sizes.sum()) + np.repeat(running(counts)[:-1][own] - running(sizes)[:-1], sizes)
         return np.repeat(of_row, sizes), row[posting], np.repeat(sizes, sizes)
 
-    def lengths(self, count: int) -> Codes:
+    def lengths(self, count: int) -> Int32s:
         """(count,) number of terms in each of the first `count` rows; 0 where nothing was indexed."""
         known = self._snapshot.corpus.lengths[:count]
         return known if len(known) == count else np.pad(known, (0, count - len(known)))

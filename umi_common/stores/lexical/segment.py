@@ -18,7 +18,7 @@ from umi_common.pool import Ints
 from umi_common.stores.arrays import beginnings, distinct
 from umi_common.stores.rows.rows import Mask
 
-Codes = npt.NDArray[np.int32]
+Int32s = npt.NDArray[np.int32]
 TermCounts = npt.NDArray[np.unsignedinteger]
 Offsets = npt.NDArray[np.uint16]
 Starts = npt.NDArray[np.uint32] | Ints
@@ -40,7 +40,7 @@ class Segment:
     """The last row, in the same block."""
     documents: int
     """Number of rows that the segment was made from, rows without a term included."""
-    terms: Codes
+    terms: Int32s
     """(T,) rising."""
     starts: Starts
     """(T + 1,) postings of terms[i] are starts[i]:starts[i + 1]."""
@@ -48,7 +48,7 @@ class Segment:
     """(P,) rows, counted from the start of the block; rising within a term."""
     tf: TermCounts
     """(P,) occurrences of the term in the row; the smallest unsigned type that holds them."""
-    _rare: dict[int, tuple[Codes, Codes]] = field(default_factory=dict)
+    _rare: dict[int, tuple[Int32s, Int32s]] = field(default_factory=dict)
     """A cache of at most one entry for `rare_terms`: limit -> the postings of all terms with at most `limit` postings,
     as (P,) rows, rising, and (P,) term codes."""
 
@@ -67,14 +67,14 @@ class Segment:
         """(T,) number of postings of each term."""
         return np.diff(self.starts).astype(np.int64)
 
-    def ordinals(self, codes: Codes) -> Ints:
+    def ordinals(self, codes: Int32s) -> Ints:
         """(n,) index of each term in `terms`; -1 if the segment does not have it."""
         if not len(self.terms):
             return np.full(len(codes), -1)
         at = self.terms.searchsorted(codes)
         return np.where(self.terms.take(at, mode="clip") == codes, at, -1)
 
-    def postings(self, ordinal: int) -> tuple[Codes, TermCounts]:
+    def postings(self, ordinal: int) -> tuple[Int32s, TermCounts]:
         """(rows, tf) of terms[ordinal]."""
         held, tf = self.stored(ordinal)
         return np.add(held, self.block, dtype=np.int32), tf
@@ -96,7 +96,7 @@ class Segment:
         own = slice(self.starts.item(ordinal), self.starts.item(ordinal + 1))
         return self.offsets[own], self.tf[own]
 
-    def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
+    def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Int32s]:
         """For each row, its terms with at most `most` postings, and perhaps more frequent terms: the limit is raised to
         a power of 16, so that the cache also serves calls with another `most`.
 
@@ -131,7 +131,7 @@ class Segment:
         return np.diff(running(self.living(alive))[self.starts]).astype(np.int64)
 
 
-def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
+def build(rows: Ints, lengths: Int32s, tokens: Int32s) -> Segment:
     """A segment of new documents.
 
     Args:

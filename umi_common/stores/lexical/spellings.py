@@ -260,7 +260,7 @@ class Spellings:
 
     def update(self, terms: dict[str, int]) -> None:
         """Add the terms that have accents. `terms` only grows between calls; only its new terms are read."""
-        new = list(islice(reversed(terms), len(terms) - self._read))[::-1]
+        new = list(islice(reversed(terms), len(terms) - self._read))[::-1]  # the last terms, in order
         for term in new:
             if not term.isascii() and _ACCENTED.search(term):
                 for spelling in self._without_accents(term):

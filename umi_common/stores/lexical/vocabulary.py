@@ -12,7 +12,7 @@ import numpy.typing as npt
 from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.corpus import Numbered
-from umi_common.stores.lexical.segment import Codes
+from umi_common.stores.lexical.segment import Int32s
 
 LETTERS_KEPT = 200_000
 """Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
@@ -24,9 +24,9 @@ TEXTS_A_STEP = 1_000
 class Coded(NamedTuple):
     """D texts as term codes."""
 
-    lengths: Codes
+    lengths: Int32s
     """(D,) number of terms of each text."""
-    tokens: Codes
+    tokens: Int32s
     """(sum of lengths,) term codes of all texts, one text after the other."""
     languages: npt.NDArray[np.int8]
     """(D,) index of each text's language in `Analyzer.languages`."""
@@ -85,13 +85,13 @@ class _PieceCodes:
         self._starts.extend([0])
         self._codes = Growing(np.int32)
 
-    def code(self, texts: Sequence[str]) -> tuple[Codes, Codes]:
+    def code(self, texts: Sequence[str]) -> tuple[Int32s, Int32s]:
         """`Coded.lengths` and `Coded.tokens` of some texts. After an error the cache may not be used again."""
         cut = list(map(pieces, texts))
         ends = np.cumsum([0, *map(len, cut)])
         numbers = np.fromiter(map(self._pieces.__getitem__, chain.from_iterable(cut)), np.int64, int(ends[-1]))
         new = len(self._pieces) + 1 - len(self._starts.view)
-        self._cache_codes(list(islice(reversed(self._pieces), new))[::-1])
+        self._cache_codes(list(islice(reversed(self._pieces), new))[::-1])  # the last `new` pieces, in order
         starts = self._starts.view
         sizes = starts[numbers + 1] - starts[numbers]
         before = np.concatenate([[0], np.cumsum(sizes)])
