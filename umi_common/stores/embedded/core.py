@@ -178,7 +178,7 @@ class Core:
         """Raise StoreForked in a process that was forked after the opening, StoreClosed after close()."""
         if self.forked:
             advice = "open it again" if self.directory else "open one in a directory, or a new one in memory"
-            raise StoreForked(f"the store was opened before a fork; {advice} in this process")
+            raise StoreForked(f"the store was opened before a fork; in this process, {advice}")
         if self.closed:
             raise StoreClosed("the store is closed; open it again")
 
