@@ -201,7 +201,7 @@ class Names:
 
 
 class Named(NamedTuple):
-    """The rows to which a query refers, and the rows that get the weight of a mentioned name, too."""
+    """The rows to which a query refers, and the rows that get the weight of a mentioned name, too; see the module."""
 
     rows: dict[int, float]
     """Row -> name(query, row)."""
@@ -227,7 +227,7 @@ class References:
     query: QueryTerms
     """The terms of the query, as `index.search` looked them up."""
     allowed: Mask
-    """(n,) rows that may be found."""
+    """(n,) whether each row may be found."""
     config: LexicalConfig
     """BM25's settings, which weigh the terms."""
     rare: bool = True

@@ -21,8 +21,7 @@ LOCK = "umi.lock"
 
 
 class WriterLock:
-    """The lock that only one writer of a directory holds. Acquired on construction; released at the latest when the
-    process ends.
+    """The lock of a directory's only writer, acquired on construction. The system releases it when the process ends.
 
     Raises:
         StoreLocked: At once, if another writer, in this process or in another one, holds the lock.
@@ -53,7 +52,7 @@ class WriterLock:
 
 
 def locked_for_writing(directory: Path) -> WriterLock:
-    """Lock a directory that `check_directory` accepts for writing. If it is missing or has no ledger, create them.
+    """Lock a directory that `check_directory` accepts for writing; create a missing directory and a missing ledger.
 
     Raises:
         LedgerDamaged: If it holds a write-ahead log of another ledger.

@@ -83,10 +83,9 @@ class RowData:
 
     def _read(self, connection: Connection, *, fresh: bool) -> None:
         """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
-        ledger = self._ledger
 
         def belongs(at: Mark) -> bool:  # whether arrays saved at `at` can be completed from the ledger
-            return ledger.deleted(connection, at) is not None
+            return self._ledger.deleted(connection, at) is not None
 
         self.lexical_fault: str | None = None
         """Why the lexical index cannot answer; None: it can."""
@@ -99,27 +98,33 @@ class RowData:
         """The row and the sequence number of each chunk by id, and the sources; `apply` changes it."""
         self.calibration = Calibration()
         self._vectors = VectorRows(np.zeros((0, 0), dtype=np.float32))
-        change = ledger.changes(connection, None if saved is None else saved.mark)
+        change = self._ledger.changes(connection, None if saved is None else saved.mark)
         assert change is not None  # `belongs` was true
-        if saved is not None:
-            ids, corpus, arrays = saved.facts["ids"], saved.corpus, saved.arrays
-            by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
-            self.table = RowTable.restored(ids, *by_row, saved.sources)
-            self.calibration = Calibration(arrays["id checksums"])
-            alive = corpus.alive.copy()
-            alive[self.table.snapshot().rows_of_seqs(change.deleted)] = False
-            count = ledger.rows(connection)
-            if np.count_nonzero(alive) + len(change.heads) != count:
-                self._read(connection, fresh=True)  # which also raises the error of a ledger that has lost rows
-                return
-            mapped = self._mapped_vectors(saved)
-            if mapped is None:
-                stored = ledger.vectors(connection, expected=count)
-                vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
-                vectors[alive] = stored[: np.count_nonzero(alive)]
-                mapped = VectorRows(vectors)
-            self._vectors = mapped
-        self.apply(change)
+        if saved is None or self._restore(saved, change, connection):
+            self.apply(change)
+        else:
+            self._read(connection, fresh=True)  # raises if the ledger has lost rows
+
+    def _restore(self, saved: Saved, change: Change, connection: Connection) -> bool:
+        """Use the saved table, calibration and vectors. Returns False if the saved rows and the later changes are not
+        exactly the rows of the ledger."""
+        ids, corpus, arrays = saved.facts["ids"], saved.corpus, saved.arrays
+        by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
+        self.table = RowTable.restored(ids, *by_row, saved.sources)
+        self.calibration = Calibration(arrays["id checksums"])
+        alive = corpus.alive.copy()
+        alive[self.table.snapshot().rows_of_seqs(change.deleted)] = False
+        count = self._ledger.rows(connection)
+        if np.count_nonzero(alive) + len(change.heads) != count:
+            return False
+        mapped = self._mapped_vectors(saved)
+        if mapped is None:
+            stored = self._ledger.vectors(connection, expected=count)
+            vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
+            vectors[alive] = stored[: np.count_nonzero(alive)]
+            mapped = VectorRows(vectors)
+        self._vectors = mapped
+        return True
 
     def _mapped_vectors(self, saved: Saved) -> VectorRows | None:
         """The vectors that were saved with the index; None: there are none, or their files cannot be used."""
