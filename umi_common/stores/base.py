@@ -267,14 +267,7 @@ class CollectionStore(BaseStore):
         return await with_vectors(requests, self._query_embedder, self._embedder.dim)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove the chunks with these ids, or all that pass `where`; given both, the chunks with these ids that pass.
-
-        Returns the number of removed chunks.
-
-        Raises:
-            InputError: If neither `ids` nor `where` is given.
-            FilterError: If `where` is not a valid filter.
-        """
+        """Remove chunks and return their number; arguments and errors as in `HybridStore.delete`."""
         self._ready()
         tree = parse_filter(where)
         return self._remove(ids_to_delete(ids, tree, "to empty a collection, delete it"), tree)
