@@ -1,4 +1,4 @@
-"""umi for LangChain. Needs the package langchain-core; the two classes for agents need langchain and langgraph."""
+"""umi for LangChain. Needs langchain-core; UmiMemoryMiddleware also needs langchain, and UmiStore langgraph."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ __all__ = [
 
 
 _AGENTS = {"UmiMemoryMiddleware": ("langchain", "middleware"), "UmiStore": ("langgraph", "store")}
-"""Class -> (package of its base class, needed for agents only; module of `umi_langchain` that defines the class)."""
+"""Class for agents -> (package of its base class, module of `umi_langchain` that defines it)."""
 for _name, (_package, _) in _AGENTS.items():
-    if find_spec(_package) is None:  # so that `import *` works; importing the name raises MissingExtra
+    if find_spec(_package) is None:  # `import *` leaves the class out; importing it by name raises MissingExtra
         __all__.remove(_name)
 
 

@@ -26,16 +26,18 @@ from umi_langchain._positions import SourcePlaces, document_source, stated_posit
 
 log = logging.getLogger("umi")
 SearchText = str | Sequence[str] | None
-"""Says which text of a document is searched: a template, a list of metadata keys, or None; see `searched_text`."""
+"""A template or a list of metadata keys, from which `searched_text` makes the text to search; None: the document's own
+text is searched."""
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
-"""A metadata key in a template of `searched_text`."""
+"""Matches a metadata key in braces in a template, such as "{title}". Group 1 is the key."""
 SCORE_KEY = "relevance_score"
 """Metadata key of a document's score."""
 REASONS_KEY = "umi_reasons"
 """Metadata key of the list of reasons why a document was found."""
 SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
 UNKNOWN_KEY = (
-    "search_text names %r, which no document has as metadata; it adds nothing to the search. Logged once for this key."
+    "search_text names the metadata key %r, which no document has; it adds nothing to the text that is searched. "
+    "Logged once for this key."
 )
 
 
@@ -51,18 +53,18 @@ def to_chunks(
     """(ids, chunks): the ids of the documents that are not skipped, in order, and the chunks to store.
 
     The id is `Document.id`, else a hash of text and metadata. Documents without an id that have equal text and metadata
-    make one chunk, so `ids` may be longer than `chunks`. The position in the source is the metadata under
-    `keys.position`, else the position by `stated_positions`, else the one in `following`.
+    make one chunk, so `ids` may be longer than `chunks`. A chunk's position in its source is the first of these that
+    exists: the metadata value under `keys.position`, the result of `stated_positions`, the number in `following`.
 
     Args:
         documents: In reading order.
         keys: Metadata keys of source, position and time.
-        following: Source -> the position after its last document; it is updated. None: a document without a stated
-            position has none.
+        following: Source -> the position after its last document. It is updated. None: only the first two positions
+            are used.
         search_text: As in `searched_text`.
         skipped: Documents that cannot be stored, or that repeat the id of an earlier document, are appended here and
             left out. None: a document that cannot be stored raises, and repeated ids are kept.
-        advice: End of the message for a document that cannot be stored.
+        advice: Appended to the error message for a document that cannot be stored.
 
     Raises:
         InvalidChunk: If a document cannot be stored; the message names it.
@@ -90,7 +92,7 @@ def to_chunks(
             )
             equal = document.id is None and hashed.get(chunk.id, False)
             if skipped is not None and chunk.id in hashed and not equal:
-                raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
+                raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is kept")
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(f"document {index}: {error}{advice}") from error
@@ -105,15 +107,15 @@ def to_chunks(
 
 
 def searched_text(document: Document, search_text: SearchText) -> str | None:
-    """The text that is indexed in place of the document's own text, which results show; None: its own text is indexed.
+    """The text to index in place of the document's own text; None: index its own text. Results show its own text.
 
     Args:
-        document: Its metadata has the values for the keys; the key "text" stands for its own text.
+        document: Its metadata holds the values of the keys. The key "text" means its own text.
         search_text: A template with metadata keys, such as "{title}: {text}", in which a missing key gives ""; or a
             list of metadata keys, whose values come before the text, one per line; or None.
 
     Raises:
-        ConfigError: If `search_text` is a template without a key, or no list of strings.
+        ConfigError: If `search_text` is neither a template with a key nor a list of strings.
     """
     if search_text is None:
         return None
@@ -127,15 +129,19 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
 
 def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
     """Log a warning for each key in `search_text` that none of the documents has; once per key and process."""
-    for key in () if search_text is None or not documents else _keys_in(search_text):
+    if search_text is None or not documents:
+        return
+    for key in _keys_in(search_text):
         if key != "text" and not any(key in document.metadata for document in documents):
             warn_once("search_text", key, UNKNOWN_KEY, key)
 
 
 def _keys_in(search_text: str | Sequence[str]) -> list[str]:
-    """The metadata keys in a template or list; raises ConfigError if there is none."""
-    keys = PLACEHOLDER.findall(search_text) or [None] if isinstance(search_text, str) else search_text
-    if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
+    """The metadata keys in a template or list; raises ConfigError for a template without keys and for other types."""
+    is_template = isinstance(search_text, str)
+    keys = PLACEHOLDER.findall(search_text) if is_template else search_text
+    listed = isinstance(keys, (list, tuple)) and all(isinstance(key, str) for key in keys)
+    if not listed or (is_template and not keys):
         raise ConfigError(
             f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
             "or a list of metadata keys"
@@ -150,7 +156,7 @@ def _as_text(value: Any) -> str:
 
 
 def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
-    """The source named in a stored document's metadata; None: the metadata names no source."""
+    """The source of a stored chunk; None if its metadata does not name the source."""
     return None if keys.source is None or keys.source not in chunk.metadata else chunk.source
 
 
@@ -224,15 +230,14 @@ def add_documents(
     """Insert documents into a store, or replace stored documents with the same id. Returns the ids, aligned.
 
     Args:
-        places: The `SourcePlaces` of the store, which choose the positions.
+        places: Chooses the positions; documents are added to `places.store`.
         documents: In reading order.
         ids: Ids in place of the documents' own, aligned; None for a document keeps its own id.
         search_text: As in `searched_text`.
         replaces: As in `SourcePlaces.placed`.
-        within: The retriever's own filter, for `warn_of_hidden`.
-        skipped: Documents that cannot be stored are appended here, and the result lacks their ids; None: they raise. If
-            the store holds an older document with the id of a skipped one, the older document stays, and the logger
-            `umi` warns and names its id.
+        within: The retriever's own filter; see `warn_of_hidden`.
+        skipped: Documents that cannot be stored are appended here, and the result lacks their ids; None: such a
+            document raises. A stored older document with the id of a skipped one stays; the logger `umi` warns of it.
         show_progress: Whether to show a progress bar while texts are embedded.
 
     Raises:
@@ -245,16 +250,16 @@ def add_documents(
     with places.placed(chunks, replaces=replaces) as chunks:
         places.store.add(chunks, show_progress=show_progress)
     warn_of_hidden(chunks, within)
-    gone = (skipped or [])[before:]
-    left_out = {each.id for each in gone if each.id is not None} - set(found)
-    stale = [chunk.id for chunk in places.store.get(sorted(left_out)) if chunk is not None] if left_out else []
-    if stale:
+    left_out = (skipped or [])[before:]
+    lost_ids = {each.id for each in left_out if each.id is not None} - set(found)
+    older = [chunk.id for chunk in places.store.get(sorted(lost_ids)) if chunk is not None] if lost_ids else []
+    if older:
         log.warning(
-            "%d documents were left out, because they cannot be stored; of %d of them older documents with their ids "
-            "stay in the store and are found, until delete(ids) removes them: %s",
-            len(gone),
-            len(stale),
-            ", ".join(stale[:IDS_NAMED]),
+            "%d documents were left out, because they cannot be stored; for %d of them the store still holds an older "
+            "document with the same id, which searches find until delete(ids) removes it: %s",
+            len(left_out),
+            len(older),
+            ", ".join(older[:IDS_NAMED]),
         )
     return found
 
@@ -278,9 +283,9 @@ def checked_chroma(vectorstore: Any) -> Any:
     collection = chroma_collection(vectorstore, "Chroma")
     if collection is None:
         raise ConfigError(
-            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; for a retriever "
-            "over one, give retriever.vectorstore; a UmiVectorStore has .retriever(); for any other store, "
-            "give its documents to from_documents"
+            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma. If this is a retriever "
+            "over a Chroma store, give its .vectorstore; if a UmiVectorStore, use its .retriever(); for any other "
+            "store, give its documents to from_documents"
         )
     return collection
 
@@ -303,8 +308,8 @@ def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk]
     following: Counter[str] = Counter()
     for records, vectors in pages_with_text(checked_chroma(vectorstore)):
         documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in records]
-        each = zip(records, to_chunks(documents, keys, following)[1], strict=True)
-        yield [copied_chunk(record, chunk, partial(document_chunk_of_record, keys)) for record, chunk in each], vectors
+        pairs = zip(records, to_chunks(documents, keys, following)[1], strict=True)
+        yield [copied_chunk(record, chunk, partial(document_chunk_of_record, keys)) for record, chunk in pairs], vectors
 
 
 def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
@@ -320,7 +325,7 @@ def to_scored_documents(
     Args:
         hits: Best first.
         keys: Metadata keys of source, position and time.
-        score_key: Metadata key of the score; a value that the document has under this key stays. None: no score.
+        score_key: Metadata key of the score. A value that a document already has under this key stays. None: no score.
         with_reasons: Whether `metadata["umi_reasons"]` lists the reasons why the document was found.
     """
     documents = []
@@ -335,7 +340,7 @@ def to_scored_documents(
 
 
 def message_text(message: BaseMessage) -> str:
-    """The text of a message, in characters that UTF-8 can hold, without tool calls and reasoning; "" if it has none."""
+    """The text of a message without tool calls and reasoning, in characters that UTF-8 can hold; "" if it is empty."""
     if isinstance(message.content, str):
         return utf8_text(message.content.strip())
     blocks = [block if isinstance(block, str) else block.get("text", "") for block in message.content]
@@ -371,8 +376,8 @@ def checked_documents(given: Any) -> list[Document]:
     """The documents as a list.
 
     Raises:
-        InvalidChunk: If the argument is no list, an item is no document, or the metadata of an item is no dict; the
-            message names the item.
+        InvalidChunk: If `given` is no list, an item is no document, or the metadata of an item is no dict; the message
+            names the item.
     """
     advice = "expected a list of LangChain Documents; from_texts takes strings"
     if not isinstance(given, Iterable) or isinstance(given, (str, Document)):

@@ -35,16 +35,16 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
 
     The arm scores its documents by their rank. A document without an id gets a hash of its text and metadata as id.
 
-    umi drops documents of the arm that do not pass the filter and the time range of a search. So that fewer documents
-    are dropped, the arm hands both to umi's retrievers and stores and to `InMemoryVectorStore`, and the filter to
-    Chroma. Any other finder has its own filter syntax and gets neither.
+    umi drops documents of the arm that do not pass the filter and the time range of a search. To have fewer dropped,
+    the arm passes filter and time range on to a retriever or store of umi and to an `InMemoryVectorStore`, and the
+    filter to Chroma. Any other finder has its own filter syntax and gets neither.
 
     Args:
         finder: A `BaseRetriever` or another runnable from a query to documents, such as `retriever.with_retry()`; a
             `VectorStore`; or an `Arm`, which is returned unchanged.
         name: The arm's name in reasons and in `degraded`; None: the name of the finder's class.
-        weight: >= 0; weight in the fusion, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
-            (0.55). With `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm. For a
+        weight: Weight of the arm in the fusion, >= 0; compare `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
+            (0.55). With `fusion={"dense_weight": 0.0}`, a vector store with weight 0.55 replaces the dense arm. For a
             document that umi's store does not hold, the weight is doubled, at most to the sum of the lexical and the
             dense weight.
         keys: Metadata keys of source, position and time, for documents that umi's store does not hold.
@@ -82,15 +82,17 @@ async def _asearch(
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
-    """Options with which a search of `finder` returns only documents that pass `where` and, except with Chroma,
-    `window`. They keep the finder's own filter. {} for a finder whose filter syntax is not known.
+    """The options that pass the filter `where` and, except to Chroma, the time range `window` to a call of `finder`.
+
+    The finder's own filter still applies. {}: the finder's filter syntax is not known.
     """
-    if isinstance(finder, Runnable) and not isinstance(finder, BaseRetriever):  # options may be bound to it
+    if isinstance(finder, Runnable) and not isinstance(finder, BaseRetriever):  # `bind` may have set its options
         return {}
     if hasattr(finder, "umi"):  # umi's retriever or vector store
         return {"filter": where, "time_range": window}
-    of_store = isinstance(finder, VectorStoreRetriever)
-    store, own = (finder.vectorstore, finder.search_kwargs.get("filter")) if of_store else (finder, None)
+    store, own = finder, None
+    if isinstance(finder, VectorStoreRetriever):
+        store, own = finder.vectorstore, finder.search_kwargs.get("filter")
     if hasattr(store, "umi"):
         return {"filter": Scope(asked_filter(own)).narrow(where), "time_range": window}
     if isinstance(store, InMemoryVectorStore):
@@ -113,20 +115,19 @@ def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ArmReply:
     """
     with_text = [document for document in documents if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []
-    ids, chunks = to_chunks(with_text, keys, skipped=skipped)
-    for gone in skipped:
-        warn_once("arm", str(gone.id), "document %r of an arm is left out: umi cannot hold its metadata", gone.id)
-    by_id = {chunk.id: chunk for chunk in reversed(chunks)}
-    return scores_by_rank((by_id[id] for id in dict.fromkeys(ids)), k)
+    chunks = to_chunks(with_text, keys, skipped=skipped)[1]
+    for each in skipped:
+        warn_once("arm", str(each.id), "document %r of an arm is left out: %s", each.id, each.reason)
+    return scores_by_rank(chunks, k)
 
 
 def reranker_of(model: Any) -> Any:
     """A document compressor as a function from a query and texts to scores; any other model is returned unchanged.
 
-    Examples of compressors are those of FlashRank, Cohere and `CrossEncoderReranker`. The scores are
-    `metadata["relevance_score"]` of the documents that the compressor returns, if all are finite and not all are
-    equal; else scores that fall in the order of these documents. A text that the compressor drops gets -inf and is
-    left out of the search result.
+    A compressor is, for example, that of FlashRank or Cohere, or `CrossEncoderReranker`. The scores are those in
+    `metadata["relevance_score"]` of the documents that the compressor returns. If one is not finite or all are equal,
+    the scores fall in the order of these documents instead. A text that the compressor drops gets -inf, and the search
+    result leaves it out.
     """
     return partial(_rerank, model) if isinstance(model, BaseDocumentCompressor) else model
 

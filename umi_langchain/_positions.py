@@ -21,8 +21,7 @@ from umi_common.protocols import pages
 from umi_common.types import Chunk
 
 START_INDEX = "start_index"
-"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it with
-add_start_index=True."""
+"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it if add_start_index=True."""
 PAGE = "page"
 """Metadata key of the page, from 0; LangChain's PDF loaders set it."""
 CHARACTERS_PER_PAGE = 2**32
@@ -34,9 +33,9 @@ def stated_positions(documents: Sequence[Document], source_key: str | None) -> l
 
     position = page * CHARACTERS_PER_PAGE + start index
 
-    In a source that `sources_in_parts` returns, start indexes count from the beginning of a part of a page; there the
-    number of the part, from 0, replaces the page. A document begins a new part if it is on another page than the
-    document of its source before it in the list, or if its start index is not larger than that document's.
+    In a source that `sources_in_parts` returns, start indexes count from the beginning of a part of a page. There the
+    number of the part, from 0, replaces the page. Compare a document with the document of its source before it in the
+    list: it begins a new part if it is on another page, or if its start index is not larger.
     """
     in_parts = sources_in_parts(documents, source_key)
     parts: dict[str, tuple[int, object, int]] = {}
@@ -80,8 +79,8 @@ def document_source(document: Document, key: str | None) -> str:
 class _Source:
     """Positions and sections of the stored chunks of one source.
 
-    Chunks belong to one section if their metadata differs in the start index alone. The rest of the metadata, as
-    `_section` returns it, is the key of the section.
+    Chunks belong to one section if their metadata differs in the start index alone. The metadata without the start
+    index is the key of the section; see `_section`.
     """
 
     held: set[int] = field(default_factory=set)
@@ -89,10 +88,9 @@ class _Source:
     places: dict[Hashable, int] = field(default_factory=dict)
     """(id, section key, start index) of a chunk -> its position."""
     firsts: dict[Hashable, int] = field(default_factory=dict)
-    """Section key -> position of the section's first character. If several sections have this key, the position of the
-    last one."""
+    """Section key -> position of the section's first character; of several sections with one key, that of the last."""
     repeated: set[Hashable] = field(default_factory=set)
-    """Keys that several sections have."""
+    """The keys that belong to several sections."""
 
     def note(self, chunk: Chunk) -> None:
         """Record a chunk that is stored or is being stored."""
@@ -115,24 +113,25 @@ class _Source:
         for chunk in chunks:
             section, start = _section(chunk), _start(chunk.metadata) or 0
             first = firsts.get(section, self.firsts.get(section))
-            position = self.places.get((chunk.id, section, start))
-            if position is None and first is None and not collides:
+            position = self.places.get((chunk.id, section, start))  # the chunk is stored
+            if position is None and first is None and not collides:  # a new section
                 position = chunk.position
             if position is None and first is not None and (section != previous[0] or start > previous[1]):
+                # a known section
                 taken = first + start in self.held and (not replaces or section in self.repeated)
                 position = None if taken else first + start
-            if position is None:
+            if position is None:  # a new section after all chunks
                 position = start + (max(found.values()) + 1 if found else self._end())
             firsts[section], found[chunk.id], previous = position - start, position, (section, start)
         return found
 
     def _end(self) -> int:
-        """The first position of a section that follows all stored chunks: the beginning of the next page."""
+        """The position of a section that follows all stored chunks: the beginning of the page after the last one."""
         return CHARACTERS_PER_PAGE * (max(self.held) // CHARACTERS_PER_PAGE + 1)
 
 
 class SourcePlaces(KnownSources):
-    """Chooses the positions of chunks that are added to a source which the store already holds.
+    """Chooses the positions of chunks that are added to a source of which the store already holds chunks.
 
     The start index of each section counts from 0, so sections that are added in several calls would have the same
     positions. `placed` gives these sections positions one after another, also if the calls run at the same time.
@@ -141,29 +140,30 @@ class SourcePlaces(KnownSources):
     def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> AbstractContextManager[list[Chunk]]:
         """A context manager that gives the chunks with their final positions; the `with` block must store them.
 
-        Only chunks of sources that the store already holds, with a position by `stated_positions`, are changed:
+        Only the position of a chunk that got it from `stated_positions`, in a source that is stored already, changes:
 
-        - A chunk that is already stored keeps its position.
+        - A chunk that is already stored gets its stored position.
         - A chunk of a stored section gets its place in this section.
-        - The chunks of other sections keep their positions if the store has no chunk at any of them. Else each of these
-          sections follows the chunks before it in the list; the first one follows all stored chunks of the source.
+        - The chunks of new sections keep their positions if the store has no chunk at any of these positions. Else each
+          new section follows the chunks before it in the list, and the first one follows all stored chunks of the
+          source.
 
         Args:
             chunks: In reading order.
-            replaces: True: a chunk with the section and the start index of a stored chunk gets the position of that
-                chunk, which the caller removes later, as `index()` does. False, or if several stored sections have
-                equal metadata: the chunk begins another section.
+            replaces: True: a chunk with the section and the start index of a stored chunk gets that chunk's position.
+                The caller removes the stored chunk later, as LangChain's `index()` does. False, or if several stored
+                sections have the same key: the chunk begins a new section.
         """
         return self._stored(partial(self._placed, chunks, replaces))
 
     def _placed(self, chunks: Sequence[Chunk], replaces: bool) -> list[Chunk]:
-        counted: dict[str, list[Chunk]] = {}
+        by_source: dict[str, list[Chunk]] = {}
         for chunk in chunks:
-            if chunk.source is not None and chunk.position is not None and self._has_counted_position(chunk.metadata):
-                counted.setdefault(chunk.source, []).append(chunk)
-        self._read({source: group[0] for source, group in counted.items() if source not in self._sources})
+            if chunk.source is not None and chunk.position is not None and self._has_position_by_start(chunk.metadata):
+                by_source.setdefault(chunk.source, []).append(chunk)
+        self._read({source: group[0] for source, group in by_source.items() if source not in self._sources})
         moved: dict[str, int] = {}
-        for source, group in counted.items():
+        for source, group in by_source.items():
             if self._sources[source].held:
                 moved |= self._sources[source].placed(group, replaces)
         return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
@@ -173,8 +173,8 @@ class SourcePlaces(KnownSources):
             if chunk.source in self._sources:
                 self._sources[chunk.source].note(chunk)
 
-    def _has_counted_position(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the position comes from the start index, and not from the metadata under `keys.position`."""
+    def _has_position_by_start(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a chunk's position comes from its start index, and not from its metadata under `keys.position`."""
         key = self.keys.position
         return _start(metadata) is not None and (key is None or position_in_metadata(metadata.get(key)) is None)
 
@@ -182,8 +182,8 @@ class SourcePlaces(KnownSources):
         """Read the stored chunks of sources into `_sources`.
 
         Args:
-            first_of: Source -> one of its chunks. The chunk's metadata has the source in its original type, such as
-                int, which the filter needs.
+            first_of: Source -> one of its chunks, whose metadata holds the source in its original type, such as int.
+                The filter needs this type.
         """
         if not first_of or self.keys.source is None:
             return

@@ -1,8 +1,7 @@
-"""The callback runs of a search: a child run for each stage, and in a batch a run for each input.
+"""The runs that LangChain's callbacks see of a search: a child run for each stage, and in a batch one run per input.
 
-`batch` searches many inputs by one call of `search_many`. `batch` and `abatch` run the same coroutine. In `batch`,
-callbacks and `search_many` are synchronous, so the coroutine never suspends, and `batch` runs it to its end without an
-event loop.
+`batch` and `abatch` search many inputs by one call of `search_many`, and run the same coroutine. In `batch`, callbacks
+and `search_many` are synchronous, so the coroutine never suspends, and `batch` runs it without an event loop.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ Configs = RunnableConfig | list[RunnableConfig] | None
 def stages(manager: CallbackManager | None) -> Iterator[OnStage | None]:
     """Yield the argument `on_stage` of a search: a function that opens a child run for each stage.
 
-    The outputs of a run are the stage's duration in milliseconds and its facts, without the text of the query. The
-    first error of a handler is raised at the end of the `with` block, so that it cannot fail a search of many queries.
+    The outputs of a child run are the stage's duration in milliseconds and its `facts`, which do not hold the query.
+    The first error of a callback handler is raised at the end of the `with` block. So the error of one query's handler
+    does not fail the other queries of the same search.
 
     Args:
         manager: Opens child runs of the call's run. If it is None or has no handlers, None is yielded.
@@ -44,18 +44,18 @@ def stages(manager: CallbackManager | None) -> Iterator[OnStage | None]:
         return
     errors: list[Exception] = []
 
-    def told(call: Callable[..., Any], *facts: Any, **named: Any) -> Any:
+    def keeping_error(call: Callable[..., Any], *args: Any, **named: Any) -> Any:
         try:
-            return call(*facts, **named)
+            return call(*args, **named)
         except Exception as error:  # noqa: BLE001 - raised below
             errors.append(error)
 
     def began(name: str) -> Callable[[Stage], None]:
-        run = told(manager.on_chain_start, {"name": f"umi.{name}"}, {}, name=f"umi.{name}")
+        run = keeping_error(manager.on_chain_start, {"name": f"umi.{name}"}, {}, name=f"umi.{name}")
 
         def ended(stage: Stage) -> None:
             if run is not None:
-                told(run.on_chain_end, _outputs(stage))
+                keeping_error(run.on_chain_end, _outputs(stage))
 
         return ended
 
@@ -66,7 +66,7 @@ def stages(manager: CallbackManager | None) -> Iterator[OnStage | None]:
 
 @asynccontextmanager
 async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage | None]:
-    """Yield the `on_stage` of `stages`, for asynchronous handlers.
+    """`stages` for asynchronous handlers.
 
     A task awaits the handlers in the order of the stages while the search runs. Leaving the `with` block waits until
     all handlers have been awaited.
@@ -106,7 +106,7 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
 def searched(search: Callable[..., Any], manager: CallbackManager | None, query: str, **options: Any) -> Any:
     """The result of `search(query, **options)`, with a child run for each stage, call of an LLM and failed part.
 
-    `search` is `search` or `get_context` of a `DualRetriever`; `manager` as in `stages`.
+    `search` is the method `search` or `get_context` of a `DualRetriever`; `manager` is as in `stages`.
     """
     with stages(manager) as on_stage:
         with _calls_below(manager):
@@ -197,7 +197,7 @@ class _Batch:
         return answers
 
     async def _group_answers(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
-        """`answers` for inputs that are searched together, by one call of `search_many`."""
+        """`answers` for inputs that one call of `search_many` searches."""
         runs = [await _outcome(self._run(query, config)) for query, config in zip(inputs, configs, strict=True)]
         answers: list[Any] = [run if isinstance(run, Exception) else None for run in runs]
         for row, query in enumerate(inputs):
@@ -217,10 +217,10 @@ class _Batch:
             raise first
         return answers
 
-    async def _opened(self, run: Any, told: AsyncExitStack) -> OnStage | None:
-        """The `on_stage` of an input; `told` ends it."""
+    async def _opened(self, run: Any, stack: AsyncExitStack) -> OnStage | None:
+        """The `on_stage` of one input. Closing `stack` ends the `with` block of `stages`."""
         child = run.get_child()
-        return await told.enter_async_context(astages(child)) if self.is_async else told.enter_context(stages(child))
+        return await stack.enter_async_context(astages(child)) if self.is_async else stack.enter_context(stages(child))
 
     async def _found(self, queries: list[str], on_stages: list[OnStage | None]) -> list[tuple[SearchResult, Any]]:
         """For each query, its result and the options of the search."""
@@ -229,15 +229,15 @@ class _Batch:
         results = await _value(search_many([end_of(query) for query in queries], on_stages=on_stages, **options))
         return [(result, options) for result in results]
 
-    async def _answer(self, found: Any, on_stage: OnStage | None, told: AsyncExitStack) -> Any:
+    async def _answer(self, found: Any, on_stage: OnStage | None, stack: AsyncExitStack) -> Any:
         """The documents of one input; raises the error of the search or of a handler.
 
         Args:
-            found: From `_found`, or its error.
-            on_stage: Is told of the failed parts.
-            told: Closed, so that the handlers have been told of all stages.
+            found: This input's item of the result of `_found`, or the error that `_found` raised.
+            on_stage: Gets a child run for each failed part.
+            stack: As in `_opened`. It is closed.
         """
-        async with told:
+        async with stack:
             if isinstance(found, Exception):
                 raise found
             result, options = found
@@ -260,15 +260,18 @@ class _Batch:
 
 
 async def _outcome(value: Awaitable[Any]) -> Any:
-    """The value, or the exception that it raises."""
+    """The result of `value`, or the exception that it raises."""
     try:
         return await value
-    except Exception as error:  # noqa: BLE001 - the answer of its input: raised or returned when all runs have ended
+    except Exception as error:  # noqa: BLE001 - `_group_answers` raises or returns it when all runs have ended
         return error
 
 
 async def _ended(run: Any, answer: Any) -> Any:
-    """End the run of an input, if it could start, with the input's documents or exception, and return these."""
+    """Return `answer`, the documents or the exception of an input, and end the input's run with it.
+
+    `run` is an exception if the run could not start.
+    """
     if not isinstance(run, Exception):
         failed = isinstance(answer, Exception)
         await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
@@ -281,7 +284,7 @@ async def _value(value: Any) -> Any:
 
 
 def _query_error(query: str) -> InputError | None:
-    """The error that a search for this input raises; None: the input can be searched."""
+    """The error that a search for this query raises; None: the query can be searched."""
     try:
         checked_query(end_of(query))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Replace each hit's chunk by its section: the adjacent chunks with the same value under a metadata key, joined."""
+"""Replace the chunk of each hit by its section: the chunk joined with adjacent chunks that share a metadata value."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from umi_common.runtime.losses import log_bug, log_once, warn_once
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 
 IDS_KEY = "umi_ids"
-"""Metadata key of a section: the ids of its chunks, in reading order."""
+"""Metadata key of the ids of a section's chunks, in reading order."""
 REACH = 100
-"""Number of chunks before a hit, and of chunks after it, in the first read. For a longer section all are read."""
+"""Chunks that are read on each side of a hit. If the section may be longer, ALL are read on each side."""
 ALL = 1_000_000
-"""Number of chunks on each side in the second read: more than a source has."""
+"""More chunks than a source has."""
 NO_POSITION = (
-    "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
-    "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
+    "whole=%r joins adjacent chunks, but a found chunk has no source or no position, so it is returned alone; give "
+    "the documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
 )
 NO_KEY = (
-    "whole=%r joins adjacent chunks with one value under this metadata key, and no chunk of the store has a value "
-    "there, so every chunk is returned alone; check its spelling. Logged once for this key."
+    "whole=%r joins adjacent chunks with the same value under this metadata key, but no chunk of the store has the "
+    "key, so every chunk is returned alone; check its spelling. Logged once for this key."
 )
 POLICY = AssemblyPolicy()
-"""Default policy, by which adjacent chunks are joined: text that two chunks share at their ends appears once."""
+"""Policy that joins adjacent chunks: text that two chunks share where they meet appears once."""
 
 
 def with_sections(
     result: SearchResult, store: Store, key: str, where: Filter | None, window: TimeRange | None
 ) -> SearchResult:
-    """The result with one hit for each section: the best hit of the section, with the text of the whole section.
+    """The result with one hit for each section: its best hit, with the text of the whole section.
 
     If the store fails, the hits stay as they are, and `degraded` names the failure.
 
@@ -61,7 +61,7 @@ def with_sections(
                 chunk = _joined(hit.chunk, section) if _value(hit.chunk, key) is not None else hit.chunk
                 hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
         return replace(result, hits=tuple(hits))
-    except Exception as error:  # noqa: BLE001 - the search has found its chunks, and they are returned without their sections
+    except Exception as error:  # noqa: BLE001 - the chunks are found, and are returned without their sections
         log_bug("neighbours", error)
         lost = Degradation("neighbours", type(error).__name__, "returned the found chunks in place of whole sections")
         log_once([lost])
@@ -74,8 +74,8 @@ def _section(
     """The section of `found`, in reading order.
 
     Args:
-        around: `found` and the chunks at most REACH places before or after it that pass `where`, in reading order. If
-            the section may extend beyond them, more chunks are read.
+        around: `found` with the REACH chunks before it and the REACH chunks after it that pass `where`, in reading
+            order.
     """
     if _value(found, key) is None:
         return [found]
@@ -99,16 +99,16 @@ def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
 
 
 def _value(chunk: Chunk, key: str) -> Any:
-    """The chunk's metadata value under `key`, with nested values as the document had them; None: no such key."""
+    """The chunk's metadata value under `key`, as the document had it, also if nested; None: no such key."""
     return to_metadata(chunk, METADATA_ALONE).get(key) if key in chunk.metadata else None
 
 
 def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     """`found` with the joined text of its section, and with the ids of the section's chunks under `IDS_KEY`."""
-    # All scores are equal, so the joining keeps the chunks in the order of their ranks, which is the reading order.
+    # All scores are equal, so the chunks are joined in the order of their ranks, which is the reading order.
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # of the text's beginning, so the first chunk has them
+    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # they describe where the text begins: in the first chunk
     metadata = {key: value for key, value in found.metadata.items() if key not in places}
     metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
     return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

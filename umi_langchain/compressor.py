@@ -1,4 +1,4 @@
-"""umi's context packing for documents of any retriever."""
+"""Pack the documents of any LangChain retriever into a token budget."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     around the passage that answers the query.
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them; metadata is not
-    counted. The best documents are chosen first: those with the highest `metadata["relevance_score"]` if all documents
-    have a score and the list is sorted by it; else the first of the list, because a reranker may have changed the order
-    without changing the scores.
+    counted. Documents with a higher score are chosen first. The score is `metadata["relevance_score"]` if all documents
+    have one and the list is sorted by it, else 1 / rank: a reranker may change the order without changing the scores.
 
     The result holds copies with the documents' ids and metadata. A document joined from several has the id and the
-    metadata of the first of them, and the ids of all of them in `metadata["umi_ids"]`.
+    metadata of the first one, and the ids of all in `metadata["umi_ids"]`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -43,7 +42,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     budget: TokenBudget = TokenBudget()
     """Limits in tokens: in total, per source and per document. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order of the documents, and which of them count as repeats. Its format, header and citations are not used."""
+    """Order of the documents, and which documents count as repeats. Its format, header and citations are not used."""
     counter: Any = None
     """Counts tokens: name of a model or encoding, a tokenizer, or a function; None: the default of `counter_for`."""
     source_key: str | None = "source"
@@ -76,12 +75,16 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         keys = PlaceKeys(self.source_key, self.position_key, self.time_key)
         in_parts = sources_in_parts(filled, self.source_key)
         ids, chunks = to_chunks([self._with_read_metadata(document, in_parts) for document in filled], keys)
-        # Documents of two stores may have the same id, so (id, text) identifies a document. Of equals the first counts.
-        pairs = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
-        rows = sorted({pair: row for row, pair in reversed(list(enumerate(pairs)))}.values())
         scores = scores_of_documents(filled)
-        by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
-        hits = [Hit(replace(by_key[pairs[row]], id=f"{row:06}"), scores[row], at + 1) for at, row in enumerate(rows)]
+        # Documents of two stores may have the same id, so (id, text) identifies a document. Of equals the first counts.
+        first_rows: dict[tuple[str, str], int] = {}
+        for row, (id, document) in enumerate(zip(ids, filled, strict=True)):
+            first_rows.setdefault((id, document.page_content), row)
+        by_pair = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
+        hits = [
+            Hit(replace(by_pair[pair], id=f"{row:06}"), scores[row], rank)
+            for rank, (pair, row) in enumerate(first_rows.items(), start=1)
+        ]
         policy = without_layout(self.policy)
         context = assemble_for(end_of(query or ""), hits, budget=self.budget, policy=policy, counter=self.counter)
         return [_document(part, filled[int(part.ids[0])], [ids[int(row)] for row in part.ids]) for part in context]
@@ -90,8 +93,8 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         """A copy with only the metadata that packing reads: other values may be objects that no chunk can hold.
 
         Args:
-            in_parts: Sources whose start indexes count within parts, as `sources_in_parts` returns them. The copies of
-                their documents have no start index, because the order of the parts is not known.
+            in_parts: The result of `sources_in_parts`. Copies of documents of these sources have no start index,
+                because the order of the parts is not known.
         """
         places = (self.source_key, self.position_key, self.time_key, START_INDEX, PAGE)
         read = {*places, self.policy.kind_key, *self.policy.offset_keys, HEAD_KEY, LINE_KEY}
@@ -102,10 +105,10 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
 
 def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:
-    """(n,) scores of the documents: `metadata[key]` if these fit the order of the list, else 1 / rank, rank from 1.
+    """A score for each document: `metadata[key]` if these values fit the order of the list, else 1 / rank, rank from 1.
 
-    They fit if all are finite, and either fall along the list or are in the order of `LongContextReorder`. They do not
-    fit after a reranker that changes the order and leaves the scores of the retriever in the metadata.
+    The values fit if all are finite, and either fall along the list or are in the order of `LongContextReorder`. They
+    do not fit after a reranker that changes the order and leaves the retriever's scores in the metadata.
     """
     stated = [document.metadata.get(key) for document in documents]
     if all(isinstance(score, (int, float, np.number)) and math.isfinite(score) for score in stated):
@@ -116,7 +119,8 @@ def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> 
 
 
 def _document(part: ContextPart, first: Document, ids: list[str]) -> Document:
-    """The document of a part of the context: `first` with the part's text and score, and all `ids` if several."""
+    """The document of a part of the context: `first` with the part's text and score, and with `ids` if the part joins
+    several documents."""
     metadata = {**first.metadata, SCORE_KEY: part.score}
     if len(ids) > 1:
         metadata[IDS_KEY] = ids
