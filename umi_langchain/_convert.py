@@ -138,10 +138,9 @@ def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText
 
 def _keys_in(search_text: str | Sequence[str]) -> list[str]:
     """The metadata keys in a template or list; raises ConfigError for a template without keys and for other types."""
-    is_template = isinstance(search_text, str)
-    keys = PLACEHOLDER.findall(search_text) if is_template else search_text
+    keys = PLACEHOLDER.findall(search_text) if isinstance(search_text, str) else search_text
     listed = isinstance(keys, (list, tuple)) and all(isinstance(key, str) for key in keys)
-    if not listed or (is_template and not keys):
+    if not listed or (isinstance(search_text, str) and not keys):
         raise ConfigError(
             f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
             "or a list of metadata keys"

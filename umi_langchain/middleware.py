@@ -230,7 +230,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         return found & new
 
     def _store(self, chunks: list[Chunk], now: datetime) -> None:
-        """Store chunks; without vectors while the embedder fails. When it works again, it embeds these chunks.
+        """Store chunks. While the embedder fails, store them without vectors; embed them when it works again.
 
         Raises:
             EmbedderError, StoreError: If these chunks cannot be stored, or stored chunks cannot be embedded.

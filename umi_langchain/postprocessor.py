@@ -1,8 +1,8 @@
 """umi's ranking stages as LangChain document compressors, for the documents of any retriever.
 
 Each stage works in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`, and ignores the query. A
-document's score is `metadata[score_key]` if all documents have a finite score there and the list is sorted by it; else
-it is 1 / rank. If a score is negative, the smallest score is subtracted from all. The input is not changed.
+document's score is `metadata[score_key]` if all documents have a finite score there and the list is sorted by it, else
+1 / rank. If a score is negative, the smallest score is subtracted from all. The given documents are not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from umi_langchain.compressor import scores_of_documents
 
 
 class _Stage(CheckedFields, BaseDocumentCompressor):
-    """Base class: reads the documents' scores, calls `_ranked`, and returns copies with the new scores."""
+    """Base class of the stages. A subclass implements `_ranked`."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
@@ -36,7 +36,7 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The documents that the stage keeps, in its order. A document that gets a new score is returned as a copy."""
+        """The documents that the stage keeps, in the stage's order; copies if the stage changes scores."""
         documents = list(documents)
         if not documents:
             return []
@@ -44,15 +44,12 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
         rows, scores = self._ranked(documents, given - min(0.0, float(given.min())))
         if scores is None:
             return [documents[row] for row in rows]
-        return [self._scored(documents[row], float(scores[row])) for row in rows]
-
-    def _scored(self, document: Document, score: float) -> Document:
-        metadata = {**document.metadata, self.score_key: score}
-        return Document(id=document.id, page_content=document.page_content, metadata=metadata)
+        kept = [(documents[row], {self.score_key: float(scores[row])}) for row in rows]
+        return [document.model_copy(update={"metadata": {**document.metadata, **scored}}) for document, scored in kept]
 
     @abstractmethod
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
-        """(indices of the documents to return, in order; new scores (n,) of all documents, or None: scores stay).
+        """(indices of the documents to return, in order; new scores (n,) of all documents, or None: no new scores).
 
         Args:
             documents: n documents.
@@ -73,8 +70,8 @@ class UmiDecay(DecayFields, _Stage):
 class UmiNeighbours(NeighboursFields, _Stage):
     """Add to each score a share of the scores of the adjacent documents of the same source, and sort by the sums.
 
-    Documents are adjacent if their positions differ by 1. The sums are scaled so that the best is 1; the formula is in
-    `ranking.neighbours.neighbour_scores`.
+    Documents are adjacent if their positions differ by 1. The sums are scaled so that the largest is 1; the formula is
+    in `ranking.neighbours.neighbour_scores`.
     """
 
     source_key: str = "source"
@@ -92,20 +89,19 @@ class UmiNeighbours(NeighboursFields, _Stage):
 class UmiNearDuplicates(NearDuplicatesFields, _Stage):
     """Remove duplicates: of equal or nearly equal documents, the one with the best score stays.
 
-    The order and the scores of the other documents do not change. Two documents are equal if their texts differ only in
-    case, white space, Unicode form and punctuation. They are nearly equal if one text is the other with plain words
+    The order and the scores of the remaining documents do not change. Two documents are equal if their texts differ
+    only in case, white space, Unicode form or punctuation. They are nearly equal if one text is the other with words
     added, the cosine of the texts is at least `similarity`, and the metadata is equal except for the keys `score_key`
-    and "umi_reasons". Documents that differ in a number, a name, a negation or the order of their words are not
-    nearly equal.
+    and "umi_reasons". Texts that differ in a number, a name, a negation or the order of words are not nearly equal.
     """
 
     embedding: Any = None
     """Embeds the texts; None: umi's built-in model."""
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
-        own = (self.score_key, REASONS_KEY)
+        of_search = (self.score_key, REASONS_KEY)
         groups = [
-            repr(sorted((key, value) for key, value in document.metadata.items() if key not in own))
+            repr(sorted((key, value) for key, value in document.metadata.items() if key not in of_search))
             for document in documents
         ]
         texts = [document.page_content for document in documents]
@@ -115,8 +111,8 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
 class UmiMMR(MmrFields, _Stage):
     """Choose documents one by one by maximal marginal relevance: relevant, and unlike the documents chosen before.
 
-    The documents are returned in the order in which they are chosen. Relevance is the score, scaled to 0..1 over the
-    documents; the scores in the metadata do not change.
+    The documents are returned in the order in which they are chosen. The relevance of a document is its score, scaled
+    to 0..1 over all documents. The scores in the metadata do not change.
     """
 
     embedding: Any = None

@@ -81,23 +81,22 @@ class CallOptions(TypedDict, total=False):
 class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     """Hybrid search with reasons, as a `Runnable[str, list[Document]]`.
 
-    Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
-    `deep_search`, `now`, `history`, `strategy` and `min_relevance` can be given per call:
-    `retriever.invoke(query, k=3, filter={"user": "ann"})`.
-    Documents are returned best first, with their id and, unless their metadata has that key already,
-    `metadata["relevance_score"]` (see `score_key`). Of a query over 10,000 bytes only the last 10,000 are searched, and
-    the logger `umi` warns of it.
+    Make a retriever with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. A call takes the options
+    of `CallOptions`: `retriever.invoke(query, k=3, filter={"user": "ann"})`.
+
+    Documents are returned best first, with id and score (see `score_key`). Of a query over 10,000 bytes only the last
+    10,000 are searched, and the logger `umi` warns of it.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     umi: DualRetriever
-    """The retriever of the core; its `search(query)` returns a `SearchResult`, with signals and trace."""
+    """The `DualRetriever` that searches."""
     k: int = 10
     """Largest number of documents in a result, 1..100."""
     filter: SkipValidation[Where] = None
-    """Metadata filter of every call; the filter of a call must pass, too. Scores still use counts over all documents
-    of the store, such as the number of documents with a word (docs/tenants.md)."""
+    """Metadata filter of every call; documents must also pass the filter of the call. Scores still use counts over all
+    documents of the store, such as the number of documents with a word (docs/tenants.md)."""
     time_range: SkipValidation[Window] = None
     """(start, end) aware datetimes: only documents with a time in [start, end)."""
     deep_search: bool = True
@@ -111,8 +110,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     and of the adjacent chunks with the same value under the key; `metadata["umi_ids"]` lists the ids of these chunks.
     None: each document is one chunk."""
     score_key: str | None = SCORE_KEY
-    """Metadata key of a document's score in a result. None: no score. Without `reasons` and `whole`, a document is then
-    equal in the results of different queries, so that `MultiQueryRetriever` returns it only once."""
+    """Metadata key of a document's score, unless the document has a value there. None: no score; without `reasons` and
+    `whole`, two results then hold equal documents, and `MultiQueryRetriever` returns each document once."""
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
@@ -136,7 +135,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         super().__init__(**fields)
         checked_limit(self.k, "k")
         asked_filter(self.filter)
-        self.filter = copy.deepcopy(self.filter)  # the caller may change the dict for the next user's retriever
+        self.filter = copy.deepcopy(self.filter)  # the caller may change the dict later
         self._places = SourcePlaces(self.umi.store, self.keys)
 
     @classmethod
@@ -156,8 +155,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """Store documents, and make a retriever over the store.
 
-        The documents replace all documents of the same sources that the directory holds, so an edited file is found by
-        its new text only. With a `filter`, only documents that pass it are replaced: those of other users stay. To add
+        The documents replace all stored documents of the same sources, so an edited file is found by its new text only.
+        With a `filter`, only stored documents that pass it are replaced, so documents of other users stay. To add
         documents to a source, use `add_documents`.
 
         Args:
@@ -169,16 +168,17 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
                 store is in memory.
             k: Largest number of documents in a result, 1..100; None: the default of the field `k`, 10.
             docs: Another name of `documents`.
-            search_text: The text that is searched in place of the text that results show: a template of metadata keys,
-                such as "{title}: {text}", or a list of metadata keys, whose values come before the text. None: the
-                text itself.
+            search_text: What is searched in place of a document's text: a template of metadata keys, such as
+                "{title}: {text}", or a list of metadata keys, whose values come before the text. Results show the
+                document's text. None: the text itself is searched.
             mirror: Also remove from the directory every document that is not given; with a `filter`, only documents
                 that pass it are removed.
             on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
                 `skipped` lists them.
-            **options: Fields of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; `arms`:
-                further retrievers and vector stores, whose documents are fused with those of the store (see `as_arm`);
-                `read_only=True`: search a directory that another process writes, without documents.
+            **options: Fields of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
+                `DualRetriever`; `arms`, further retrievers and vector stores whose documents are fused with those of
+                the store (see `as_arm`); `read_only=True`, without documents, to search a directory that another
+                process writes.
 
         Raises:
             InvalidChunk, DuplicateId: If a document cannot be stored, or two have the same id; the message names the
@@ -217,8 +217,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         list, or `embedding` is given by name, they are (texts, metadatas, ids), as in LangChain's retrievers.
 
         Raises:
-            TypeError: If there are more positional arguments.
-            ConfigError: If `metadatas` or `ids` has another length than `texts`, and as `from_documents`.
+            TypeError: If there are too many positional arguments.
+            ConfigError: If `metadatas` or `ids` has another length than `texts`; and as `from_documents`.
             InvalidChunk, DuplicateId: As `from_documents`.
         """
         as_retrievers = "embedding" in options or (bool(positional) and isinstance(positional[0], (list, tuple)))
@@ -242,19 +242,19 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """Make a retriever over a Chroma vector store, which is searched in place; see `ChromaStore`.
 
-        Later writes to the vector store are found, too. Its stored vectors are used; three of its texts are embedded
+        Later writes to the vector store are found, too. Its stored vectors are used. Three of its texts are embedded
         once, to check that `embedding` made the vectors.
 
         Args:
-            vectorstore: A `langchain_chroma.Chroma`. Searches do not change it; `add_documents` and `delete` of the
-                retriever, and writes to the retriever's store, do.
+            vectorstore: A `langchain_chroma.Chroma`. Searches do not change it. `add_documents` and `delete` of the
+                retriever, and writes to the retriever's store, change it.
             embedding: The model that made the stored vectors; None: the vector store's own embedding.
             persist_directory: Directory of umi's index of the texts or, with `copy`, of the copy; None: in memory.
-            copy: Copy the vector store into a store of umi's own; later writes to the vector store are not found.
+            copy: Copy the vector store into a new store of umi; later writes to the vector store are not found.
             llm, k, options: As in `from_documents`.
 
         Raises:
-            ConfigError: If `vectorstore` is no Chroma store; for any other, give its documents to `from_documents`.
+            ConfigError: If `vectorstore` is no Chroma store. For other stores, give the documents to `from_documents`.
             ReindexRequired: If another model made the stored vectors.
         """
         collection = checked_chroma(vectorstore)
@@ -310,7 +310,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         how = self._search_text if search_text is None else search_text
         within = asked_filter(self.filter)
-        if (self._places.store, self._places.keys) != (self.umi.store, self.keys):  # set by an assignment or in a copy
+        if (self._places.store, self._places.keys) != (self.umi.store, self.keys):  # assigned, or in a copy
             self._places = SourcePlaces(self.umi.store, self.keys)
         return add_documents(self._places, documents, ids, how, within=within, skipped=self._skipped)
 
@@ -360,7 +360,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             **options: `CallOptions`, equal for all inputs.
 
         Raises:
-            InputError: If `inputs` is no list, or a query cannot be searched and `return_exceptions` is False.
+            InputError: If `inputs` is no list. If `return_exceptions` is False: also if a query cannot be searched.
             ConfigError: If `max_concurrency` is below 1.
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):

@@ -16,13 +16,13 @@ OVER_LIMIT = "an LLM asked SelfQueryRetriever for %d documents; a search returns
 class UmiTranslator(Visitor):
     """Translates a structured query to a query text and a filter of umi.
 
-    For `SelfQueryRetriever.from_llm(..., vectorstore=UmiVectorStore(...), structured_query_translator=...)`. The
-    comparator "contain" looks for an item in a list. A date is compared as its ISO string, as metadata holds dates. No
-    document passes "in" with an empty list, and each passes "nin".
+    Use: `SelfQueryRetriever.from_llm(..., vectorstore=UmiVectorStore(...), structured_query_translator=...)`. The
+    comparator "contain" looks for an item in a list. A date is compared as an ISO string, because metadata holds dates
+    as ISO strings. With an empty list, no document passes "in", and every document passes "nin".
 
     Args:
-        filter: Documents must pass this filter as well as the filter that the LLM writes. A filter in `search_kwargs`
-            has no such effect: LangChain replaces it by the filter that the LLM writes.
+        filter: Documents must pass this filter and the filter that the LLM writes. A filter in `search_kwargs` would
+            not do: LangChain replaces it by the filter that the LLM writes.
 
     Raises:
         FilterError: If `filter` is not valid.
@@ -35,7 +35,7 @@ class UmiTranslator(Visitor):
         self._scope = Scope(asked_filter(filter))
 
     def visit_operation(self, operation: Operation) -> dict[str, Any]:
-        """The filter of an operation: "and", "or" or "not"."""
+        """The filter of an "and", "or" or "not"."""
         self._validate_func(operation.operator)
         parts = [argument.accept(self) for argument in operation.arguments]
         if operation.operator is Operator.NOT:
@@ -46,7 +46,7 @@ class UmiTranslator(Visitor):
         """The filter of one comparison."""
         self._validate_func(comparison.comparator)
         value = _plain(comparison.value)
-        if value == [] and comparison.comparator in (Comparator.IN, Comparator.NIN):  # a filter refuses an empty list
+        if value == [] and comparison.comparator in (Comparator.IN, Comparator.NIN):  # umi's filters refuse empty lists
             any_document = {"$or": [{comparison.attribute: {"$exists": exists}} for exists in (True, False)]}
             return any_document if comparison.comparator is Comparator.NIN else {"$not": any_document}
         name = "contains" if comparison.comparator is Comparator.CONTAIN else comparison.comparator.value
@@ -55,8 +55,8 @@ class UmiTranslator(Visitor):
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
         """(text to search for, options of the search).
 
-        A limit above LIMIT_MAX, the largest that a search accepts, is lowered in `structured_query` itself, because
-        LangChain reads it there.
+        A limit above LIMIT_MAX, the largest that a search accepts, is lowered in `structured_query`, where LangChain
+        reads it.
 
         Raises:
             FilterError: If a comparator cannot take its value.
@@ -71,7 +71,7 @@ class UmiTranslator(Visitor):
 
 
 def _plain(value: Any) -> Any:
-    """The value, with each date, which LangChain wraps in a dict, as its ISO string; also in lists."""
+    """`value` with ISO strings in place of LangChain's dates ({"type": "date", "date": "2024-05-01"}) in it."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value[value["type"]] if isinstance(value, dict) and value.get("type") in ("date", "datetime") else value

@@ -1,8 +1,8 @@
 """umi as a LangGraph store: an agent's long-term memory, found by key, by filter and by hybrid search.
 
 Each item is stored as one chunk. The chunk's text is the item's value as JSON; its search text is the texts of the
-indexed fields. Its id is ID_PREFIX, the labels of the namespace, each followed by a period, another period, and the
-key. No label contains a period, so the items of a namespace and of the namespaces below it form one range of ids.
+indexed fields. The item with the key "k" in the namespace ("a", "b") has the id "umi.item/a.b..k". No label contains a
+period, so the items of a namespace and of the namespaces below it form one range of ids.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ EXPIRES_KEY = "umi_expires_at"
 UNINDEXED_KEY = "umi_unindexed"
 """Metadata key, True, of an item that no query finds."""
 UNINDEXED_TEXT = "-"
-"""Search text of an item that no query finds. It has no terms."""
+"""Search text of an item that no query finds. It contains no term."""
 PAGE = 256
 """Number of items that one read takes from the store."""
 LOCKS = 64
-"""Number of locks, which all items of a store share by the hashes of their ids."""
+"""Number of locks of a store; the hash of an item's id selects one."""
 
 
 class _ItemLocks:
     """Locks for the items of one store.
 
-    Writes hold the locks of their items. So do reads that set a new expiry, because such a read must not overwrite a
-    value that was written meanwhile. The hash of an item's id selects one of LOCKS locks.
+    A write holds the locks of its items. A read that sets a new expiry holds them too: it stores the items again, and
+    must not overwrite a value that was written meanwhile.
     """
 
     _locks: list[Lock]
@@ -83,7 +83,7 @@ class _ItemLocks:
         renew_in_child(self, lambda each: setattr(each, "_locks", [Lock() for _ in range(LOCKS)]))
 
     def held(self, ids: Iterable[str]) -> ExitStack:
-        """Lock these items until the result is closed. Locks are taken in one order, so two threads cannot deadlock."""
+        """Lock these items until the result is closed. All threads take locks in the same order, so none deadlocks."""
         with ExitStack() as stack:
             for index in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
                 stack.enter_context(self._locks[index])
@@ -100,16 +100,15 @@ class UmiStore(Closing, BaseStore):
     """A LangGraph store over a `HybridStore`, for `create_agent(store=...)` and `graph.compile(store=...)`.
 
     `search` without a query lists items, the last written first. `search` with a query finds items by BM25 and by
-    vectors, best first; limit and offset together are at most 100. An item's score is `hit.relevance`, 0..1, or None if
-    the relevance is not known. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
+    vectors, best first; limit + offset is at most 100. An item's score is `hit.relevance`, 0..1, or None if the
+    relevance is not known. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
 
-    Expired items are never returned. They are removed by `sweep_ttl`, or by the first write after each
-    `sweep_interval_minutes`. Make only one `UmiStore` over a store: the locks of one `UmiStore` do not hold back the
-    writes of another.
+    Expired items are never returned. `sweep_ttl` removes them, and so does the first write after each
+    `sweep_interval_minutes`. Make only one `UmiStore` over a store: two would write without each other's locks.
 
     Args:
         memory: A store, or a `DualRetriever` over one. `close` does not close the store.
-        fields: Paths in the value whose texts queries search, unless `put` names others; "$": the whole value as JSON.
+        fields: Paths in the value whose texts are searched, unless `put` names others. "$": the whole value as JSON.
         ttl: LangGraph's `TTLConfig`, in minutes. None: an item never expires unless `put` gives a `ttl`.
             `omit_expired` is always on.
         clock: Returns the present as an aware datetime; None: the computer's clock.
@@ -217,7 +216,7 @@ class UmiStore(Closing, BaseStore):
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         """The namespaces that match the conditions, sorted.
 
-        Each step reads the next item, and continues after the last possible id of this item's namespace.
+        Each step reads one item, and continues after all possible ids of the item's namespace.
         """
         conditions = op.match_conditions or ()
         found: set[Namespace] = set()
@@ -227,14 +226,14 @@ class UmiStore(Closing, BaseStore):
             if not page[0].id.startswith(start):
                 break
             namespace = _namespace_of(page[0])
-            # Ids of the namespace itself continue with a second ".". "/", the next character, comes after all of them.
+            # Greater than all ids of this namespace: in them "." follows, and "/" is the next character after ".".
             after = f"{ID_PREFIX}{_text_of(namespace)}/"
             if all(_fits(condition, namespace) for condition in conditions):
                 found.add(namespace[: op.max_depth])
         return sorted(found)[op.offset : op.offset + op.limit]
 
     def _write(self, writes: Mapping[str, PutOp]) -> None:
-        """Put and delete items by id; then remove the expired items if `sweep_interval_minutes` have passed."""
+        """Put and delete items; then remove expired items if `sweep_interval_minutes` have passed. `writes`: by id."""
         store, now = self.umi.store, self._clock()
         with self._locks.held(writes):
             known = dict(zip(writes, store.get(list(writes)), strict=True))
@@ -282,7 +281,7 @@ class UmiStore(Closing, BaseStore):
         )
 
     def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:
-        """If `wanted`, set the expiry of each item that was read to now plus its `ttl`; items without `ttl` stay."""
+        """If `wanted`, set the expiry of each item in `read` that has a `ttl` to now plus this `ttl`."""
         store = self.umi.store
         ids = [chunk.id for chunk in read if TTL_KEY in chunk.metadata] if wanted else []
         if not ids or getattr(store, "read_only", False):
@@ -296,12 +295,12 @@ class UmiStore(Closing, BaseStore):
         return Comparison(EXPIRES_KEY, "$lte", self._clock().timestamp())
 
     def _living(self) -> Filter:
-        """A filter that passes items that have not expired. Chunks that are no items do not pass."""
+        """A filter for items that have not expired. Chunks that are not items do not pass."""
         return And((Comparison(NAMESPACE_KEY, "$gte", ""), Not(self._expired())))
 
 
 def _check_ttl_config(ttl: object) -> None:
-    """Raise ConfigError if a `TTLConfig` has another type, an unknown setting, or minutes that are not above 0."""
+    """Raise ConfigError unless `ttl` is None or a `TTLConfig` with known settings and minutes above 0."""
     if not isinstance(ttl, (Mapping, type(None))):
         raise ConfigError(f'ttl is {ttl!r:.80}; expected a dict such as {{"default_ttl": 60}}, in minutes, or None')
     unknown = sorted(map(str, set(ttl or ()) - set(TTLConfig.__annotations__)))
@@ -377,7 +376,7 @@ def _with_new_expiry(chunk: Chunk, now: datetime) -> Chunk:
 
 
 def _within(namespace: Namespace) -> Iterator[Filter]:
-    """Yield the conditions that only items of a namespace and of the namespaces below it pass; () has none."""
+    """Yield the conditions that only items of a namespace and of the namespaces below it pass; none for ()."""
     text = _text_of(namespace)
     if text:
         yield Comparison(NAMESPACE_KEY, "$gte", text)
@@ -423,7 +422,8 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 def _leaves(name: str, value: object) -> dict[str, Any]:
     """Path -> value, for `value` itself under the path `name`, and for all its parts.
 
-    A part that filters cannot compare, such as a dict, has the value NESTED, so that filters see that the path exists.
+    A part that a filter cannot compare, such as a dict, gets the value NESTED, so that a filter sees that the path
+    exists.
     """
     if isinstance(value, dict):
         found: dict[str, Any] = {name: NESTED}

@@ -1,4 +1,5 @@
-"""A retriever's hits for a model: `create_umi_tool` for agents, `create_umi_context` for chains."""
+"""Give a retriever's hits to a model: `create_umi_tool` makes a tool for agents, `create_umi_context` a runnable for
+chains."""
 
 from __future__ import annotations
 
@@ -47,10 +48,10 @@ def create_umi_tool(
 ) -> BaseTool:
     """A tool whose arguments are query, k, filter, and start and end of a time range.
 
-    The content of the tool's message is a context with sources, the artifact is the list of documents. Documents must
-    pass the model's filter and time range, and those of the retriever. For wrong arguments the model gets an error
+    The content of the tool's message is a context with sources; the artifact is the list of documents. Documents must
+    pass the filters and time ranges of both the model and the retriever. For wrong arguments the model gets an error
     message. If nothing is found with the model's filter, the content names the metadata keys that exist. If a part of
-    the search failed, a line after the context names it; the budget does not count this line.
+    the search failed, a line after the context names the part; the budget does not count this line.
 
     Args:
         retriever: Searches. If the model gives no `k`, the retriever's `k` is used, at most `k_max`.
@@ -90,7 +91,7 @@ class _Calls:
     retriever: UmiRetriever
     k: int
     packing: dict[str, Any]
-    """As in `_packed`."""
+    """The argument of `_packed`."""
 
     def search(self, query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
         """Search, and return the content and the documents.
@@ -196,10 +197,12 @@ def create_umi_context(
 def _packed(
     retriever: UmiRetriever, found: SearchResult, options: dict[str, Any], packing: dict[str, Any]
 ) -> tuple[str, SearchResult]:
-    """(text of a context, the result that it shows): sections are in place of chunks if the retriever's `whole` is set.
+    """(text of a context, the result that it shows, with sections in place of chunks if `retriever.whole` is set).
 
     Args:
-        retriever: Made the result `found` of a search with `options`.
+        retriever: The retriever that has searched.
+        found: The result of the search.
+        options: The options of the search, from `core_options`.
         packing: `budget`, `policy` and `counter` of `create_umi_context`.
     """
     limits, layout = asked_assembly(retriever.umi.config.assembly, packing["budget"], packing["policy"])

@@ -1,4 +1,4 @@
-"""umi as a LangChain vector store. Documents, also those that LangChain's `index()` adds, are found by both arms."""
+"""umi as a LangChain vector store, with hybrid search. LangChain's `index()` can fill it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SEARCHES = [
     *(f"similarity_search{which}" for which in ("", "_with_score", "_with_relevance_scores", "_by_vector")),
     *(f"max_marginal_relevance_search{which}" for which in ("", "_by_vector")),
 ]
-"""The synchronous search methods. The name of the asynchronous method begins with an additional "a"."""
+"""Names of the synchronous search methods. With a prefixed "a" they are the names of the asynchronous methods."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_time")
 """Options of `add_documents`."""
 
@@ -51,7 +51,7 @@ WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_t
 class UmiVectorStore(SharesStore, VectorStore):
     """A writable store with hybrid search and LangChain's vector store interface.
 
-    Searches take `k` (1..100), `filter`, and by name every other option of `DualRetriever.search`.
+    Searches take `k` (1..100) and `filter`, and by keyword the other options of `DualRetriever.search`.
     `as_retriever()` returns LangChain's own retriever, `retriever()` a `UmiRetriever` with scores and reasons.
 
     Args:
@@ -106,7 +106,10 @@ class UmiVectorStore(SharesStore, VectorStore):
         self._places = SourcePlaces(self.store, self._keys)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make the asynchronous searches of a subclass call its own synchronous ones, as in LangChain's base class."""
+        """Make an asynchronous search call the synchronous one in a thread if a subclass replaces only the latter.
+
+        LangChain's base class does so, too.
+        """
         super().__init_subclass__(**kwargs)
         for name in SEARCHES:
             if name in vars(cls) and f"a{name}" not in vars(cls):
@@ -126,7 +129,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         ids: list[str] | None = None,
         **options: Any,
     ) -> Self:
-        """A store that holds these texts. `metadatas` and `ids` are aligned with them; options as for the class."""
+        """`from_documents` for texts; `metadatas` and `ids` are aligned with them."""
         return cls.from_documents(as_documents(texts, metadatas, ids), embedding, **options)
 
     afrom_texts = classmethod(in_thread("from_texts"))
@@ -161,12 +164,12 @@ class UmiVectorStore(SharesStore, VectorStore):
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
         made = UmiRetriever(umi=self.umi, **{**keys, **options})
         made._search_text, made._skipped = self._search_text, self._skipped
-        if made.keys == self._keys:  # both share the positions that are taken while they add documents
+        if made.keys == self._keys:  # so that retriever and store never give the same position to two documents
             made._places = self._places
         return made
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:
-        """LangChain's own retriever over this store; options are `search_type`, `search_kwargs` and its other fields.
+        """A `VectorStoreRetriever` over this store; options are its fields, such as `search_type` and `search_kwargs`.
 
         Raises:
             TypeError: If an option is unknown; LangChain would ignore it.
@@ -192,13 +195,13 @@ class UmiVectorStore(SharesStore, VectorStore):
 
         Args:
             documents: In reading order. A document without an id gets a hash of its text and metadata.
-            ids: Ids in place of the documents' own, aligned; None, also for one document: its own id.
+            ids: Ids in place of the documents' own, aligned. None, for all or for one document: the document's own id.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: that of the constructor.
             show_progress: Whether to show a progress bar while texts are embedded.
-            **options: Two options that LangChain passes. `batch_size`, which `index()` passes, does not set the size of
-                batches: the store chooses it. It shows that `index()` removes the old versions of documents later, so a
-                new text gets the position of its old version. `current_time`, which `TimeWeightedVectorStoreRetriever`
-                passes, has no effect: the time of a document is in its metadata.
+            **options: Two options that LangChain passes. `index()` passes `batch_size`, and removes the old versions of
+                the documents later. So a document gets the position of its old version; the size of batches does not
+                change. `TimeWeightedVectorStoreRetriever` passes `current_time`, which has no effect: the time of a
+                document is in its metadata.
 
         Returns:
             The ids, aligned, without the ids of documents that `on_invalid="skip"` leaves out.
@@ -240,8 +243,8 @@ class UmiVectorStore(SharesStore, VectorStore):
 
         Raises:
             InputError: If neither ids nor a filter is given; `delete(store.store.ids())` removes all documents.
-            TypeError: If an option is unknown. The caller may mean it as a condition, without which more documents
-                would be removed.
+            TypeError: If an option is unknown: the caller may mean it as a condition, and ignoring it would remove more
+                documents.
         """
         refuse_unknown_options(options, ("ids", "where"), TypeError)
         self.store.delete(ids, where=where)
@@ -252,7 +255,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
 
     def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
-        """The best documents, best first. A blank query, as of `SelfQueryRetriever`, returns the first `k` by id."""
+        """The best documents, best first. A blank query, as from `SelfQueryRetriever`, returns the first `k` by id."""
         return [document for document, _ in self.similarity_search_with_score(query, k, filter, **options)]
 
     async def asimilarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
@@ -264,8 +267,8 @@ class UmiVectorStore(SharesStore, VectorStore):
     ) -> list[tuple[Document, float]]:
         """The best documents with their scores, best first. Scores of different queries do not compare.
 
-        A blank query returns the first `k` documents by id that pass the filter, with score 0, whatever
-        `min_relevance` is.
+        A blank query returns the first `k` documents by id that pass the filter, with score 0; `min_relevance` has no
+        effect then.
         """
         return self._scored(self._search(self.umi, query, k, filter, options))
 
@@ -307,7 +310,7 @@ class UmiVectorStore(SharesStore, VectorStore):
     ) -> list[Document]:
         """The best documents by cosine with `embedding` (dim,), without BM25, best first.
 
-        Adjacent documents of a source raise each other's score.
+        As in other searches, adjacent documents of a source raise each other's score.
         """
         return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
@@ -332,7 +335,7 @@ class UmiVectorStore(SharesStore, VectorStore):
     def max_marginal_relevance_search_with_score(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """`max_marginal_relevance_search` with scores, which do not fall along the list."""
+        """`max_marginal_relevance_search` with scores. The documents are not in the order of the scores."""
         return self._scored(self._search(self._diverse(fetch_k, lambda_mult), query, k, filter, options))
 
     async def amax_marginal_relevance_search(
@@ -372,7 +375,7 @@ class UmiVectorStore(SharesStore, VectorStore):
     def _listed(self, k: int, filter: Where, **options: Any) -> SearchResult:
         """The first `k` documents by id that pass the filter and the time range, each with score 0 and relevance 1."""
         k = options.pop("limit", k)
-        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # only a search limits k
+        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # a listing has no largest k
         asked = {"now": None, **_asked(bounded, filter, options)}
         asked["now"] = utc_now() if asked["now"] is None else asked["now"]
         asked.pop("on_stage", None)
@@ -440,7 +443,7 @@ def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_listing(query: str, options: dict[str, Any]) -> bool:
-    """Whether the query is blank and no vector is given; then the documents that pass the filter are listed by id."""
+    """Whether the query is blank and no vector is given: then documents are listed by id, not searched."""
     return not query.strip() and options.get("query_vector") is None
 
 

@@ -1,7 +1,7 @@
 """Convert LlamaIndex nodes to chunks and back. The nodes that a caller passes are not changed.
 
-A chunk's metadata holds the node as JSON without the text, under `_node_content`, as in LlamaIndex's own stores. From
-it, ids, relationships, templates, excluded keys and nested metadata are restored; datetimes become ISO strings.
+A chunk's metadata holds the node as JSON without the text, under `_node_content`, as in LlamaIndex's own stores. Ids,
+relationships, templates, excluded keys and nested metadata are restored from this JSON. Datetimes become ISO strings.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ START = "start_char_idx"
 """Field of a node that holds the index of its first character, and the metadata key under which umi's context assembly
 expects this index."""
 DOCUMENT_FIELDS = ("document_id", "doc_id")
-"""Metadata keys under which other stores look for the document's id. Values that the node itself has there stay."""
+"""Metadata keys under which other stores look for the document's id."""
 NODE_FIELDS = (NODE_CONTENT, NODE_TYPE, *DOCUMENT_FIELDS, REF_DOC_ID)
-"""Metadata keys that LlamaIndex's vector stores add. Their values replace the node's own values under these keys; under
-DOCUMENT_FIELDS, the node's own values stay."""
+"""Metadata keys that LlamaIndex's vector stores add. Their values replace the node's own values under the same keys,
+except under DOCUMENT_FIELDS."""
 SAME_MODEL_COSINE = 0.99
-"""Smallest cosine at which two embeddings of one text count as made by one model. The cosine may be below 1, because
+"""Smallest cosine at which two embeddings of one text count as made by one model. It is below 1, because embedding
 services round differently from call to call."""
 FILE_PATH = "file_path"
 """Metadata key under which `SimpleDirectoryReader` writes the path of the file."""
@@ -105,17 +105,17 @@ def to_chunks(
     keys in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's
     `ref_doc_id`, else metadata["source"]. The position is the metadata under `keys.position`, else the node's
     `document_start`, else the next position of the source in `following`. If a source has several documents, such as
-    the pages of a file, the `document_start` in a document is counted from the end of the documents before it.
+    the pages of a file, the end of the documents before is added to `document_start`.
 
     Args:
         nodes: Text nodes in reading order.
         keys: Metadata keys of source, position and time.
         following: Source -> next position; (source, document) -> position of the document's first character. It is
             updated by positions from `document_start` and from `following` itself, not by positions in the metadata.
-            None: a node that states no position gets none.
+            None: a node has a position only if it states one.
         skipped: A node that cannot be stored, or repeats the id of an earlier node, is appended here and left out.
             None: a node that cannot be stored raises, and repeated ids are kept.
-        advice: End of the message for a node that cannot be stored.
+        advice: Appended to the error message for a node that cannot be stored.
 
     Raises:
         InvalidChunk: If a node cannot be stored; the message names the node.
@@ -140,7 +140,7 @@ def to_chunks(
                 search_text=node.get_content(MetadataMode.EMBED),
             )
             if skipped is not None and chunk.id in taken:
-                raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
+                raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is kept")
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(f"node {index}: {error}{advice}") from error
@@ -156,20 +156,22 @@ def to_chunks(
 def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
     """The source of a node's chunk, as `to_chunks` describes it."""
     stated = None if keys.source is None else source_in_metadata(plain_value(node.metadata.get(keys.source)))
+    if stated is not None:
+        return stated
     other = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
-    return stated if stated is not None else None if other is None else str(other)
+    return None if other is None else str(other)
 
 
 def document_start(node: BaseNode) -> int | None:
-    """Index of the node's first character in its document; None: not known, as for a node with a parent.
+    """Index of the node's first character in its document; None: not known.
 
-    For such a node, `HierarchicalNodeParser` counts `start_char_idx` from the beginning of the parent's text.
+    It is not known for a node with a parent: `HierarchicalNodeParser` counts its `start_char_idx` in the parent's text.
     """
     return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
 
 
 class SourceEnds(KnownSources):
-    """Knows the position after the last stored node of a source, where nodes that state no position are added."""
+    """Gives nodes that state no position the positions after the last stored node of their source."""
 
     def placed(
         self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None
@@ -190,10 +192,10 @@ class SourceEnds(KnownSources):
         return self._stored(chunks)
 
     def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """Source -> the position that the first of these nodes gets in the source.
+        """Source -> the position of the first of `nodes` in the source, for sources of nodes that state no position.
 
-        It is the position after the stored nodes of the source. If some of these nodes are already stored, it is the
-        smallest of their positions. Only sources of nodes that state no position are read and returned.
+        It is the position after the stored nodes of the source. If some of `nodes` are already stored, it is the
+        smallest of their positions.
         """
         key = self.keys.position
         own = {
@@ -257,7 +259,7 @@ def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> 
 
 
 def is_blank(node: object) -> bool:
-    """Whether `node` is a text node whose text is only white space, such as that of an empty page.
+    """Whether `node` is a text node without text or with white space alone, as readers make of an empty page.
 
     Image nodes are never blank.
     """
@@ -281,7 +283,7 @@ def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
 
 def without_skipped(nodes: Sequence[BaseNode], skipped: Iterable[SkippedChunk]) -> list[BaseNode]:
     """The nodes that `to_chunks` did not add to `skipped`, aligned with the chunks that it returned."""
-    places = {gone.place for gone in skipped}
+    places = {each.place for each in skipped}
     return [node for place, node in enumerate(nodes) if place not in places]
 
 
@@ -329,9 +331,9 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
 
 
 def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
-    """(key, value) that identifies the document of a node; None: the node states none.
+    """(key, value) that identifies the document of a node; None: the node states no lasting one.
 
-    It is the metadata under `source_key`, else under `file_path`, else the id `document` unless that id is random.
+    The value is the metadata under `source_key`, else under "file_path", else the id `document` unless it is random.
     """
     for key in (source_key, FILE_PATH):
         if key is not None and key in metadata:
@@ -348,9 +350,9 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter for the nodes of the documents with these ids. If `ids` is empty, no node passes.
+    """A filter for the nodes of the documents with these ids, and for documents that were stored without a splitter.
 
-    A document that was stored whole, without a splitter, passes, too.
+    If `ids` is empty, no node passes.
     """
     if not ids:
         return {REF_DOC_ID: {"$exists": True, "$not": {"$exists": True}}}
@@ -367,7 +369,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     """Yield the chunks of an index and their vectors (n, dim), page by page.
 
     Raises:
-        ConfigError: If its vector store is neither a `ChromaVectorStore` nor a `SimpleVectorStore`.
+        ConfigError: If the index's vector store is neither a `ChromaVectorStore` nor a `SimpleVectorStore`.
     """
     vector_store = index.vector_store
     collection = chroma_collection(vector_store, "ChromaVectorStore")
@@ -375,22 +377,22 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     if collection is not None:  # then the docstore is empty, and the collection holds the nodes
         for records, vectors in pages_with_text(collection):
             nodes = [_node(id, text or "", metadata) for id, text, metadata in records]
-            made = zip(to_chunks(nodes, keys, following), nodes, records, strict=True)
-            each = [(record, _as_recorded(chunk, node, record.metadata, keys)) for chunk, node, record in made]
-            yield [copied_chunk(record, chunk, partial(node_chunk_of_record, keys)) for record, chunk in each], vectors
+            rows = zip(to_chunks(nodes, keys, following), nodes, records, strict=True)
+            pairs = [(record, _as_recorded(chunk, node, record.metadata, keys)) for chunk, node, record in rows]
+            yield [copied_chunk(record, chunk, partial(node_chunk_of_record, keys)) for record, chunk in pairs], vectors
     elif isinstance(vector_store, SimpleVectorStore):
         nodes = with_text(index.docstore.get_nodes(list(index.index_struct.nodes_dict)))
         yield to_chunks(nodes, keys, following), [vector_store.get(node.node_id) for node in nodes]
     else:
         raise ConfigError(
             f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "
-            "SimpleVectorStore; search a UmiVectorStore by its own .retriever(); for any "
-            "other, give its nodes to from_nodes"
+            "SimpleVectorStore; for a UmiVectorStore, use its .retriever(); for any other store, give its nodes to "
+            "from_nodes"
         )
 
 
 def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection; it has a position only if the node or the metadata states one.
+    """The chunk of a record of a Chroma collection, with a position only if the node or the metadata states one.
 
     Raises:
         InvalidChunk: If the record cannot be converted to a chunk.
@@ -447,7 +449,7 @@ def _restored(metadata: dict[str, Any], text: str) -> BaseNode:
 
 
 def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: PlaceKeys) -> Chunk:
-    """The chunk of a record's node, with the metadata that the record holds now.
+    """`chunk`, which was made of a record's node, with the metadata that the record holds now.
 
     The search text does not change, because the record's vector was made from it.
     """
@@ -462,10 +464,10 @@ def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: 
 
 
 def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a node with the changes that another program has made in the record since the node was written.
+    """The metadata of a node, with the changes that other programs have made in the record since the node was written.
 
-    The order of the keys stays. A value stays as written if it is None and Chroma holds "" for it, or if it is a float
-    and the record's value differs only as a server may round it.
+    The order of the keys stays. Two differences are no changes: "" in the record for None, and a float that the server
+    has rounded.
 
     Args:
         written: Metadata in the node's JSON.
@@ -482,10 +484,10 @@ def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str,
 
 
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
-    """Metadata that is stored beside the node's own: its JSON without the text, its id, its document's id, its start.
+    """Metadata to store beside the node's own: its JSON without the text, its id, its document's id, its start.
 
-    The JSON of an index node also holds the node that it refers to. If it refers to a retriever or an engine, the JSON
-    holds only the `index_id`.
+    The JSON of an index node also holds the node that the index node refers to. Of a retriever or an engine, it holds
+    only the `index_id`.
 
     Raises:
         InvalidChunk: If the node cannot be written as JSON.
@@ -498,7 +500,7 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
             stored[NODE_CONTENT] = json.dumps(content, ensure_ascii=False)
     except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
         raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
-    # Without a document LlamaIndex writes the id "None", which all such nodes would share.
+    # For a node without a document LlamaIndex writes the id "None", so all these nodes would seem to be one document.
     keys = NODE_FIELDS if node.ref_doc_id is not None else NODE_FIELDS[:2]
     start = document_start(node)
     offset = {} if start is None else {START: start}

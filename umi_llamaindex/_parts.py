@@ -12,7 +12,7 @@ from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from umi_common.errors import ConfigError
@@ -29,22 +29,22 @@ from umi_llamaindex.query import UmiQuery
 KEYS = PlaceKeys(None, "position", "timestamp")
 """Default metadata keys of source, position and time."""
 FILTERING_STORES = ("SimpleVectorStore", "ChromaVectorStore", "UmiVectorStore")
-"""Classes of vector stores that are known to filter strings exactly. An arm hands a filter only to these: some others
-raise for every filter."""
+"""Classes of vector stores that are known to compare strings exactly. An arm passes a filter only to these; some other
+stores raise for every filter."""
 
 
 def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; the arm scores its nodes by their rank.
 
-    umi drops nodes of the arm that do not pass the filter and the time range of a search. So that fewer nodes are
-    dropped, the arm hands both to a `UmiRetriever`. To the retriever of an index over LlamaIndex's simple store, Chroma
-    or umi's store, it hands those conditions of the filter that compare a key with strings by "$eq" or "$in". Other
-    retrievers get neither.
+    umi drops nodes of the arm that do not pass the filter and the time range of a search. To have fewer dropped, the
+    arm passes filter and time range on to a `UmiRetriever`. To the retriever of an index over LlamaIndex's simple
+    store, Chroma or umi's store, it passes those conditions of the filter that compare a key with strings by "$eq" or
+    "$in". Other retrievers get neither.
 
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
         name: Name of the arm in signals and in `degraded`; None: the name of the finder's class.
-        weight: >= 0; weight in the fusion, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
+        weight: Weight of the arm in the fusion, >= 0; compare `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
             (0.55). For a node that umi's store does not hold, the weight is doubled, at most to the sum of the lexical
             and the dense weight.
         keys: Metadata keys of source, position and time, for nodes that umi's store does not hold.
@@ -77,9 +77,9 @@ async def _asearch(
 def _narrowed(
     finder: BaseRetriever, query: str, where: Filter | None, window: TimeRange | None
 ) -> tuple[BaseRetriever, str | QueryBundle]:
-    """(retriever, query): `finder`, or a copy, with the query text and with the conditions that it can check.
+    """(retriever, query): a retriever like `finder` that also applies the conditions that it can check.
 
-    The finder's own filters still apply. A finder of an unknown class is returned without conditions.
+    The finder's own filters still apply. A finder of an unknown class is returned unchanged.
     """
     if hasattr(finder, "umi"):
         return finder, UmiQuery(query, filters=where, time_range=window)
@@ -89,7 +89,7 @@ def _narrowed(
     if type(finder._vector_store).__name__ not in FILTERING_STORES:
         return finder, query
     own = MetadataFilters(filters=[]) if finder._filters is None else finder._filters
-    if own.condition is not FilterCondition.AND:  # to add conditions here, the store must support nested filters
+    if own.condition is not FilterCondition.AND:  # an added condition would need a nested filter
         return finder, query
     finder = copy.copy(finder)
     finder._filters = MetadataFilters(filters=[*own.filters, *conditions])
@@ -97,7 +97,7 @@ def _narrowed(
 
 
 def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
-    """The conditions in `where` that must hold in any case and compare a key with strings by "$eq" or "$in"."""
+    """The conditions that every passing chunk fulfils and that compare a key with strings by "$eq" or "$in"."""
     if isinstance(where, And):
         return [condition for part in where.parts for condition in _conditions(part)]
     if not isinstance(where, Comparison) or where.operator not in ("$eq", "$in"):
@@ -114,16 +114,19 @@ def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ArmReply
 
     Of nodes with the same id, the first counts. A node that cannot be a chunk is left out, and a warning is logged.
     """
-    nodes = list({item.node.node_id: item.node for item in reversed(items) if node_text(item).strip()}.values())[::-1]
+    nodes: dict[str, BaseNode] = {}
+    for item in items:
+        if node_text(item).strip():
+            nodes.setdefault(item.node.node_id, item.node)
     skipped: list[SkippedChunk] = []
-    chunks = to_chunks(nodes[:k], keys, Counter(), skipped)
-    for gone in skipped:
-        warn_once("arm", str(gone.id), "node %r of an arm is left out: umi cannot hold its metadata", gone.id)
+    chunks = to_chunks(list(nodes.values())[:k], keys, Counter(), skipped)
+    for each in skipped:
+        warn_once("arm", str(each.id), "node %r of an arm is left out: %s", each.id, each.reason)
     return scores_by_rank(chunks, k)
 
 
 class SettingsLLM:
-    """An LLM that calls `Settings.llm`, which it reads at each call.
+    """An LLM that passes each call to the current `Settings.llm`.
 
     If `Settings.llm` changes, cached replies of the old LLM stay in use.
     """
@@ -150,9 +153,9 @@ def embed_model_of(embed_model: Any) -> Any:
 def reranker_of(model: Any) -> Any:
     """A postprocessor as a function from a query and texts to scores; any other model is returned unchanged.
 
-    The postprocessor gets one node for each text, all with score 0. The scores are those of the nodes that it returns,
-    if all are finite and not all are equal; else scores that fall in the order of these nodes. A text whose node it
-    drops gets -inf and is left out of the search result.
+    The postprocessor gets one node for each text, all with score 0. The scores are those of the nodes that it returns.
+    If one is not finite or all are equal, the scores fall in the order of these nodes instead. A text whose node the
+    postprocessor drops gets -inf, and the search result leaves it out.
     """
     return partial(_rerank, model) if isinstance(model, BaseNodePostprocessor) else model
 

@@ -31,12 +31,11 @@ from umi_llamaindex.postprocessor import positions_of, scores_of
 IDS_KEY = "umi_ids"
 """Metadata key of the ids of all nodes that were joined into this node."""
 ROUNDS = 8
-"""Largest number of attempts to make texts and metadata fit by shorter texts. After these, metadata is hidden from the
-LLM."""
+"""Largest number of attempts to fit texts and metadata by shortening texts; then metadata is hidden from the LLM."""
 
 
 class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
-    """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, and a long node is cut
+    """Keeps the best nodes that fit a token budget. Repeats are left out, adjacent nodes joined, and long nodes cut
     around the passage that answers the query.
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside the texts, and the
@@ -44,9 +43,9 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     least one node is returned.
 
     Nodes are chosen in the order of the list, nodes without a score last. The scores themselves are used only if they
-    fall along the list. The order that LlamaIndex's `LongContextReorder` makes, with the best nodes at both ends, is
-    recognised and kept. Images without text are returned after the other nodes; they count as 0 tokens, and their
-    metadata is hidden from the LLM.
+    fall along the list. A list that LlamaIndex's `LongContextReorder` has ordered, with the best nodes at both ends, is
+    recognised: the best nodes are chosen, and that order is kept. Images without text are returned after the other
+    nodes; they count as 0 tokens, and their metadata is hidden from the LLM.
 
     Raises:
         BudgetError: If the budget cannot hold one character of any node.
@@ -57,14 +56,14 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     budget: TokenBudget = TokenBudget()
     """Limits in tokens: in total, per document and per node. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order, neighbours, and which texts count as repeats. Its format, header and citations are not used."""
+    """Order, number of neighbours, and which texts count as repeats. Its format, header and citations are not used."""
     counter: Any = Field(default=None, exclude=True)
     """Counts tokens: name of a model or encoding, a tokenizer, or a function; None: the default of `counter_for`."""
     store: Any = Field(default=None, exclude=True)
     """The `Store` that the nodes come from. It is read for the neighbours that `policy.neighbours` requires. None: no
     neighbours are added."""
     where: Any = None
-    """Filter that the neighbours must pass, normally the filter of the search that found the nodes; None: no filter."""
+    """Filter that neighbours must pass, usually that of the search that found the nodes; None: no filter."""
     time_key: str = "timestamp"
     """Metadata key of the event time, which the order "chronological" sorts by."""
 
@@ -72,7 +71,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         if budget is not None:
             fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, (int, np.integer)) else budget
         super().__init__(**fields)
-        self.where = copy.deepcopy(self.where)  # the caller may change the dict for the next user
+        self.where = copy.deepcopy(self.where)  # the caller may change the dict later
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -84,11 +83,13 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     def _fitting(self, nodes: list[NodeWithScore], query: str) -> list[NodeWithScore]:
         """The nodes with text that fit the budget. A text is cut around the passages that answer the query."""
-        by_id = {item.node.node_id: item for item in reversed(nodes) if node_text(item).strip()}
-        items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
-        if not items:
+        by_id: dict[str, NodeWithScore] = {}
+        for item in nodes:
+            if node_text(item).strip():
+                by_id.setdefault(item.node.node_id, item)
+        if not by_id:
             return []
-        items.sort(key=lambda item: item.score is None)
+        items = sorted(by_id.values(), key=lambda item: item.score is None)
         reordered = edges_first([item.score or 0.0 for item in items])
         index_of = {item.node.node_id: index for index, item in enumerate(items)} if reordered else None
         if index_of is not None:
@@ -110,7 +111,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
             )
             if written <= allowed:
                 return nodes_that_fit
-            room = min(room - 1, context.stats.tokens * allowed // written)  # assumes that metadata shrinks like texts
+            room = min(room - 1, context.stats.tokens * allowed // written)  # as if metadata shrank as texts do
             if room < 1:
                 break
         budget = replace(self.budget, max_total=allowed, reserves={})
@@ -118,9 +119,9 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         return [_with_hidden_metadata(_node(part, by_id, around)) for part in _in_order(context, index_of)]
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
-        """(hits made of the nodes, neighbouring chunks by the id of the hit)."""
+        """(hits made of the nodes, hit id -> the neighbouring chunks)."""
         scores = scores_of(items)
-        if (np.diff(scores) > 0).any():  # not sorted by score, but for example by MMR: ranks replace the scores
+        if (np.diff(scores) > 0).any():  # sorted by something else, such as MMR: ranks replace the scores
             scores = 1.0 / np.arange(1, len(items) + 1)
         # Positions that come from relationships cannot be mixed with the positions of the store's chunks.
         positions = _positions(items) if self.store is None else [None] * len(items)
@@ -155,20 +156,23 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
 
 def _positions(items: Sequence[NodeWithScore]) -> list[int | None]:
-    """The positions of `positions_of`; in a document where a node lies within another, as after two splitters, the
-    starts of the nodes, by which text that they share is shown once."""
+    """The positions of the nodes by `positions_of`.
+
+    In a document in which a node lies within another, as after two splitters, the positions are the nodes' starts. With
+    these, text that the nodes share is shown once.
+    """
     spans: dict[str | None, list[tuple[int, int]]] = {}
     starts = [document_start(item.node) for item in items]
     for item, start in zip(items, starts, strict=True):
         begin = -1 if start is None else start
-        spans.setdefault(item.node.ref_doc_id, []).append((begin, -begin - len(node_text(item))))
-    nested = {
-        document
-        for document, found in spans.items()
-        if min(found)[0] >= 0 and any(one[1] <= other[1] for one, other in pairwise(sorted(found)))
-    }
-    places = zip(items, starts, positions_of(items).tolist(), strict=True)
-    return [start if item.node.ref_doc_id in nested else place for item, start, place in places]
+        spans.setdefault(item.node.ref_doc_id, []).append((begin, begin + len(node_text(item))))
+    nested = set()
+    for document, found in spans.items():
+        found.sort(key=lambda span: (span[0], -span[1]))  # of spans with the same beginning the longest first
+        if found[0][0] >= 0 and any(before[1] >= span[1] for before, span in pairwise(found)):
+            nested.add(document)
+    rows = zip(items, starts, positions_of(items).tolist(), strict=True)
+    return [start if item.node.ref_doc_id in nested else position for item, start, position in rows]
 
 
 def _in_order(parts: Iterable[ContextPart], index_of: Mapping[str, int] | None) -> list[ContextPart]:
@@ -179,9 +183,9 @@ def _in_order(parts: Iterable[ContextPart], index_of: Mapping[str, int] | None) 
 
 
 def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:
-    """The node of a part of the context.
+    """The node of a part of the context: a copy of the part's first node, with the part's text.
 
-    If the part is one node with its text unchanged, this node; else a copy of the part's first node with the new text.
+    If the part is one node with unchanged text, it is this node itself.
     """
     scores = [items[id].score for id in part.ids if id in items]
     score = max((score for score in scores if score is not None), default=part.score)

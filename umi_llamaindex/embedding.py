@@ -18,7 +18,7 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
     """umi's built-in model, which needs no download and no key, or any other embedder that umi takes.
 
     Args:
-        embedder: As in `HybridStore.open`; None: the model that the field `model_name` names, by default umi's embedded
+        embedder: As in `HybridStore.open`; None: the model that the field `model_name` names, by default umi's built-in
             model.
         **fields: Fields of `BaseEmbedding`.
     """
@@ -34,9 +34,9 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
 
     @property
     def umi_embedder(self) -> Embedder | None:
-        """The embedder that umi calls in place of this embed model.
+        """The embedder that umi calls in place of this embed model; None: umi calls the embed model itself.
 
-        None for a subclass, because its vectors may differ from the embedder's: umi then calls the embed model itself.
+        It is None for a subclass, whose vectors may differ from those of the embedder.
         """
         return self._embedder if type(self) is UmiEmbedding else None
 

@@ -20,10 +20,10 @@ class NamedInTraces:
 
 
 class UmiStageEvent(NamedInTraces, BaseEvent):
-    """A stage of a search. It holds no text of the query.
+    """A stage of a search. The event does not hold the query.
 
     All events of a search are sent after the search has ended, in the order of its stages. So the timestamp of an event
-    is not the time of its stage; the stage's duration is `milliseconds`.
+    is not the time of its stage.
     """
 
     stage: str

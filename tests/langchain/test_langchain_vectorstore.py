@@ -400,5 +400,5 @@ def test_a_store_is_made_from_a_loaders_lazy_documents():
 
 
 def test_a_retriever_from_umis_own_vector_store_says_where_it_is(filled):
-    with pytest.raises(ConfigError, match=r"a UmiVectorStore has \.retriever\(\)"):
+    with pytest.raises(ConfigError, match=r"if a UmiVectorStore, use its \.retriever\(\)"):
         UmiRetriever.from_vectorstore(filled)

@@ -57,6 +57,13 @@ async def test_one_node_that_umi_cannot_hold_does_not_take_the_arms_others(store
     assert (await ids(retriever))[0] == "plum" and "node 'fig' of an arm is left out" in caplog.text
 
 
+def test_a_node_that_comes_twice_has_its_first_text_and_its_first_rank():
+    arm = Fixed("plum", "pear", "plum")
+    arm.found[2].node.set_content("another text")
+    found = as_arm(arm).search("fruit", 10, None, None)
+    assert [(chunk.id, chunk.text) for chunk, _ in found] == [("plum", FRUIT["plum"]), ("pear", FRUIT["pear"])]
+
+
 async def test_its_nodes_rise_by_its_weight(store):
     assert (await ids(UmiRetriever.from_store(store)))[0] == "apple"
     assert (await ids(UmiRetriever.from_store(store, arms=[as_arm(Fixed("plum"), weight=5.0)])))[0] == "plum"
