@@ -34,7 +34,7 @@ from umi_llamaindex.query import chat_text, history_texts
 log = logging.getLogger("umi")
 
 SESSION_KEY = "session_id"
-"""Name of the session's id, as an argument that LlamaIndex's `Memory` passes and in a message's additional_kwargs."""
+"""Key of the session's id in a message's additional_kwargs; LlamaIndex's `Memory` passes an argument of this name."""
 TIME_KEY = "timestamp"
 """Key of a message's time in its additional_kwargs."""
 
@@ -42,15 +42,15 @@ TIME_KEY = "timestamp"
 class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """The memory of one user, in a store that many users may share.
 
-    A call reads and writes only messages of this user. Without `across_sessions`, it searches only the session that it
-    names, and a call that names no session raises FilterError. So does a call that names another user. The messages
-    that a caller passes are not changed; messages without text are not stored.
+    A call reads and writes only messages of this user; a call that names another user raises FilterError. Without
+    `across_sessions`, a call searches only the session that it names, and must name one. The messages that a caller
+    passes are not changed. Messages without text are not stored.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     umi: DualRetriever
-    """The retriever, whose store holds the messages of all users."""
+    """The retriever that searches. Its store holds the messages of all users."""
     user: str
     """Id of the user, not empty."""
     name: str = "memories"
@@ -71,20 +71,20 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     clock, for questions the clock of `umi`."""
 
     _last_position: int = PrivateAttr(default=0)
-    """Position of the last message: its time of storing in microseconds since 1970, but at least 1 above the position
-    before it, and at least 2 above it if the days of the two messages differ. Messages whose positions differ by 2 are
-    not joined in a context, so that each is written with its own date."""
+    """Position of the last message: the time of storing in microseconds since 1970, but at least 1 above the position
+    of the message before, and at least 2 above it if the days of the two messages differ. Messages whose positions
+    differ by 2 are not joined in a context, so each is written with its own date."""
     _last_day: date | None = PrivateAttr(default=None)
     """Day of the last message; None: no message was stored yet."""
     _unstored: deque[Chunk] = PrivateAttr(default_factory=deque)
-    """Messages that could not be stored. After each later call that stores its own messages, they are tried again."""
+    """Messages that could not be stored. Each later call that stores its own messages tries to store these, too."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), (int, np.integer)):
             fields["budget"] = TokenBudget(max_total=fields["budget"])
         super().__init__(**fields)
         scope(user=self.user)  # raises FilterError for an empty name, which would match every user
-        weakref.finalize(self, _tell_lost, self._unstored)
+        weakref.finalize(self, _warn_of_lost, self._unstored)
 
     async def _aget(
         self,
@@ -98,14 +98,14 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         If a part of the search failed, a line after the memories names it.
 
         Raises:
-            FilterError: If the call names another user, or no session although `across_sessions` is False.
+            FilterError: If the call names another user, or if it names no session and `across_sessions` is False.
         """
         metadata = self._shared_metadata(session_id, user)
         within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
         spoken = [message for message in messages or [] if chat_text(message)]
         unknown_keys: Callable[..., list[str]] = getattr(self.umi.store, "unknown_keys", lambda where: [])
         unknown = await asyncio.to_thread(unknown_keys, within.where) if spoken else []
-        if not spoken or unknown:  # a key is unknown if the store holds no messages
+        if not spoken or unknown:  # an unknown key: the store holds no messages yet
             return ""
         context = await self.umi.aget_context(
             end_of(chat_text(spoken[-1])),
@@ -124,7 +124,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         """Store messages of a session. If the store has a directory, they are on the disk when the call returns.
 
         Messages from the short-term memory are ignored if `accept_short_term_memory` is False. If the embedder fails, a
-        `HybridStore` holds the messages without vectors, and a later call that stores its own messages embeds them.
+        `HybridStore` stores the messages without vectors. The next call for which the embedder works embeds them.
 
         Args:
             messages: Oldest first.
@@ -135,8 +135,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             FilterError: If neither the call nor a message names a session, and `across_sessions` is False. Nothing is
                 stored.
             EmbedderError, StoreError: If the messages cannot be stored now. `Memory` does not pass them again, so this
-                block keeps them, and stores them after a later call that stores its own messages. If the block is
-                garbage-collected before, or the process ends, a warning gives their number.
+                block keeps them, and a later call stores them. If the block is garbage-collected before, or the process
+                ends, a warning gives their number.
         """
         if self.accept_short_term_memory or not from_short_term_memory:
             await asyncio.to_thread(self._store_messages, messages, session_id)
@@ -145,7 +145,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         await asyncio.to_thread(self._store_messages, messages, None)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """The memories without at least their last `tokens_to_truncate` tokens, cut between sentences or words.
+        """`content` without at least its last `tokens_to_truncate` tokens, cut between sentences or words.
 
         None: no text is left.
         """
@@ -167,12 +167,12 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         self._store(chunks)
 
     def _store(self, chunks: list[Chunk]) -> None:
-        """Store chunks; then the messages in `_unstored`; and embed the user's messages that have no vectors.
+        """Store chunks, then the messages in `_unstored`, and embed the user's messages that have no vectors.
 
         If the embedder fails, the chunks are stored without vectors, and nothing else is done.
 
         Raises:
-            EmbedderError, StoreError: If the chunks could not be stored; they are then in `_unstored`.
+            EmbedderError, StoreError: If the chunks could not be stored; they are added to `_unstored`.
         """
         store, waiting = self.umi.store, list[Chunk]()
         try:
@@ -209,13 +209,13 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         )
 
     def _shared_metadata(self, session: Any, user: str | None = None) -> dict[str, str]:
-        """The metadata that all messages of a call share: the user and, if the call names a session, the session.
+        """The metadata that all messages of a call have: the user and, if the call names one, the session.
 
         Raises:
-            FilterError: If the call names another user, or no session although `across_sessions` is False.
+            FilterError: If the call names another user, or if it names no session and `across_sessions` is False.
         """
         if user is not None and user != self.user:
-            raise FilterError("this memory block is another user's; make one for each user, over the same store")
+            raise FilterError("this memory block belongs to another user; make one block for each user, over one store")
         if session is None and not self.across_sessions:
             raise FilterError(
                 "no session_id; pass one, or set across_sessions=True to search all of the user's sessions"
@@ -228,8 +228,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         return get_tokenizer() if self.tokenizer_fn is None else self.tokenizer_fn
 
 
-def _tell_lost(unstored: Sequence[Chunk]) -> None:
-    """Warn of the messages that a block could not store, when the block is garbage-collected or the process ends."""
+def _warn_of_lost(unstored: Sequence[Chunk]) -> None:
+    """Warn of messages that were never stored. Called when the block is garbage-collected or the process ends."""
     if unstored:
         count = "1 message" if len(unstored) == 1 else f"{len(unstored)} messages"
         log.warning(

@@ -1,9 +1,8 @@
 """umi's ranking stages as node postprocessors, for the nodes of any retriever.
 
-Each stage works alone or as a step of `UmiPostprocessor`, and none needs a query. If a score is negative, the smallest
-score is subtracted from all scores; a score that is missing or not finite then counts as 0. If no node has a finite
-score, the scores are 1 / rank, rank from 1. The nodes are not changed: each stage returns new `NodeWithScore`s.
-`UmiDecay` and `UmiNeighbours` write new scores, the other stages keep the given ones.
+Each stage works alone or as a step of `UmiPostprocessor`, and none needs a query. `scores_of` tells how a stage reads
+scores that are negative or missing. The nodes are not changed: each stage returns new `NodeWithScore`s. `UmiDecay` and
+`UmiNeighbours` write new scores; the other stages keep the given scores.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from umi_llamaindex.events import NamedInTraces
 from umi_llamaindex.query import UmiQuery
 
 log = logging.getLogger("umi")
-UNCOMPARED = "no vectors for %d nodes (%s): all are taken as dissimilar; check the embed_model and the store"
+UNCOMPARED = "no vectors for %d nodes (%s), so all count as dissimilar; check the embed_model and the store"
 
 
 class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
-    """Base class: reads the nodes' scores, calls `_ranked`, and returns the selected nodes with their scores."""
+    """Base class of the stages. A subclass implements `_ranked`."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
@@ -50,7 +49,7 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        """(indices of the nodes to return, in order; new scores (n,) of all nodes, or None: the given scores stay).
+        """(indices of the nodes to return, in order; new scores (n,) of all nodes, or None: no new scores).
 
         Args:
             nodes: n nodes.
@@ -60,14 +59,14 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
 
 class UmiNeighbours(NeighboursFields, _Stage):
-    """Adds to each score a share of the scores of adjacent nodes, scales the best to 1, and sorts by the new scores.
+    """Adds to each score a share of the scores of adjacent nodes, and sorts by the sums.
 
-    The formula is in `ranking.neighbours.neighbour_scores`.
+    The sums are scaled so that the largest is 1. The formula is in `ranking.neighbours.neighbour_scores`.
     """
 
     store: Any = Field(default=None, exclude=True)
-    """The `Store` that the nodes come from, which says which nodes are adjacent. None: the nodes' relationships to the
-    previous and the next node say it."""
+    """The `Store` that the nodes come from; its `neighbours` are the adjacent nodes. None: adjacent nodes are found by
+    the relationships PREVIOUS and NEXT of the nodes."""
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         one_source = np.zeros(len(nodes), dtype=np.int64)
@@ -77,8 +76,8 @@ class UmiNeighbours(NeighboursFields, _Stage):
 class UmiDecay(DecayFields, _Stage):
     """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half_life_hours), and sorts by the new scores.
 
-    The age is in hours. A node without a time keeps its score; a time in the future has age 0. If the query is a
-    `UmiQuery` with `now`, ages are measured at that time, else at the time of the clock.
+    The age is in hours. A node without a time keeps its score; a time in the future has age 0. Ages are measured at
+    `now` if the query is a `UmiQuery` that has it, else at the time of the clock.
     """
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
@@ -87,13 +86,14 @@ class UmiDecay(DecayFields, _Stage):
 
 
 class UmiNearDuplicates(NearDuplicatesFields, _Stage):
-    """Removes duplicates: of nodes with equal or nearly equal texts, the one with the best score is kept.
+    """Removes duplicates: of nodes with equal or nearly equal texts, the one with the best score stays.
 
-    The order of the nodes does not change. Texts are equal if they differ only in case, white space, Unicode form and
-    punctuation. They are nearly equal if one text is the other with plain words added, and their cosine is at least
-    `similarity`; texts that differ in a number, a name, a negation or the order of their words are not. Nodes with
-    nearly equal texts are all kept if they come from different documents or have different metadata. Nodes without
-    text, such as images, are all kept.
+    The order of the nodes does not change. Texts are equal if they differ only in case, white space, Unicode form or
+    punctuation. They are nearly equal if one text is the other with words added and their cosine is at least
+    `similarity`. Texts that differ in a number, a name, a negation or the order of words are not nearly equal.
+
+    Of nodes from different documents or with different metadata, only equal texts are removed. Nodes without text, such
+    as images, all stay.
     """
 
     embed_model: Any = Field(default=None, exclude=True)
@@ -103,19 +103,15 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         vectors = vectors_of(nodes, self.embed_model, self.store)
-        return self.distinct(scores, list(map(node_text, nodes)), vectors, list(map(_group, nodes)))
-
-
-def _group(item: NodeWithScore) -> str:
-    """A string that is equal for nodes of one document with equal metadata."""
-    return repr((item.node.source_node and item.node.source_node.node_id, sorted(item.node.metadata.items())))
+        groups = [repr((item.node.ref_doc_id, sorted(item.node.metadata.items()))) for item in nodes]
+        return self.distinct(scores, list(map(node_text, nodes)), vectors, groups)
 
 
 class UmiMMR(MmrFields, _Stage):
     """Chooses nodes one by one by maximal marginal relevance: relevant, and unlike the nodes chosen before.
 
-    The nodes are returned in the order in which they are chosen. Relevance is the score, scaled to 0..1 over all nodes;
-    the given scores do not change.
+    The nodes are returned in the order in which they are chosen. The relevance of a node is its score, scaled to 0..1
+    over all nodes. The given scores do not change.
     """
 
     embed_model: Any = Field(default=None, exclude=True)
@@ -162,8 +158,8 @@ def scores_of(items: Sequence[NodeWithScore]) -> Floats:
 def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | None = None) -> Vectors:
     """(n, dim) rows of length 1, one for each node.
 
-    The rows are, in this order of preference: the nodes' embeddings, if all nodes have one of the same dimension; the
-    store's vectors, if it has one for each node; the vectors that `embed_model` makes of the nodes' texts.
+    The rows are the nodes' embeddings, if all nodes have one and the dimensions are equal; else the store's vectors, if
+    the store has one for each node; else the vectors that `embed_model` makes of the nodes' texts.
 
     Args:
         items: n nodes.
@@ -185,15 +181,15 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) positions: those of adjacent nodes differ by exactly 1, those of all other nodes by more. Of a node that
-    occurs several times, only the last has a position; the others have NO_POSITION.
+    """(n,) positions of the nodes. Positions of adjacent nodes differ by 1, all others by more than 1.
 
-    Nodes that follow one another get rising positions; the order of such runs is that of their start in the document.
+    A run of nodes in which each follows the one before has rising positions. Runs are ordered by the start of their
+    first node in the document. If a node occurs several times in `items`, all but the last have NO_POSITION.
 
     Args:
         items: n nodes.
-        store: Says which nodes are adjacent, by its `neighbours`. None: the nodes' relationships to the previous and
-            the next node say it.
+        store: Its `neighbours` are the adjacent nodes. None: adjacent nodes are found by the relationships PREVIOUS and
+            NEXT of the nodes.
     """
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))
@@ -202,7 +198,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     firsts = sorted((id for id in rows if id not in inner), key=lambda id: document_start(items[rows[id]].node) or 0)
     positions = np.full(len(items), NO_POSITION, dtype=np.int64)
     free = 0
-    for start in (*firsts, *rows):  # also `rows`: in a circle each node follows another, so none is in `firsts`
+    for start in (*firsts, *rows):  # `rows`: in a circle each node follows another, so none is in `firsts`
         id: str | None = start
         while id is not None and positions[rows[id]] < 0:
             positions[rows[id]] = free

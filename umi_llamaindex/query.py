@@ -21,9 +21,9 @@ from umi_common.search.request import Window, end_of, refuse_unknown_options
 from umi_common.types import utf8_text
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
-"""The text that LlamaIndex's `RetrieverTool` puts around the query of an agent."""
+"""Matches a query with the text that LlamaIndex's `RetrieverTool` puts around it. Group 1 is the query."""
 NO_TEXT = "?"
-"""Text of a query that has only a vector. The core requires a text, and this text has no terms."""
+"""Text of a query that has only a vector: `DualRetriever` requires a text, and this text contains no term."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class UmiQuery(QueryBundle):
 
     For an option that is None, the retriever's own value is used. Only a `UmiRetriever` reads the options: the
     retriever of an index ignores them, and LlamaIndex's query transforms, such as HyDE, make a new bundle without them.
-    So a filter that must apply in any case, such as that of a user, belongs to the retriever.
+    So a filter that must always apply, such as that of a user, belongs to the retriever.
     """
 
     limit: int | None = None
@@ -59,9 +59,7 @@ class UmiQuery(QueryBundle):
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """The query's text, cut to its end by `end_of`, and without the text that a `RetrieverTool` puts around it.
-
-    "" if the query is blank.
+    """The end of the query's text by `end_of`, without the text that a `RetrieverTool` puts around it; "" if blank.
 
     Raises:
         InputError: If the bundle's `query_str` is no string.
@@ -95,5 +93,5 @@ def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...
 
 
 def chat_text(message: ChatMessage) -> str:
-    """The text of a message, in characters that UTF-8 can hold; "" if it has none."""
+    """The text of a message, in characters that UTF-8 can hold; "" if there is no text."""
     return utf8_text(" ".join(block.text for block in message.blocks if isinstance(block, TextBlock)).strip())

@@ -73,25 +73,25 @@ UNUSED_STRINGS = "custom_embedding_strs of a query could not be embedded (%s); i
 class UmiRetriever(OpensStore, BaseRetriever):
     """Hybrid search over nodes; `retrieve` and `aretrieve` take a string, a `QueryBundle` or a `UmiQuery`.
 
-    Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
-    with their ids and relationships; `search` and `asearch` return a `SearchResult`, with each hit's ranks and scores.
-    Of a query over 10,000 bytes only the last 10,000 are searched, and the logger `umi` warns of it. For a blank query
-    `retrieve` returns no nodes, so that a query engine does not fail, and `search` raises EmptyQuery.
+    Make a retriever with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first,
+    as copies with their ids and relationships; `search` and `asearch` return a `SearchResult`, with each hit's ranks
+    and scores. Of a query over 10,000 bytes only the last 10,000 are searched, and the logger `umi` warns of it. For a
+    blank query `retrieve` returns no nodes, so that a query engine does not fail, and `search` raises EmptyQuery.
 
     The query's vector is the bundle's `embedding`, else the mean of the vectors of its `custom_embedding_strs`, else
     the vector of its text. A query with a vector and a blank text is searched by the dense arm alone. In deep search,
     the retriever's prompt "rewrite" asks the LLM for variations of the query.
 
     Args:
-        umi: The retriever of the core.
+        umi: The `DualRetriever` that searches.
         similarity_top_k: Largest number of nodes of a result, 1..100.
-        filters: `MetadataFilters`, or a filter as a dict, for every query; the filters of a query must pass, too.
+        filters: `MetadataFilters`, or a filter as a dict, for every query; chunks must also pass the query's own.
         time_range: (start, end) aware datetimes: only chunks with an event time in [start, end).
         deep_search: Whether the LLM, if there is one, may be asked for variations of the query.
         now: The present, for phrases such as "last week"; None: the time of the clock.
         min_relevance: 0..1; nodes of a lower relevance are left out. None: the setting `relevance.minimum`.
-        score: The score of a node: "score", whose scale differs from query to query, or "relevance", 0..1, which
-            compares between queries, for example for a `SimilarityPostprocessor`.
+        score: Field of a hit that becomes the node's score: "score", whose scale differs from query to query, or
+            "relevance", 0..1, which compares between queries, as a `SimilarityPostprocessor` needs it.
         callback_manager: None: at each query, the current `Settings.callback_manager`.
         object_map, objects, verbose: As in `BaseRetriever`, but both `object_map` and `objects` may be given.
 
@@ -160,9 +160,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
     ) -> Self:
         """Store nodes, and make a retriever over the store.
 
-        The nodes replace all nodes of the same files or documents that the directory holds, so an edited file is found
-        by its new text only. With `filters`, only nodes that pass them are replaced: those of other users stay. To add
-        nodes to a document, use `UmiVectorStore.add`.
+        The nodes replace all stored nodes of the same files or documents, so an edited file is found by its new text
+        only. With `filters`, only stored nodes that pass them are replaced, so nodes of other users stay. To add nodes
+        to a document, use `UmiVectorStore.add`.
 
         Args:
             nodes: Text nodes in reading order. Ids are kept. Embeddings are used if `embed_model` is given. Index nodes
@@ -184,9 +184,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 `start_char_idx`, else from the order of `nodes`.
             time_key: Metadata key of a node's event time: a datetime, an ISO string (UTC without a zone) or seconds
                 since 1970.
-            **options: Arguments of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; `arms`:
-                further retrievers, each with its own weight in the fusion (if one fails, the search continues without
-                it); `read_only=True`: search a directory that another process writes, without nodes.
+            **options: Arguments of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
+                `DualRetriever`; `arms`, further retrievers whose nodes are fused with those of the store (see
+                `as_arm`); `read_only=True`, without nodes, to search a directory that another process writes.
 
         Raises:
             InvalidChunk, DuplicateId: If a node cannot be stored, or two have the same id; the message names the node.
@@ -266,9 +266,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
     ) -> Self:
         """Make a retriever over an index.
 
-        An index over Chroma is searched in place, so later writes to it are found; see `ChromaStore`. An index over
-        LlamaIndex's simple vector store is copied. Three stored texts are embedded, to check that the model made the
-        vectors; other texts are not.
+        An index over Chroma is searched in place, so later writes to the index are found; see `ChromaStore`. An index
+        over LlamaIndex's simple vector store is copied. The stored vectors are used. Only three stored texts are
+        embedded, to check that `embed_model` made the vectors.
 
         Args:
             index: An index over a `ChromaVectorStore` or a `SimpleVectorStore`.
@@ -284,7 +284,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         if not isinstance(index, VectorStoreIndex):
             raise ConfigError(
                 f"index is {type(index).__name__}; expected a VectorStoreIndex, over Chroma for example; "
-                "for any other, give its nodes to from_nodes"
+                "for any other index, give its nodes to from_nodes"
             )
         options["object_map"] = index._object_map | (options.get("object_map") or {})
         model = embed_model_of(index._embed_model if embed_model is None else embed_model)
@@ -336,13 +336,13 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     @classmethod
     def _own_options(cls) -> list[str]:
-        """Names of the constructor's arguments: first those of constructors of subclasses, then those of this class."""
+        """Names of the arguments of the constructors, of a subclass first, then of this class."""
         bases = cls.__mro__[: cls.__mro__.index(UmiRetriever) + 1]
         constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
         return [name for constructor in constructors for name in list(signature(constructor).parameters)[1:]]
 
     def search(self, query: str | QueryBundle) -> SearchResult:
-        """The result from which `retrieve` makes nodes: hits with signals, stages, suppressed chunks, failed parts.
+        """The `SearchResult` from which `retrieve` makes nodes: hits with signals, failed parts, and the trace.
 
         Raises:
             EmptyQuery: If the query has neither text nor vector.
@@ -397,8 +397,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
         Args:
             query: A string, a `QueryBundle` or a `UmiQuery`. The best 50 hits are candidates for the context, or the
                 best `limit` hits if a `UmiQuery` has a `limit`.
-            **packing: `budget`, `policy`, `counter` and options of a search, as in `DualRetriever.get_context`. `where`
-                and `time_range` narrow those of the query and of the retriever; None: as the query says.
+            **packing: `budget`, `policy`, `counter` and options of a search, as in `DualRetriever.get_context`. Chunks
+                must pass `where` and `time_range` as well as those of the query and of the retriever. Another option
+                replaces the query's; None: the query's is used.
         """
         bundle = _as_bundle(query)
         options = self._context_options(bundle, packing)
@@ -441,10 +442,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
             remaining = [row for row in remaining if row not in group]
 
     def _context_options(self, bundle: QueryBundle, packing: Mapping[str, Any]) -> dict[str, Any]:
-        """Options of `DualRetriever.get_context` for the query, and those in `packing` that are not None."""
+        """Options of `DualRetriever.get_context`: those in `packing` that are not None, else those of the query."""
         options = self._options(bundle)
         if not isinstance(bundle, UmiQuery) or bundle.limit is None:
-            del options["limit"]  # so that the default of `get_context` counts, and not `similarity_top_k`
+            del options["limit"]  # `similarity_top_k` must not replace the default of `get_context`
         narrower = {
             "where": Scope(options["where"]).narrow(asked_filter(packing.get("where"))),
             "time_range": narrowed(options["time_range"], packing.get("time_range")),
@@ -469,7 +470,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         }
 
     def _is_blank(self, bundle: QueryBundle) -> bool:
-        """Whether a query has neither text nor vector, as a query of a chat engine may. Logs one warning per process.
+        """Whether a query has neither text nor vector; chat engines may send one. Logs one warning per process.
 
         Raises:
             FilterError, InputError, InvalidTimeRange: If an option of a blank query is wrong.
@@ -483,14 +484,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
     def _query_vector(self, bundle: QueryBundle) -> Any:
         """(dim,) the bundle's `embedding` or the mean vector of its `custom_embedding_strs`.
 
-        None: the bundle has neither, or the embedder failed; then the core embeds the query's text.
+        None: the bundle has neither, or the embedder failed; then `DualRetriever` embeds the query's text.
         """
         embedder: Embedder | None = getattr(self.umi.store, "embedder", None)
         if bundle.embedding is not None or not bundle.custom_embedding_strs or embedder is None:
             return bundle.embedding
         try:
             return embedder.embed_queries(bundle.custom_embedding_strs).mean(axis=0)
-        except Exception as error:  # noqa: BLE001 - the core then embeds the query's text, and reports if that fails
+        except Exception as error:  # noqa: BLE001 - the search embeds the query's text instead, and reports a failure
             warn_once("custom_embedding_strs", type(error).__name__, UNUSED_STRINGS, type(error).__name__)
             return None
 
@@ -509,7 +510,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         prompt: BasePromptTemplate | None = prompts.get(REWRITE_PROMPT)
-        if prompt is not None:  # placeholders as their own values give the template as a string
+        if prompt is not None:  # each placeholder is its own value, so the result is the template
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
 
@@ -517,7 +518,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
 class _Answered(BaseRetriever):
     """Retriever that returns a result which a batch has already found.
 
-    Its `retrieve` calls callbacks, sends events and resolves index nodes as that of the `UmiRetriever`.
+    Its `retrieve` calls callbacks, sends events and resolves index nodes, as `UmiRetriever.retrieve` does.
     """
 
     def __init__(self, retriever: UmiRetriever, result: SearchResult) -> None:

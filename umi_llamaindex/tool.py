@@ -1,6 +1,6 @@
-"""umi as a tool for agents: the model gives a query and, if it wants, a filter and a time range.
+"""umi as a tool for agents: the model gives a query and, optionally, a filter and a time range.
 
-LlamaIndex's `RetrieverTool` and `QueryEngineTool` work with a `UmiRetriever`, too, but take only a query.
+LlamaIndex's `RetrieverTool` and `QueryEngineTool` also work with a `UmiRetriever`, but take only a query.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from umi_llamaindex.retriever import UmiRetriever
 
 
 class UmiTool(AsyncBaseTool):
-    """The tool of `create_umi_tool`. An output's `content` is a context with sources, its `raw_output` the nodes."""
+    """The tool of `create_umi_tool`. The `content` of an output is a context with sources, `raw_output` the nodes."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class UmiTool(AsyncBaseTool):
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 
     def _context(self, result: SearchResult, asked: dict[str, Any]) -> tuple[str, tuple[Degradation, ...]]:
-        """(the text that the model reads, parts that failed); `asked` are the options of the search."""
+        """(the text that the model reads, the parts of the packing that failed); `asked`: options of the search."""
         umi = self._retriever.umi
         limits, layout = asked_assembly(umi.config.assembly, *self._packing)
         beside, lost = chunks_beside(umi.store, result.ids, layout, asked["where"], asked["time_range"])
@@ -112,10 +112,10 @@ def create_umi_tool(
 ) -> UmiTool:
     """A tool whose arguments are query, limit, filter, and start and end of a time range.
 
-    Nodes must pass the model's filter and time range, and those of the retriever. For wrong arguments the model gets an
-    error message. If nothing is found with the model's filter, the content names the metadata keys that exist. If a
-    part of the search failed, a line after the context names it; the budget does not count this line. Index nodes are
-    shown with their own text; LlamaIndex's `RetrieverTool` resolves them to their objects.
+    Nodes must pass the filters and time ranges of both the model and the retriever. For wrong arguments the model gets
+    an error message. If nothing is found with the model's filter, the content names the metadata keys that exist. If a
+    part of the search failed, a line after the context names the part; the budget does not count this line. Index nodes
+    are shown with their own text, whereas LlamaIndex's `RetrieverTool` resolves them to their objects.
 
     Args:
         retriever: Searches; its `similarity_top_k`, at most `limit_max`, is the default limit.
@@ -141,8 +141,8 @@ def create_umi_tool(
 def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
     """Id -> the chunk with "FILE" or "FILE, page N" as its source, if a reader wrote file and page into the metadata.
 
-    If several sources have the same name, the path of the file, else the source, is added to the name, so that texts of
-    different sources are not joined.
+    If several sources have the same name, the path of the file, else the source, is added to it. So texts of different
+    sources are not joined.
     """
     names = {chunk.id: _file_name(chunk) for chunk in chunks}
     sources: dict[str | None, set[str | None]] = {}
@@ -159,13 +159,15 @@ def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
 
 
 def _file_name(chunk: Chunk) -> str | None:
-    """The name "FILE" or "FILE, page N" by the metadata of LlamaIndex's readers; None: no file name is known."""
-    name, page = (chunk.metadata.get(key) for key in ("file_name", "page_label"))
-    return None if name is None else str(name) if page is None else f"{name}, page {page}"
+    """ "FILE" or "FILE, page N", from the metadata that LlamaIndex's readers write; None: it has no file name."""
+    name, page = chunk.metadata.get("file_name"), chunk.metadata.get("page_label")
+    if name is None:
+        return None
+    return str(name) if page is None else f"{name}, page {page}"
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name; a positional argument, or else `input`, is the query."""
+    """The arguments of a call by name. The first positional argument, else the argument `input`, is the query."""
     named = dict(kwargs)
     query = args[0] if args else named.pop("input", None)
     return named if query is None else {"query": query, **named}

@@ -1,4 +1,4 @@
-"""umi as a LlamaIndex vector store. A write updates BM25 and vectors, so a pipeline needs no second index."""
+"""umi as a LlamaIndex vector store. It keeps BM25 and vectors, so a pipeline needs no second index for BM25."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ from umi_llamaindex.query import NO_TEXT
 from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
-"""Options of `UmiVectorStore` that are no stages of `UmiConfig`."""
+"""Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
 COPIES_CHECKED = 3
 """Number of nodes of one `add` whose texts are looked up in the store, to detect nodes that are added again under new
 ids. A few are enough, because a second run adds every text again."""
 COPY_CANDIDATES = 10
-"""Number of stored chunks, the best by BM25, with which each of these texts is compared."""
+"""Number of stored chunks, the best by BM25, with which the text of each of these nodes is compared."""
 MODEL_CHECKED = 3
 """Number of stored nodes whose vectors are compared with the vectors that the store's model makes of their texts."""
 OTHER_MODEL_COSINE = 0.3
 """If the cosines of all MODEL_CHECKED nodes are lower, another model made their vectors. Vectors of two models have
-cosines around 0. Vectors of one model have larger cosines, even if it embedded a part of the node other than the text
-that umi indexes."""
+cosines around 0. Vectors of one model have larger cosines, even if the model embedded another part of the node than the
+text that umi indexes."""
 ONE_MODEL = (
     "give the index or pipeline embed_model=store.embed_model, or open the store with the model of the index or "
     "pipeline: UmiVectorStore(embed_model)"
@@ -78,25 +78,24 @@ ONE_MODEL = (
 ENGINES = (BaseQueryEngine, BaseRetriever)
 """Classes of objects that an index node may refer to and that no store can hold."""
 ENGINES_LOST = (
-    "the directory holds no engines; in another process, index nodes refer to none of the engines and retrievers that "
-    "they refer to here; give them there to retriever(object_map={index_id: engine}). Logged once."
+    "a directory cannot hold the engines and retrievers that index nodes refer to; another process that opens the "
+    "directory must give them to retriever(object_map={index_id: engine}). Logged once."
 )
 LISTED_TYPES = (ImageNode.class_name(), IndexNode.class_name())
-"""Node types of which a `VectorStoreIndex` keeps a list of ids, the index list, although the store holds the texts."""
+"""Types of nodes whose ids a `VectorStoreIndex` lists, although the store holds their texts. This is the index list."""
 IDS_READ = 1_000
-"""Number of a query's node ids that are looked up at once, to detect an index list."""
+"""Largest number of node ids that are looked up at once, to detect whether the ids of a query are an index list."""
 PREFETCH_FACTOR = 4.0
-"""Default of `mmr_prefetch_factor`: MMR chooses from this many candidates for each node of the result. LlamaIndex's
-simple store has the same default."""
+"""Default of `mmr_prefetch_factor`: candidates of MMR for each node of the result. LlamaIndex's simple store has the
+same default."""
 EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
-"""Names of the arguments beside the query, which LlamaIndex calls `vector_store_kwargs`; its own stores use the same
-names."""
+"""Arguments of `query` besides the query. LlamaIndex calls them `vector_store_kwargs`; its stores use them, too."""
 HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
 """Modes that search by BM25 and by vectors."""
 TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 """Modes that search by BM25 alone."""
 LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sparse_top_k")}
-"""Mode -> field of the query that holds the limit. For other modes, and if the field is None: `similarity_top_k`."""
+"""Mode -> field of the query that holds the limit; `similarity_top_k` for other modes, and if the field is None."""
 log = logging.getLogger("umi")
 
 
@@ -104,12 +103,12 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
     Use it in an `IngestionPipeline` or a `VectorStoreIndex`, or search it with its `retriever()`, a `UmiRetriever`.
-    When a write to a directory returns, its nodes are on the disk, and are found by BM25 and by vectors.
+    When a write to a directory returns, the nodes are on the disk, and both BM25 and vectors find them.
 
     Modes of a query: DEFAULT and HYBRID use BM25 and vectors, HYBRID with `alpha` as the weight of the vectors (0: BM25
     alone, 1: vectors alone). TEXT_SEARCH and SPARSE use BM25 alone. MMR diversifies the result with `mmr_threshold`.
-    Any other mode raises ConfigError. Similarities are umi's scores: larger is better, and similarities of different
-    queries do not compare.
+    Any other mode raises ConfigError. Similarities are umi's scores: larger is better, and the scale differs from query
+    to query.
 
     Args:
         embed_model: The model that made the nodes' embeddings; the store embeds nodes without an embedding with it.
@@ -121,8 +120,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         reranker: As in `DualRetriever`.
         read_only: Search an existing directory that another process writes.
         on_invalid: "raise", or "skip": nodes that cannot be stored, for example blank ones, are left out, and `skipped`
-            lists them. With "skip", such a node does not stop a pipeline, which has already removed the old nodes of
-            all changed documents.
+            lists them. A pipeline then goes on; it has removed the old nodes of changed documents before it adds nodes.
         source_key, position_key, time_key: As in `UmiRetriever.from_nodes`.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
 
@@ -186,7 +184,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
                 "a store in memory cannot be pickled, nor a store with an embed_model that cannot be pickled; open the "
                 "store with persist_dir and a model that can be pickled, or open it anew in the other process"
             )
-        state["__pydantic_private__"].setdefault("_objects", {})  # an engine cannot be pickled; `add` has told so
+        state["__pydantic_private__"].setdefault("_objects", {})  # engines that cannot be pickled; `add` has warned
         return state
 
     @classmethod
@@ -204,7 +202,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
 
     @property
     def umi(self) -> DualRetriever:  # type: ignore[override]
-        """The retriever of the core, with which `query` searches."""
+        """The `DualRetriever` with which `query` searches."""
         return self._umi
 
     @property
@@ -220,9 +218,9 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
         """A `UmiRetriever` over this store; `options` are arguments of its constructor.
 
-        Index nodes that were added by this object are resolved to the engines and retrievers that they refer to. The
-        first call embeds three stored texts, in at most the time that a query may take for its embedding. If another
-        model made the store's vectors, the logger `umi` warns.
+        Index nodes that this object has added are resolved to the engines and retrievers that they refer to. The first
+        call embeds three stored texts, within the timeout of a query's embedding. If another model made the stored
+        vectors, the logger `umi` warns.
         """
         self._warn_of_another_model()
         options["object_map"] = self._objects | (options.get("object_map") or {})
@@ -240,12 +238,10 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Insert nodes, or replace stored nodes with the same id. Returns the ids of all `nodes`.
 
-        An error writes nothing.
-
-        Blank nodes, which readers and splitters make of empty pages, are left out, and the logger `umi` names them.
-        They raise no error, because a pipeline has already removed the old nodes of changed documents when it calls
-        `add`. If the store already holds the same texts under other ids, the logger warns once, and the nodes are
-        added.
+        An error writes nothing. Blank nodes, which readers and splitters make of empty pages, are left out, and the
+        logger `umi` names them. They raise no error, because a pipeline has already removed the old nodes of changed
+        documents when it calls `add`. If the store already holds the same texts under other ids, the nodes are added,
+        and the logger warns once.
 
         Raises:
             InvalidChunk, DuplicateId: If a node cannot be stored, or two have the same id, unless `on_invalid` is
@@ -283,9 +279,9 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         self._objects |= engines
 
     def _warn_of_another_model(self) -> None:
-        """Log one warning if another model than the store's made the vectors that the store holds.
+        """Log one warning if another model than the store's made the stored vectors.
 
-        `add` accepts such vectors, because an index that embeds its queries with that other model finds the nodes.
+        `add` accepts vectors of another model, because an index that embeds queries with that model finds the nodes.
         """
         chunks = [] if self._model_checked else self._store.scan(limit=MODEL_CHECKED)
         if not chunks:
@@ -305,7 +301,7 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     def _holds_copies(self, chunks: Sequence[Chunk]) -> bool:
         """Whether the store holds the text of one of COPIES_CHECKED chunks under another id.
 
-        It does so if nodes are added again, because a splitter makes new ids in each run.
+        This happens if nodes are added again, because a splitter makes new ids in each run.
         """
         if not len(self._store):
             return False
@@ -322,12 +318,12 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove all nodes of a document, or the document itself if it was stored without a splitter.
 
-        A text that was not stored as a node, for example by `umi index`, has its source as its document.
+        For a text that was not stored as a node, for example by `umi index`, the source counts as its document.
 
         Raises:
-            InputError: If the id is no string: None would remove all nodes without a document.
-            ConfigError: If another argument is given. The caller may mean it as a condition, without which more nodes
-                would be removed.
+            InputError: If the id is no string; None would remove all nodes without a document.
+            ConfigError: If another argument is given: the caller may mean it as a condition, and ignoring it would
+                remove more nodes.
         """
         refuse_unknown_options(delete_kwargs, ("ref_doc_id",), ConfigError)
         if not isinstance(ref_doc_id, str):
@@ -345,8 +341,8 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
 
         Raises:
             InputError: If neither ids nor a filter is given.
-            ConfigError: If another argument is given. The caller may mean it as a condition, without which more nodes
-                would be removed.
+            ConfigError: If another argument is given: the caller may mean it as a condition, and ignoring it would
+                remove more nodes.
         """
         refuse_unknown_options(delete_kwargs, ("node_ids", "filters"), ConfigError)
         where = parse_filter(filters)
@@ -381,15 +377,16 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         where = parse_filter(filters)
         if node_ids is None:
             return [to_node(chunk) for chunk in chain.from_iterable(pages(self._store, where=where))]
-        return [to_node(c) for c in self._store.get(node_ids) if c is not None and matches(where, c.metadata)]
+        found = (chunk for chunk in self._store.get(node_ids) if chunk is not None)
+        return [to_node(chunk) for chunk in found if matches(where, chunk.metadata)]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """The best nodes, best first. Of a query over 10,000 bytes only the last 10,000 are searched.
 
         A blank query, which `VectorIndexAutoRetriever` may send, returns the first nodes by id that pass the filter,
         with similarity 0; without a filter, it returns no node. `node_ids` do not filter if all are ids of image and
-        index nodes, because a `VectorStoreIndex` sends the ids of all its image and index nodes with every query.
-        `doc_ids` find only texts that were stored as nodes.
+        index nodes: a `VectorStoreIndex` sends the ids of all its image and index nodes with every query. `doc_ids`
+        find only texts that were stored as nodes.
 
         Raises:
             ConfigError: If umi does not have the mode.
@@ -414,13 +411,15 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         self, query: VectorStoreQuery, extras: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """`_search_of` for the query, without its node ids if they are an index list."""
-        return _search_of(replace(query, node_ids=None) if self._is_index_list(query.node_ids or []) else query, extras)
+        if self._is_index_list(query.node_ids or []):
+            query = replace(query, node_ids=None)
+        return _search_of(query, extras)
 
     def _is_index_list(self, ids: list[str]) -> bool:
-        """Whether a query's node ids are those of image and index nodes alone.
+        """Whether the node ids of a query are an index list: all that are stored are ids of image and index nodes.
 
-        A `VectorStoreIndex` over a store with text lists these nodes, and sends the list for "any node" of the store.
-        Ids of nodes that are removed stay in its list. Ids that are found are added to `_listed`.
+        A `VectorStoreIndex` over a store with text sends its index list when it means any node of the store. The list
+        may hold ids of removed nodes. Ids of stored image and index nodes are added to `_listed`.
         """
         unknown = [id for id in ids if id not in self._listed]
         for start in range(0, len(unknown), IDS_READ):
@@ -456,11 +455,11 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
 def _search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
 
-    The query text is "" for a blank query, and NO_TEXT for one that has only a vector.
+    The query text is "" for a blank query, and NO_TEXT for a query that has only a vector.
 
     Args:
         query: A query of LlamaIndex.
-        extras: Arguments beside the query, with names from EXTRAS. Nodes must pass the filter `where` and the query's.
+        extras: The arguments EXTRAS. Nodes must pass the filter `where` and the query's filters.
 
     Raises:
         ConfigError: If umi does not have the mode or an extra, or if alpha is outside 0..1.
@@ -510,7 +509,7 @@ def _strategy(alpha: float | None) -> str:
 
 
 def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings `mmr` for a query in the mode MMR; the query's `mmr_threshold` is used before that in `extras`."""
+    """The settings `mmr` for a query in the mode MMR. `query.mmr_threshold` has precedence over that in `extras`."""
     factor = extras.get("mmr_prefetch_factor", PREFETCH_FACTOR)
     stated = extras.get("mmr_prefetch_k")
     pool = int(query.similarity_top_k * factor) if stated is None else stated
@@ -533,7 +532,9 @@ def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
-    """The nodes' embeddings; the embedder makes missing ones. None: no node has an embedding, and the store makes all.
+    """The vectors of the nodes: their embeddings, and the embedder's vectors for nodes without an embedding.
+
+    None: no node has an embedding, so the store embeds all.
 
     Raises:
         InvalidVector: If a node's embedding has another dimension than the embedder's.

@@ -624,7 +624,7 @@ def test_an_engine_that_the_directory_cannot_hold_is_told(tmp_path, caplog):
         assert "engines" not in caplog.text
         engine = Engine()
         store.add([IndexNode(text="the table of animals", index_id="table", obj=engine)])
-        assert "give them there to retriever(object_map={index_id: engine})" in caplog.text
+        assert "must give them to retriever(object_map={index_id: engine})" in caplog.text
     with UmiVectorStore(persist_dir=str(tmp_path), read_only=True) as again:
         (best, *_) = again.retriever(object_map={"table": engine}).retrieve("animals")
         assert best.node.get_content() == "Zebras: 30, lions: 2."

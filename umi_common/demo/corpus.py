@@ -23,8 +23,8 @@ def standard_library() -> list[Chunk]:
     """The running interpreter's library as chunks, in the order of its files and, in a file, of the definitions.
 
     A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, and its position the number of
-    the definition in the module, from 0. Its text is the signature and the docstring or, without a docstring, the
-    comment above the definition.
+    the definition in the module, from 0. The text is the signature and the docstring; without a docstring, the
+    signature and the comment above the definition.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
     chunks: list[Chunk] = []
@@ -53,7 +53,7 @@ def module_chunks(module: str, code: bytes) -> list[Chunk]:
     for name, node in _definitions(tree, module):
         kind = "class" if isinstance(node, ast.ClassDef) else "function"
         text = f"{name}{_signature(node)}\n{ast.get_docstring(node) or _comment_above(node, lines)}".strip()
-        if name not in chunks:  # of several conditional definitions of a name the first counts
+        if name not in chunks:  # of several definitions with one name the first counts
             chunks[name] = Chunk(
                 name, text, metadata={"module": module, "kind": kind}, source=module, position=len(chunks)
             )

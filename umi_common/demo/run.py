@@ -1,8 +1,7 @@
-"""Runs the demo: indexes, asks through both frameworks and over Chroma, prints reasons, a context and times."""
+"""Run the demo: index, search through both frameworks and over Chroma, print hits with reasons, a context and times."""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -37,22 +36,22 @@ CONTEXT_TOKENS = 800
 """Largest number of tokens of the context that the demo prints."""
 CHROMA_MODULES = ("asyncio.tasks", "asyncio.timeouts", "collections", "difflib", "functools", "heapq", "itertools")
 CHROMA_QUESTIONS = ("run a coroutine with a timeout", "cache the results of a function", "words that are spelled alike")
-"""Questions that each system is asked; NEWS is added before the last one."""
+"""Questions to Chroma, rank_bm25 and umi. Before the last question, NEWS is added."""
 NEWS = Chunk("news", "A word and its anagram are spelled with the same letters.")
-"""A chunk that Chroma adds to the collection while umi has it open; it fits the last question."""
+"""An answer to the last question, which Chroma adds to the collection while umi has the collection open."""
 CHROMA_HITS = 3
-"""Number of hits of each system that are printed."""
+"""Number of hits that are printed for each of the three."""
 PACKAGES = {
     "langchain-core": "langchain_core",
     "llama-index-core": "llama_index",
     "chromadb": "chromadb",
     "rank-bm25": "rank_bm25",
 }
-"""Package that the demo needs -> a module of it, by which the demo finds out whether it is installed."""
+"""Package that the demo needs -> a module of the package; the package is installed if the module can be imported."""
 
 
 def run(directory: Path, question: str | None = None, console: Console | None = None) -> list[SearchResult]:
-    """Run the sections of the demo; a later run uses the index again.
+    """Run the sections of the demo. A later run uses the index of an earlier one.
 
     Args:
         directory: Directory of the store, created if it does not exist.
@@ -87,7 +86,7 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
 
 
 def open_standard_library(directory: Path, console: Console) -> HybridStore:
-    """Open the store with the standard library; chunks that it lacks are added, with a progress bar in a terminal."""
+    """Open the store of the standard library, and add the chunks that it lacks, with a progress bar in a terminal."""
     begun = time.perf_counter()
     store = HybridStore.open(directory)
     chunks = standard_library()
@@ -113,7 +112,7 @@ def _ask_through_frameworks(
         documents = through_langchain.invoke(question)
         nodes = through_llamaindex.retrieve(question)
         result = umi.search(question, limit=3)
-        same = [d.id for d in documents] == [n.node.node_id for n in nodes] == result.ids
+        same = [document.id for document in documents] == [item.node.node_id for item in nodes] == result.ids
         console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
         console.print(f"[dim]LangChain and LlamaIndex: {'the same hits' if same else 'DIFFERENT hits'}[/dim]")
         show_hits(console, result)
@@ -139,8 +138,10 @@ def _show_context(console: Console, question: str, context: AssembledContext) ->
 
 
 def show_live_chroma(console: Console, store: HybridStore) -> None:
-    """Copy the chunks of CHROMA_MODULES from the demo's store to a Chroma collection; print the hits of Chroma,
-    rank_bm25 and umi for each question."""
+    """Copy the chunks of CHROMA_MODULES from `store` to a Chroma collection, and search it with CHROMA_QUESTIONS.
+
+    The hits of Chroma, of rank_bm25 and of umi are printed.
+    """
     import chromadb
     from chromadb.config import Settings
     from rank_bm25 import BM25Okapi
@@ -175,11 +176,10 @@ def _write(collection: Any, chunks: Sequence[Chunk], vectors: Any) -> None:
 
 
 def _show_conversation(console: Console) -> None:
-    llm = ScriptedLLM(lambda prompt: next((json.dumps(v) for q, v in REWRITES.items() if q in prompt), "[]"))
     console.rule("a dated conversation: time, neighbours, deep search", style="dim")
     with HybridStore.open() as store:
         store.add(conversation())
-        umi = DualRetriever(store, rewriter=llm, clock=lambda: NOW)
+        umi = DualRetriever(store, rewriter=ScriptedLLM(REWRITES), clock=lambda: NOW)
         umi.reconfigure(routing={"mode": "heuristic"})
         for shows, question in QUESTIONS:
             result = umi.search(question, limit=3, deep_search=shows == "deep search")

@@ -1,4 +1,4 @@
-"""A short dated conversation of two friends for the demo, and questions that need time, neighbours or an LLM."""
+"""A short dated conversation of two friends for the demo, and questions about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 6, 20, 9, 0, tzinfo=timezone.utc)
-"""The time at which the questions are asked: a Thursday."""
+"""The time at which the questions are asked; it is a Thursday."""
 
 TALKS: dict[str, tuple[datetime, tuple[str, ...]]] = {
     "talk-1": (
@@ -63,7 +63,7 @@ QUESTIONS = (
 """(feature of umi that the question shows, question)."""
 
 REWRITES = {"Who do I know at Acme?": ["Acme", "works at Acme", "cousin or friend employed at Acme"]}
-"""Query -> variations with which the scripted LLM replies."""
+"""Question -> the variations that the scripted LLM of the demo returns."""
 
 
 def conversation() -> list[Chunk]:

@@ -1,15 +1,13 @@
-"""Explain a search result: why each hit has its rank.
+"""Explain a search result: why each hit has its rank. As text, as an HTML page or fragment, or as a data frame.
 
-The functions turn a `SearchResult` into text, an HTML page or fragment, or a data frame.
-
-    reasons    the arms and stages that gave a hit its rank, as data and in words
-    marking    marks the query's words in a text
-    texts      makes texts safe to show: control characters visible, HTML escaped
-    terminal   a result as plain text
-    notebook   a result as an HTML fragment, and as a pandas data frame
-    page       a result as a standalone HTML page; page.css and page.js are its style and script
-    bars       HTML that notebook and page share
-    flow       the picture of ranks on the page
+reasons    the arms and stages that gave a hit its rank, as data and in words
+marking    marks the words of the query in a text
+texts      makes texts safe to show: control characters visible, HTML escaped
+terminal   a result as plain text
+notebook   a result as an HTML fragment, and as a pandas data frame
+page       a result as a standalone HTML page; page.css and page.js are its style and script
+bars       HTML that notebook and page share
+flow       the rank-flow picture of the page
 """
 
 from umi_common.explain.notebook import context_to_html, tables_to_html, to_frame, to_html

@@ -1,4 +1,4 @@
-"""HTML that the notebook's table and the page share: bars of scores, places of chunks, losses, chunks left out."""
+"""HTML that `notebook` and `page` share: bars for scores, sources of chunks, failed parts, chunks left out."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from umi_common.explain.texts import escaped, place
 from umi_common.types import Chunk, Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
-"""Colour of each arm: two of Okabe and Ito's colours, which differ for people with any kind of colour blindness. The
-page sets the CSS variables, and thereby lighter colours in dark mode."""
+"""Colour of each arm. The defaults are from Okabe and Ito's palette, which colour-blind people can tell apart. The page
+sets the CSS variables, with lighter colours in dark mode."""
 OTHER_COLOUR = "var(--umi-other,#009e73)"
+"""Colour of all other arms."""
 
 
 def largest_scores(result: SearchResult) -> dict[str, float]:
-    """The largest raw score of each arm among the hits, >= 0, which the arm's longest bar stands for."""
+    """Arm -> its largest raw score among the hits, at least 0."""
     largest: dict[str, float] = {}
     for hit in result:
         for arm, signal in best_signals(hit).items():
@@ -25,18 +26,13 @@ def largest_scores(result: SearchResult) -> dict[str, float]:
 
 
 def bar(value: float, largest: float, colour: str) -> str:
-    """The HTML of a bar, which `largest` would fill; an empty one if `largest` is 0. Screen readers skip it and read
-    the value beside it."""
+    """The HTML of a bar that is full if `value` is `largest`, and empty if `largest` is 0. Screen readers skip it."""
     width = 100 * max(0.0, min(1.0, value / largest)) if largest > 0 else 0.0
     return f"<span class='umi-bar' aria-hidden='true'><i style='width:{width:.0f}%;background:{colour}'></i></span>"
 
 
 def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
-    """One line of HTML per arm: a bar, the rank and the raw score of the hit.
-
-    Args:
-        largest: From `largest_scores`.
-    """
+    """One line of HTML per arm: a bar, the rank and the raw score of the hit. `largest` is from `largest_scores`."""
     lines = []
     for arm, signal in best_signals(hit).items():
         score_bar = bar(signal.score, largest.get(arm, 0.0), ARM_COLOURS.get(arm, OTHER_COLOUR))
@@ -50,7 +46,7 @@ def top_score(result: SearchResult) -> float:
 
 
 def place_of(chunk: Chunk) -> str:
-    """HTML with the facts of `texts.place`."""
+    """HTML of the source, position and time of a chunk; see `texts.place`."""
     return " · ".join(f"<bdi>{escaped(fact)}</bdi>" for fact in place(chunk))
 
 
@@ -64,7 +60,7 @@ def losses(result: SearchResult | AssembledContext) -> str:
 
 
 def table(heads: Iterable[str], rows: str, caption: str = "") -> str:
-    """An HTML table with column heads; all arguments are HTML, not escaped here."""
+    """An HTML table. All arguments are HTML, which is not escaped here: column heads, table rows, caption."""
     cells = "".join(f"<th scope='col'>{head}</th>" for head in heads)
     return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
 

@@ -1,7 +1,7 @@
 """The rank-flow picture, as inline SVG: one line per hit through its ranks in the arms and after the stages.
 
-A column is an arm or a stage. With 20 hits shown, ranks 1 to 20 are in rows 1 to 20. Larger ranks of a column follow
-below a horizontal rule, in order; after them come the hits without a rank in this column.
+A column is an arm or a stage. With 20 hits shown, ranks 1 to 20 of a column are in rows 1 to 20. Below a horizontal
+rule follow the column's larger ranks, in order, and then the hits without a rank in this column.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HITS_SHOWN = 20
 COLUMN, ROW = 92, 26
 """Distance of two columns and of two rows, in px."""
 LEFT, TOP, RIGHT, BOTTOM = 42, 44, 230, 12
-"""Margins in px: left of the first column, above the first row, right of the last column, below the last row."""
+"""Margins around the columns and rows, in px."""
 ID_CHARACTERS = 30
-"""A longer id of a chunk is cut to this many characters."""
+"""Largest number of characters of a chunk's id; a longer id is cut."""
 
 
 def flow_picture(result: SearchResult) -> str:
@@ -55,7 +55,7 @@ def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
     """The row, from 1, of each hit in one column.
 
     Args:
-        ranks: Rank of each hit in the column; None: it has no rank there.
+        ranks: Rank of each hit in the column; None: the hit has no rank there.
         shown: Number of hits in the picture.
     """
     ranks_or_infinity = [math.inf if rank is None else rank for rank in ranks]

@@ -1,4 +1,4 @@
-"""Mark the query's words in a text: words that are spelled alike, or that the store's analyzer maps to equal terms."""
+"""Mark the words of the query in a text: words that the store's analyzer maps to the same terms."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ CharRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class QueryWords:
-    """The words to mark: those of the query and its variations. Function words are left out, unless there are no other
-    words."""
+    """The words of the query and its variations, which are marked in texts.
+
+    Function words are left out, unless the query has no other words.
+    """
 
     terms: frozenset[str]
-    """The analyzer's terms of these words."""
+    """The terms of these words."""
     terms_of: Callable[[str], Sequence[str]]
     """The analyzer: a function from a text to its terms."""
 
@@ -45,8 +47,8 @@ class QueryWords:
         """The words of a result's query. If `result.terms_of` is None, the words in lower case are their own terms."""
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
-        # Each word is also analysed alone, as `spans` does: without the other words the analyzer may recognise no
-        # language, and return another term.
+        # `spans` analyses each word alone. The analyzer may then recognise no language and return another term, so the
+        # terms of the single words are added.
         terms = frozenset(terms_of(text)).union(*map(terms_of, _lowered(text)))
         return cls(terms.difference(terms_of(FUNCTION_TEXT)) or terms, terms_of)
 
@@ -59,8 +61,8 @@ class QueryWords:
     def _spans_in_token(self, token: str) -> list[CharRange]:
         """Ranges of the words to mark in a token, which is a text without white space.
 
-        If the token as a whole has a term of the query, but none of its words alone has, all is marked from its first
-        word to its last.
+        If only the whole token has a term of the query, and none of its words alone, the range is from the beginning of
+        its first word to the end of its last.
         """
         found = self.terms.intersection(self.terms_of(token))
         words = list(_pieces(_WORD, token))
@@ -72,11 +74,12 @@ class QueryWords:
         return spans
 
     def _spans_in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
-        """Ranges to mark in a word: the whole word, or only its parts whose terms are in `found`, such as "wait" in
-        "wait_for".
+        """Ranges to mark in a word: its parts with terms in `found`, such as "wait" in "wait_for", else the whole word.
+
+        No range if the word has no term in `found`.
 
         Args:
-            found: The terms of the query that the analyzer finds in the token around the word.
+            found: The terms of the query that the token around the word has.
         """
         whole = [(0, len(word))]
         terms = self.terms_of(word) if found else []
@@ -93,14 +96,14 @@ def _lowered(text: str) -> list[str]:
 
 
 def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[CharRange]:
-    """Ranges of the pattern's matches in a token. Combining marks count as letters, unlike in `re`."""
+    """Ranges of the pattern's matches in a token. Combining marks count as letters; in `re` they do not."""
     if not token.isascii():
         token = "".join("x" if unicodedata.category(char)[0] == "M" else char for char in token)
     return (piece.span() for piece in pattern.finditer(token))
 
 
 def _ranges_covered(word: str, terms: frozenset[str]) -> list[CharRange]:
-    """Ranges of a text written without spaces that the terms cover, such as 東京 in 昨日東京で."""
+    """Ranges in which the terms occur in a word of a script without spaces, such as 東京 in 昨日東京で."""
     covered = bytearray(b" " * len(word))
     for term in terms:
         at = word.find(term)
@@ -117,10 +120,10 @@ def marked(
     around: tuple[str, str] = ("<mark>", "</mark>"),
     written: Callable[[str], str] = escape,
 ) -> str:
-    """The text with each word of the query between the two strings of `around`.
+    """The text with the first string of `around` before and the second after each word of the query.
 
     Args:
-        written: Escapes each piece of the text.
+        written: Function that escapes a piece of the text.
     """
     shown, (before, after) = visible(text), around
     pieces, at = [], 0
@@ -131,10 +134,10 @@ def marked(
 
 
 def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
-    """A part of a text in one line, of about `characters`, that holds the query's first word; "…" marks a cut.
+    """About `characters` characters of a text, in one line, with the first word of the query; "…" marks a cut.
 
-    It begins at the start of the text if that word is in the first two thirds of `characters`, else LEAD_CHARACTERS
-    before the word.
+    The excerpt begins at the start of the text if the word is in the first two thirds of `characters`. Else it begins
+    LEAD_CHARACTERS before the word.
     """
     line = " ".join(text.split())
     if len(line) <= characters:

@@ -1,4 +1,4 @@
-"""Show a result in a notebook: as an HTML table in the notebook's own colours, light or dark, or as a data frame."""
+"""Show a result in a notebook: as an HTML table, in the colours of the notebook, or as a data frame."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def _left_out(result: SearchResult) -> str:
 
 
 def context_to_html(context: AssembledContext) -> str:
-    """A context as an HTML fragment without script: number of tokens, failed parts of the search, and each part of the
-    context with its tokens.
+    """A context as an HTML fragment without script: number of tokens, failed parts of the search, parts with tokens.
 
     Texts are escaped.
     """
@@ -80,7 +79,7 @@ def context_to_html(context: AssembledContext) -> str:
 
 
 def tables_to_html(tables: Iterable[tuple[str, Sequence[str], Iterable[Sequence[str]]]]) -> str:
-    """Tables as an HTML fragment without script; each table is (title, header, rows) of plain texts, escaped here."""
+    """Tables as an HTML fragment without script. Each is (title, header, rows) of plain texts, which are escaped."""
     parts = []
     for title, header, rows in tables:
         cells = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows)
@@ -96,7 +95,7 @@ def to_frame(result: SearchResult) -> Any:
     """A result as a pandas DataFrame with one row per hit.
 
     Columns: rank, id, score, relevance, source, event_time; `<arm>_rank_<variation>` and `<arm>_score_<variation>` for
-    each arm and query variation; `after_<stage>` with the score after each stage; text.
+    each arm and each query variation, 0 for the query itself; `after_<stage>` with the score after each stage; text.
 
     Raises:
         MissingExtra: Without pandas.

@@ -23,10 +23,10 @@ from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult, Signal
 
 EXCERPT_CHARACTERS = 600
-"""A longer text of a hit is cut to an excerpt of about this many characters, above the whole text."""
+"""Length in characters above which a text is shown as an excerpt of about this length, with the whole text folded."""
 FOUND_DEPTH = 10
 """Largest rank in an arm at which a query variation counts as having found a hit. An arm ranks hundreds of chunks, so
-that without this limit every variation would find almost every hit."""
+without this limit every variation would count as having found almost every hit."""
 TIME_COLOUR = bars.OTHER_COLOUR
 
 
@@ -38,8 +38,8 @@ def to_page(
     Texts are escaped, and the page's content security policy forbids every script but its own.
 
     Args:
-        path: File to which the page is also written, in UTF-8; None: none.
-        context: The context assembled from the result, shown with a bar of tokens for each part; None: not shown.
+        path: File to which the page is also written, in UTF-8; None: no file.
+        context: The context assembled from the result, shown with a bar of tokens for each part; None: no context.
 
     Raises:
         InputError: If `context` is of another type.
@@ -76,8 +76,7 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
 
 
 def _times(result: SearchResult) -> str:
-    """The time of the search in words. The time of loading the model, in the first search of a process, is stated
-    separately."""
+    """The time of the search in words. In the first search of a process, the time to load the model is apart."""
     loading = sum(stage.facts.get("load_ms", 0.0) for stage in result.trace)
     first = f", besides {loading:.0f} ms once for loading the model" if loading else ""
     return f"{result.trace.milliseconds - loading:.1f} ms{first}"
@@ -161,9 +160,9 @@ def _flow_section(result: SearchResult) -> str:
 
 
 def _searched_section(result: SearchResult) -> str:
-    """The query and its variations, and which hits each of them found within FOUND_DEPTH."""
+    """The query and its variations, each with the hits that it found within FOUND_DEPTH."""
     texts = (result.query, *result.query_variations)
-    found: list[set[int]] = [set() for _ in texts]  # by text: the ranks of the hits that it found
+    found: list[set[int]] = [set() for _ in texts]  # for each text the ranks of the hits that it found
     for hit in result:
         for signal in hit.signals:
             if signal.rank is not None and signal.rank <= FOUND_DEPTH:
@@ -205,12 +204,12 @@ def _times_section(result: SearchResult) -> str:
 
 
 def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
-    """The context: for each part its text, and a bar for its number of tokens."""
+    """The parts of the context, each with its text and a bar for its number of tokens."""
     if context is None:
         return ""
     stats = context.stats
     items = "".join(_part(part, stats.budget, words) for part in context)
-    dropped = "".join(f"<li><b>{escaped(gone.id)}</b>: {escaped(in_words(gone.reason))}</li>" for gone in stats.dropped)
+    dropped = "".join(f"<li><b>{escaped(each.id)}</b>: {escaped(in_words(each.reason))}</li>" for each in stats.dropped)
     summary = f"<summary>Left out of the context: {len(stats.dropped)}</summary>"
     rest = f"<details>{summary}<ul>{dropped}</ul></details>" if dropped else ""
     about = "about " if stats.approximate else ""
@@ -239,5 +238,5 @@ def _section(name: str, title: str, body: str) -> str:
 
 
 def _scroll(label: str, body: str) -> str:
-    """A box that scrolls sideways, also with the keyboard."""
+    """HTML of a box that scrolls sideways, with the mouse or the keyboard."""
     return f"<div class='scroll' tabindex='0' role='region' aria-label='{label}'>{body}</div>"

@@ -21,7 +21,7 @@ LEFT_OUT = {
     "chunk": "no part of it fits the limit per chunk",
     "kind": "of a kind that the policy excludes",
 }
-"""Reason of `Suppressed` or `Dropped` -> the reason in words. Other reasons are in words already."""
+"""Reason in a `Suppressed` or `Dropped` -> the reason in words. All other reasons already are words."""
 
 
 class Step(NamedTuple):
@@ -30,11 +30,11 @@ class Step(NamedTuple):
     name: str
     """Name of the arm or stage, or FINAL."""
     rank: int | None
-    """From 1; None: the hit is not in the arm's list, or had no rank after the stage."""
+    """From 1; None: the hit is not in the arm's list, or has no rank after the stage."""
 
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
-    """Each arm's best signal: that of the query variation for which the arm ranked the hit highest."""
+    """Arm -> its best signal: that of the query variation for which the arm ranked the hit highest."""
     arms = dict.fromkeys(signal.arm for signal in hit.signals)
     return {arm: min((signal for signal in hit.signals if signal.arm == arm), key=_order) for arm in arms}
 
@@ -53,11 +53,11 @@ def reasons(hit: Hit) -> list[str]:
     """Why a hit has its rank, the best arm first: `["lexical #1 (BM25 9.31)", "dense #4 (cosine 0.52)"]`."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
     lines = [stated(signal) for signal in sorted(found, key=lambda each: (each.rank or 0, each.arm))]
-    return [*lines, *_moves(hit)] or ["beside a strong hit"]  # a neighbour that no arm and no stage ranked
+    return [*lines, *_moves(hit)] or ["beside a strong hit"]  # neither an arm nor a stage ranked this hit
 
 
 def stated(signal: Signal) -> str:
-    """Rank and score in one arm: `dense #4 (cosine 0.52, variation 2)`, `lexical not in its list (BM25 1.20)`."""
+    """A signal in words: `dense #4 (cosine 0.52, variation 2)`, `lexical not in its list (BM25 1.20)`."""
     rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
     via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
     return f"{signal.arm} {rank} ({MEASURES.get(signal.arm, 'score')} {signal.score:.2f}{via})"
@@ -76,8 +76,10 @@ def _moves(hit: Hit) -> list[str]:
 
 
 def steps(hits: Iterable[Hit]) -> list[list[Step]]:
-    """For each hit its ranks in each arm, after each stage that ran, and in the result. All lists have
-    the same names in the same order."""
+    """For each hit its ranks in each arm, after each stage that ran, and in the result.
+
+    All lists have the same names in the same order.
+    """
     hits = list(hits)
     arms = list(dict.fromkeys(signal.arm for hit in hits for signal in hit.signals))
     stages = list(dict.fromkeys(name for hit in hits for name in hit.ranks))

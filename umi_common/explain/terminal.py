@@ -12,13 +12,13 @@ from umi_common.types import Hit, SearchResult, Stage, Suppressed
 TEXT_CHARACTERS = 160
 """Length of the excerpt of a hit, in characters."""
 NO_EMPHASIS = ("", "")
-"""Strings before and after each word of the query if words are not emphasised."""
+"""Default of `emphasis`: words of the query are not emphasised."""
 
 
 def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, full: bool = False) -> str:
     """A result as plain text: three lines per hit, the last of which says why the hit was found.
 
-    Control characters in the texts are replaced by their code, so that none of them reaches the terminal.
+    Control characters in the texts are replaced by their codes, so that they do not reach the terminal.
 
     Args:
         emphasis: The strings to put before and after each word of the query.
@@ -49,9 +49,9 @@ def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str
     yield f"       {one_line(' · '.join(reasons(hit)))}"
 
 
-def _left_out(gone: Suppressed) -> str:
-    by = "" if gone.by is None else f", replaced by {gone.by}"
-    return "  " + one_line(f"left out: {gone.id} ({in_words(gone.reason)}{by})")
+def _left_out(suppressed: Suppressed) -> str:
+    by = "" if suppressed.by is None else f", replaced by {suppressed.by}"
+    return "  " + one_line(f"left out: {suppressed.id} ({in_words(suppressed.reason)}{by})")
 
 
 def _stage(stage: Stage) -> str:

@@ -1,4 +1,4 @@
-"""Make untrusted texts safe to show: control characters are replaced by their code, HTML is escaped."""
+"""Make untrusted texts safe to show: control characters are replaced by their codes, HTML is escaped."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from umi_common.types import Chunk, SearchResult
 SNIPPET_CHARACTERS = 160
 """Default length of a snippet, in characters."""
 SECTION_CHARACTERS = 60
-"""Longer metadata "section" of a chunk is cut to this many characters."""
+"""Largest number of characters of the metadata "section" of a chunk; a longer value is cut."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Terminal escapes, other control characters, and characters that change the direction of the text after them."""
+"""Matches a control character, such as a terminal escape, or a character that changes the direction of text."""
 
 
 def visible(text: str) -> str:
-    """The text with control characters and direction overrides replaced by their code, such as ⟨U+202E⟩."""
+    """The text with control characters and changes of direction replaced by their codes, such as ⟨U+202E⟩."""
     return _CONTROL.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 
 
@@ -31,7 +31,7 @@ def one_line(text: str) -> str:
 
 
 def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
-    """The text in one line; if it is longer than `characters`, cut after a word and followed by an ellipsis."""
+    """The text in one line. A text longer than `characters` is cut after a word, and "…" is added."""
     line = " ".join(text.split())
     if len(line) <= characters:
         return line
@@ -45,16 +45,17 @@ def hit_count(result: SearchResult) -> str:
 
 
 def place(chunk: Chunk) -> list[str]:
-    """The known facts about the place of a chunk: source, position, page, section and time.
+    """Source, position, page, section and time of a chunk in words, as far as they are known.
 
-    Source and position are left out if the chunk's id begins with the source, such as `notes/house.md#3`.
+    Source and position are left out if the chunk's id begins with the source, as "notes/house.md#3" does.
     """
     facts = []
     source = chunk.source
     in_id = source is not None and chunk.id.startswith(source) and not chunk.id[len(source) :][:1].isalnum()
     if source is not None and not in_id:
         facts.append(source)
-        facts += [] if chunk.position is None else [f"position {chunk.position}"]
+        if chunk.position is not None:
+            facts.append(f"position {chunk.position}")
     if "page" in chunk.metadata:
         facts.append(f"page {chunk.metadata['page']}")
     section = chunk.metadata.get("section")

@@ -1,4 +1,4 @@
-"""Replace the stored chunks of a file or document by its present chunks, so that the store equals its sources."""
+"""Replace the stored chunks of files or documents by their new chunks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from umi_common.types import Chunk
 PAGE = 5_000
 """Largest number of chunks that are read from a store in one call."""
 REPLACED = (
-    "%d stored texts were removed, and none of them was given again: from_documents and from_nodes replace a source's "
-    "texts, also those that were added later. To add to a source, use add_documents (LangChain) or UmiVectorStore.add "
-    "(LlamaIndex); to open a directory as it is, give an empty list. Logged once."
+    "%d stored texts were removed, because they were not given again: from_documents and from_nodes replace all stored "
+    "texts of a source. To add to a source, use add_documents (LangChain) or UmiVectorStore.add (LlamaIndex); to open "
+    "a directory as it is, give an empty list. Logged once."
 )
 
 
@@ -30,16 +30,16 @@ def add_mirrored(
 ) -> None:
     """Add chunks, and remove the other stored chunks with the same origins.
 
-    A new chunk with the text of a removed one takes over its vector and is not embedded. Calls in several threads run
-    one after another, so that each call replaces the chunks that the call before it has stored.
+    A new chunk with the text of a removed one gets its vector and is not embedded. Calls in several threads run one
+    after another, so that each call replaces the chunks that the call before it has stored.
 
     Args:
         store: A `HybridStore`.
-        chunks: All chunks that each origin has now.
-        origin_of: From a chunk to a value that identifies the file or document that it was cut from; None: the chunk
-            replaces no other chunk.
-        left_out: (id, origin) of items that have no chunk now, such as a file that became empty: stored chunks with
-            such an id or origin are removed, too.
+        chunks: The chunks to store. Of each origin, all chunks that it has now.
+        origin_of: Function from a chunk to its origin, a value that identifies the file or document that it was cut
+            from. None as origin: the chunk replaces no other chunk.
+        left_out: (id, origin) of items without a chunk, such as a file that became empty. Stored chunks with one of
+            these ids or origins are removed, too.
         within: The retriever's own filter. Chunks that do not pass it, such as those of another user, are not removed.
         everything: Also remove the stored chunks of all other origins.
 
@@ -52,10 +52,10 @@ def add_mirrored(
     if everything and not chunks and len(store):
         raise InputError("mirror=True with nothing to store would empty the store; check what was loaded")
     origins = {origin_of(chunk) for chunk in chunks} | {origin for _, origin in left_out}
-    gone, origins = {id for id, _ in left_out}, origins - {None}
+    left_out_ids, origins = {id for id, _ in left_out}, origins - {None}
 
     def replaces(chunk: Chunk) -> bool:
-        affected = everything or chunk.id in gone or origin_of(chunk) in origins
+        affected = everything or chunk.id in left_out_ids or origin_of(chunk) in origins
         return affected and matches(within, chunk.metadata)
 
     with store.replacing:
@@ -68,24 +68,23 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
     """Add chunks, and remove the stored chunks with other ids for which `replaces` is true.
 
     Returns:
-        The number of removed chunks whose text is not among the given texts. 0 if the source was edited: some of the
-        given texts were stored before, and some are new.
+        The number of removed chunks whose text is not among the given texts. 0 if the call seems to store an edited
+        source: some of the given texts were stored before, and some are new.
     """
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
     pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
     gone = [chunk for page in pages for chunk in page if chunk is not None and replaces(chunk)]
-    replaced = {chunk.id: chunk.indexed_text for chunk in gone}
-    by_text = {text: id for id, text in replaced.items()}
-    stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
+    by_text = {chunk.indexed_text: chunk.id for chunk in gone}
+    stored = {chunk.id for chunk in store.get(list(new)) if chunk is not None} if gone else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
     if len(new) < len(chunks) or not embedded:
         store.add(chunks)
     else:
         store.add([chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in by_text])
         store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
-    if replaced:
-        store.delete(replaced)
+    if gone:
+        store.delete([chunk.id for chunk in gone])
     before, given = ({chunk.text for chunk in each} for each in (gone, chunks))
     is_new = any(chunk.id not in stored and chunk.text not in before for chunk in chunks)
     is_edit = is_new and (stored or before & given)

@@ -1,4 +1,4 @@
-"""Checks of the arguments of the adapters' classes: options, retrievers, and methods that a subclass replaces."""
+"""Check the arguments of the adapters' classes, and find methods that a subclass replaces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from umi_common.search.request import refuse_unknown_options
 OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve", "_aretrieve")
 """Methods by which a subclass of an adapter's retriever may search in its own way."""
 FACTORY_OPTIONS = ("llm", "reranker", "arms", "mirror", "on_invalid", "read_only")
-"""Options of the factories of both adapters' retrievers that their constructors do not have."""
+"""Options of `from_documents` and `from_nodes` that the constructors of the retrievers do not have."""
 
 
 class CheckedFields:
@@ -37,7 +37,7 @@ class CheckedFields:
 
 
 def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options in two dicts: the stages of `UmiConfig`, and all others."""
+    """(the options that are stages of `UmiConfig`, all other options)."""
     stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
     return stages, {name: value for name, value in options.items() if name not in stages}
 
@@ -48,8 +48,8 @@ def refuse_factory_options(given: Iterable[str], own: Iterable[str], factory: st
     Args:
         given: Names of the options.
         own: Names of the constructor's options.
-        factory: Name of the factory that takes the options of `FACTORY_OPTIONS`, "from_documents" or "from_nodes".
-        opening: Names of the options with which that factory opens a store.
+        factory: "from_documents" or "from_nodes", which takes `FACTORY_OPTIONS`.
+        opening: Names of the options with which `factory` opens a store.
     """
     own = list(own)
     refuse_unknown_options(given, (*own, *opening, *FACTORY_OPTIONS, *UmiConfig.model_fields), ConfigError)
@@ -76,13 +76,12 @@ def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:
     own = [name for name in (*OWN_SEARCH, *methods) if hasattr(kind, name) and overrides(retriever, kind, name)]
     if own:
         raise ConfigError(
-            f"{type(retriever).__name__} has its own {own[0]}, which a tool or context would not call; give the "
-            "retriever a filter in its place, or wrap it in the framework's own retriever tool"
+            f"{type(retriever).__name__} has its own {own[0]}, which a tool or context would not call; use a filter of "
+            "the retriever instead, or the framework's own retriever tool"
         )
 
 
 def overrides(instance: object, base: type, *methods: str) -> bool:
-    """Whether the instance's class replaces one of the methods `methods` of `base`, so that calls must not bypass
-    it."""
+    """Whether the instance's class replaces one of the methods of `base`; then calls must not bypass that method."""
     own = type(instance)
     return any(getattr_static(own, name) is not getattr_static(base, name) for name in methods)

@@ -1,5 +1,4 @@
-"""What the adapters' classes that choose positions in a source share: they read a source once, and share no position
-between chunks that are added at the same time."""
+"""Base class of the adapters' classes that choose positions for chunks that are added to a stored source."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from umi_common.types import Chunk
 
 
 class KnownSources(ABC):
-    """Facts of the stored chunks of sources, from which the positions of further chunks follow.
+    """Remembers facts of stored sources that a subclass needs to choose the positions of further chunks.
 
-    The stored chunks of a source are read when the first chunk of the source is added. They are read again if the
-    store was written elsewhere (in a store without `last_write`: if its number of chunks has changed), or if a write
-    within `_stored` has failed. Thread-safe.
+    The stored chunks of a source are read when the first chunk of the source is added. They are read again if another
+    object has written to the store, or if a write within `_stored` has failed. Chunks that are added at the same time
+    get different positions. Thread-safe.
     """
 
     _lock: Lock
@@ -30,11 +29,11 @@ class KnownSources(ABC):
         self.store = store
         self.keys = keys
         self._sources: dict[str, Any] = {}
-        """Source -> its facts, for the sources that were read."""
+        """Source -> its facts, which the subclass defines, for the sources that were read."""
         self._last_write: object = None
-        """The result of `_written()` when `_sources` was true of the store."""
+        """The result of `_written()` for the store that `_sources` describes."""
         self._pending: list[list[Chunk]] = []
-        """Chunks that calls of `_stored` are storing. Their positions count as taken."""
+        """The chunks of each running `with` block of `_stored`. Their positions count as taken."""
         give_lock(self)
 
     @contextmanager
@@ -64,7 +63,7 @@ class KnownSources(ABC):
         """Add these chunks to the facts of their sources, for the sources that were read."""
 
     def _written(self) -> object:
-        """A value that changes when the store is written."""
+        """A value that changes with each write; for a store without `last_write` the number of chunks."""
         return getattr(self.store, "last_write", None) or len(self.store)
 
     def __deepcopy__(self, memo: object) -> Self:

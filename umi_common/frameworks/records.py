@@ -1,7 +1,7 @@
 """Convert records (text, metadata, id) of a framework or a database to chunks and back.
 
-A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`; filters see `NESTED` in their place, and
-`to_metadata` restores them. Other values are converted as `types.plain_value` says; arrays and sets become lists.
+A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`, with `NESTED` in their place, and
+`to_metadata` restores them. `types.plain_value` converts other values; arrays and sets become lists.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from umi_common.types import Chunk, plain_value
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of all nested values."""
 NESTED = ["umi_nested"]
-"""Replaces a nested value in the metadata, so that filters see a value that is not None."""
+"""Value in place of a nested value, so that filters see a value that is not None."""
 ID_CHARACTERS = 32
 """Hexadecimal digits of a `content_id`."""
 POSITION_END = 2**62
-"""A position of this size or larger is dropped: a chunk cannot hold it."""
+"""Positions from this size on are dropped: a chunk cannot hold them."""
 IDS_NAMED = 20
-"""Largest number of ids that one warning names."""
+"""Largest number of ids in one warning."""
 OFFSET_END = 10**7
 """A number below this under the key of the time may count milliseconds or seconds from the start of a recording. It is
 not read as a time, and no warning is logged."""
@@ -42,9 +42,9 @@ UNREAD_TIME = (
 
 @dataclass(frozen=True, slots=True)
 class PlaceKeys:
-    """The metadata keys of a text's source, position and time; None: no key holds it.
+    """The metadata keys of a text's source, position and time; None in place of a key: no key.
 
-    The values also stay in the metadata. A value of another type than described here is metadata only.
+    The values also stay in the metadata. A value of another type than the field describes is metadata only.
     """
 
     source: str | None = "source"
@@ -53,8 +53,8 @@ class PlaceKeys:
     """Key of the text's position in its source; its value is a whole number that rises in reading order."""
     time: str | None = "timestamp"
     """Key of the time of the event that the text describes; its value is a datetime with a zone, a date, a text or a
-    number, as `times.read_time` reads them. The logger `umi` warns of any other value except a number below
-    `OFFSET_END`."""
+    number that `times.read_time` can read. For any other value except a number below `OFFSET_END`, the logger `umi`
+    warns."""
 
 
 METADATA_ALONE = PlaceKeys(None, None, None)
@@ -78,8 +78,8 @@ def to_chunk(
         metadata: Values are converted as described at the top of this file.
         id: Id of the chunk; None: a hash of text and metadata, so that a record gets the same id in every run.
         keys: Keys of source, position and time in the metadata.
-        source: The source if the metadata names none.
-        position: The position if the metadata names none; dropped if the chunk has no source.
+        source: The source if the metadata has none.
+        position: The position if the metadata has none. It is dropped if the chunk has no source.
         search_text: The text that is indexed; None or blank: `text`.
 
     Raises:
@@ -133,13 +133,15 @@ def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
 
 
 def own_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
-    """`to_metadata` for a model to read: without keys that begin with "_", under which frameworks keep data of their
-    own. LlamaIndex keeps the whole node under such a key."""
+    """`to_metadata` without keys that begin with "_", for a model to read.
+
+    Frameworks keep their own data under such keys; LlamaIndex keeps the whole node.
+    """
     return {key: value for key, value in to_metadata(chunk, keys).items() if not key.startswith("_")}
 
 
 def nested_in(value: Any) -> dict[str, Any] | None:
-    """The nested values that this module wrote as JSON; None for any other value that a chunk has under the key."""
+    """The nested values in `value`, if it is JSON that this module has written under `NESTED_KEY`; else None."""
     try:
         nested = json.loads(value) if isinstance(value, str) else None
     except ValueError:
@@ -154,9 +156,9 @@ def content_id(text: str, plain: Mapping[str, Any]) -> str:
 
 
 def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
-    """The time under a key of a text's metadata; None: there is no value, or it is NaN, NaT, "" or no time.
+    """The time under a key of a text's metadata; None: there is no value, or the value is NaN, NaT, "" or no time.
 
-    If the value is no time, the logger `umi` warns once for each key, unless the value is a number below `OFFSET_END`.
+    If a value is no time, the logger `umi` warns once per key, unless the value is a number below `OFFSET_END`.
 
     Raises:
         InvalidChunk: For a datetime without a zone, whose moment is unknown.
@@ -176,14 +178,14 @@ def may_be_offset(value: object) -> bool:
 
 
 def source_in_metadata(value: object) -> str | None:
-    """The source that a metadata value names; None: the value is no string or number, or is ""."""
+    """The source for a metadata value; None: the value is "", or neither a string nor a number."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
         return None
     return str(value)
 
 
 def position_in_metadata(value: object) -> int | None:
-    """The position that a metadata value states; None: the value is no whole number, or too large for a chunk."""
+    """The position for a metadata value; None: the value is no whole number, or too large for a chunk."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= POSITION_END:
         return None
     return value
@@ -227,8 +229,8 @@ def _is_flat(value: object) -> bool:
 def chroma_collection(vector_store: Any, kind: str) -> Any:
     """The collection of a framework's vector store over Chroma; None: the store is of another kind.
 
-    The store is recognised by the name of its class or of a base class, because the package with the class may not be
-    installed. The attribute `_collection` alone is not enough: vector stores of other databases have it, too.
+    The store is recognised by the name of its class or of a base class, because the package of this class may not be
+    installed. The attribute `_collection` is not enough: vector stores of other databases have it, too.
 
     Args:
         vector_store: Any object.
@@ -239,7 +241,7 @@ def chroma_collection(vector_store: Any, kind: str) -> Any:
 
 
 def same_float(value: object, stored: object) -> bool:
-    """Whether `value` is a float that equals `stored`, except for the last bits, which a Chroma server may change."""
+    """Whether `value` is a float that equals `stored` up to the last bits, which a Chroma server may round."""
     if not isinstance(value, float) or isinstance(stored, bool) or not isinstance(stored, (int, float)):
         return False
     return isclose(value, stored, rel_tol=1e-15)

@@ -1,4 +1,4 @@
-"""Base classes and functions of the adapters' retrievers and vector stores: open a store, close it, run in a thread."""
+"""Base classes and functions of the adapters' retrievers and vector stores: they open and close a store."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class OwnsStore(Closing):
     if TYPE_CHECKING:  # in a pydantic class, this annotation would be a field
         umi: DualRetriever
     _owns_store: bool
-    """Whether `close` closes the store; False: the caller made it."""
+    """Whether `close` closes the store; False: the caller has opened it."""
     _skipped: list[SkippedChunk] | None
-    """Items that were left out; None: such items raise."""
+    """Items that could not be stored and were left out; None: an item that cannot be stored raises."""
 
     @property
     def skipped(self) -> tuple[SkippedChunk, ...]:
@@ -34,14 +34,14 @@ class OwnsStore(Closing):
         return tuple(self._skipped or ())
 
     def close(self) -> None:
-        """End the threads of the retriever, and close the store if this object opened it."""
+        """End the threads of the retriever, and close the store if this object has opened it."""
         self.umi.close()
         if self._owns_store:
             self.umi.store.close()
 
 
 class SharesStore(OwnsStore):
-    """Base class of the adapters' vector stores. A deep copy searches the same store, as a copy of a retriever does."""
+    """Base class of the adapters' vector stores. A deep copy has the same store, as a deep copy of a retriever has."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.umi.store!r})"
@@ -59,23 +59,22 @@ class OpensStore(OwnsStore):
         fill: Callable[[Self], None],
         embedder: Any,
         directory: str | None,
-        /,  # `options` may hold a stage that is named `embedder`, too
+        /,  # `options` may hold a stage that is also named `embedder`
         *,
         read_only: bool = False,
         **options: Any,
     ) -> Self:
-        """Open a store, and make a retriever over it by `_owning`. If `read_only`, `fill` is not called."""
+        """Open a store, and make a retriever over it by `_owning`; without `fill` if `read_only`."""
         stages, _ = stages_and_fields(options)
-        config = UmiConfig(**stages) if stages else None  # None: the store keeps its analyzer
+        config = UmiConfig(**stages) if stages else None  # None: the analyzer of a stored index stays
         store = HybridStore.open(directory, embedder=embedder, config=config, read_only=read_only)
         return cls._owning(store, None if read_only else fill, **options)
 
     @classmethod
     def _owning(cls, store: Any, fill: Callable[[Self], None] | None, /, **options: Any) -> Self:
-        """A retriever whose `close` also closes the store: made by `from_store`, then given to `fill`, which adds
-        chunks.
+        """A retriever made by `from_store`, whose `close` also closes the store.
 
-        If `from_store` or `fill` fails, the store is closed.
+        `fill` is called with the retriever, to add chunks. If `from_store` or `fill` fails, the store is closed.
         """
         try:
             if "store" in options:
@@ -95,10 +94,10 @@ class OpensStore(OwnsStore):
 def retriever_over(
     store: HybridStore | None, opening: Mapping[str, Any], stages: Mapping[str, Any], *, read_only: bool, **parts: Any
 ) -> DualRetriever:
-    """The core retriever of an adapter's vector store. If making it fails, a store that was opened for it is closed.
+    """The `DualRetriever` of an adapter's vector store.
 
     Args:
-        store: None: a store is opened.
+        store: The store to search; None: a store is opened, and closed again if the retriever cannot be made.
         opening: Embedder and directory, in this order, under the names of the vector store's arguments.
         stages: Stages of `UmiConfig` by name.
         read_only: As in `HybridStore.open`.
@@ -115,11 +114,11 @@ def retriever_over(
         if read_only and not getattr(store, "read_only", True):
             raise ConfigError("read_only=True opens a directory, and store= is open for writing; leave one of them out")
         return DualRetriever(store, config=config, **parts)
-    own = HybridStore.open(directory, embedder=embedder, config=config if stages else None, read_only=read_only)
+    opened = HybridStore.open(directory, embedder=embedder, config=config if stages else None, read_only=read_only)
     try:
-        return DualRetriever(own, config=config, **parts)
+        return DualRetriever(opened, config=config, **parts)
     except BaseException:
-        own.close()
+        opened.close()
         raise
 
 

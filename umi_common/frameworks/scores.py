@@ -11,9 +11,10 @@ from umi_common.types import Chunk
 
 
 def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:
-    """Each chunk of a framework's retriever with the score 1 - (rank - 1) / depth, rank from 1, for use as an arm.
+    """Each chunk that a framework's retriever has found, with the score 1 - (rank - 1) / depth, rank from 1.
 
-    Scores of different retrievers have no common scale. docs/decisions.md has the measurement against other formulas.
+    The retriever's own scores are not used, because scores of different retrievers have no common scale.
+    docs/decisions.md has the measurement against other formulas.
 
     Args:
         chunks: Best first, at most `depth`.
@@ -26,8 +27,8 @@ def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
     """A score for each of `count` texts, from the result of a framework's reranker: -inf for texts that it dropped.
 
     Args:
-        kept: (index of the text, score), best first. If a score is no finite number, or all scores are equal,
-            the score is made from the order instead.
+        kept: (index of the text, score), best first. If a score is no finite number, or all scores are equal, the
+            results are count, count - 1, ... in the order of the list instead.
         count: Number of texts that the reranker was given.
     """
     stated = [score for _, score in kept if isinstance(score, (int, float, np.number)) and np.isfinite(score)]
@@ -39,7 +40,9 @@ def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
 
 
 def edges_first(scores: Sequence[float]) -> bool:
-    """Whether scores are in the order of the frameworks' `LongContextReorder`, which takes texts by rising score and
-    inserts them alternately at the front and at the end."""
+    """Whether scores are in the order that the frameworks' `LongContextReorder` makes.
+
+    It takes texts by rising score, and puts them alternately at the front and at the end of its result.
+    """
     rising = sorted(scores)
     return len(scores) > 2 and list(scores) == rising[::2][::-1] + rising[1::2] and list(scores) != rising[::-1]

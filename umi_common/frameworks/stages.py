@@ -1,5 +1,4 @@
-"""umi's ranking stages for the texts of any retriever: the fields and formulas that the LangChain and LlamaIndex
-adapters share.
+"""Fields and formulas of umi's ranking stages for the texts of any retriever. Both adapters share them.
 
 Each formula takes n texts as arrays, and scores (n,) >= 0.
 """
@@ -36,8 +35,8 @@ from umi_common.ranking.neighbours import neighbour_scores
 from umi_common.types import age_in_hours, as_utc, utc_now
 
 Ranked = tuple[Ints, Floats | None]
-"""Result of a formula: the indices of the texts to keep, in their new order, and the new scores (n,), aligned with the
-given texts; None: the scores stay."""
+"""(indices of the texts to keep, in their new order; new scores (n,), aligned with the given texts, or None: the scores
+do not change)."""
 
 
 class DecayFields(BaseModel):
@@ -58,7 +57,7 @@ class DecayFields(BaseModel):
         Args:
             scores: (n,)
             metadatas: n dicts.
-            now: The time at which ages are measured; None: the time of the clock.
+            now: The time to which ages are measured; None: the time of the clock.
         """
         if now is None:
             now = utc_now() if self.clock is None else self.clock()
@@ -77,7 +76,7 @@ class NeighboursFields(BaseModel):
     """Factor on the gain from the text after."""
 
     def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
-        """All texts, sorted by their raised scores. Texts of one source are adjacent if their positions differ by 1.
+        """All texts, sorted by their new scores. Texts of one source are adjacent if their positions differ by 1.
 
         Args:
             scores: (n,)
@@ -90,7 +89,7 @@ class NeighboursFields(BaseModel):
             sources,
             positions,
             np.array([len(text.split()) for text in texts], dtype=np.int64),
-            whole=np.zeros(len(texts)),  # sources as a whole give nothing
+            whole=np.zeros(len(texts)),  # the source as a whole adds nothing
             previous=self.previous,
             following=self.following,
             source_share=0.0,
@@ -102,18 +101,16 @@ class NearDuplicatesFields(BaseModel):
     """Fields and formula of `UmiNearDuplicates`."""
 
     similarity: Similarity = DuplicatesConfig().similarity
-    """Smallest cosine of texts that are nearly the same."""
+    """Smallest cosine of nearly equal texts."""
 
     def distinct(self, scores: Floats, texts: Sequence[str], vectors: Vectors, groups: Sequence[str]) -> Ranked:
-        """The texts without duplicates: of each set of duplicates the text with the best score, and all blank texts.
-        The order stays.
+        """Of each set of duplicates the text with the best score, and all blank texts, in the given order.
 
         Args:
             scores: (n,)
             texts: n texts.
             vectors: (n, dim) of length 1.
-            groups: n strings. Texts that are nearly the same are duplicates only within one group; equal texts are
-                duplicates in any groups.
+            groups: n strings. Nearly equal texts are duplicates only within one group, equal texts across groups, too.
         """
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         kept = [
@@ -132,10 +129,9 @@ class MmrFields(BaseModel):
     trade_off: Share = MmrConfig().trade_off
     """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: OneOrMore = MmrConfig().pool
-    """Number of the best texts from which MMR chooses; `top_n` if that is larger, all texts if `top_n` is None."""
+    """Number of best texts from which MMR chooses; at least `top_n`; all texts if `top_n` is None."""
 
     def chosen(self, scores: Floats, vectors: Vectors) -> Ranked:
-        """At most `top_n` texts, in the order in which MMR chooses them; the relevance of a text is its score, scaled
-        to 0..1."""
+        """At most `top_n` texts, in the order in which MMR chooses them. Relevance is the score, scaled to 0..1."""
         limit = len(scores) if self.top_n is None else self.top_n
         return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None

@@ -26,8 +26,7 @@ EXAMPLE_CHARACTERS = 40
 
 
 class _ToolArguments(BaseModel):
-    """Arguments of a tool. null and "" count as missing, except as `query`: models send null or "" for an argument that
-    they do not use.
+    """Arguments of a tool. null and "" count as missing, except in `query`: models send them for unused arguments.
 
     Unknown arguments are refused: if the model meant one as a limit or a filter, ignoring it would widen the search.
     """
@@ -47,7 +46,7 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
 
     Args:
         limit_name: Name of the argument for the limit.
-        limit: Its default; at most `limit_max`.
+        limit: Default limit; if it is larger than `limit_max`, `limit_max` is the default.
         limit_max: Largest limit that the model may give.
     """
     when = "ISO date or time, for example 2024-05-01 or 2024-05-01T09:30:00+02:00"
@@ -68,18 +67,18 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
 def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
     """The answer of a tool to a model whose search found nothing.
 
-    If the model gave a filter, the answer names the metadata keys of the texts, each with an example: the model may
-    have guessed a key, or compared a number with a string.
+    If the model gave a filter, the answer names the metadata keys of the texts, each with an example value: the model
+    may have guessed a key, or compared a number with a string.
 
     Args:
         store: The store that was searched.
         asked: The model's filter; None or {}: the model gave none.
-        within, window: The retriever's own filter and time range. Keys and values of texts that do not pass them are
-            not shown.
+        within, window: The retriever's own filter and time range. Only keys and values of texts that pass both are
+            shown.
     """
     try:
         read = store.scan(where=within, limit=KEYS_READ) if asked else []
-    except UmiError:  # the search itself did not fail
+    except UmiError:  # the search has succeeded, so the tool still answers
         read = []
     chunks = [chunk for chunk in read if chunk_passes(chunk, None, window)]
     if not chunks:

@@ -20,8 +20,8 @@ UNEMBEDDED_KEY = "unembedded"
 PAGE = 1_000
 """Largest number of chunks that are read and embedded in one call."""
 STORED_UNEMBEDDED = (
-    "the embedder failed (%s), so messages of a chat are stored without vectors: found by their words alone, and "
-    "embedded with later messages. Logged once."
+    "the embedder failed (%s), so messages of a chat are stored without vectors: until they are embedded together with "
+    "later messages, only BM25 finds them. Logged once."
 )
 
 
@@ -30,7 +30,7 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
 
     Args:
         store: A `HybridStore`; with any other store `error` is raised.
-        error: Why they have no vectors.
+        error: The error of the embedder.
 
     Raises:
         EmbedderError: `error`, if the store is no `HybridStore`, or if neither the store nor its embedder knows the
@@ -41,7 +41,7 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
         raise error
     try:
         dim = store.vectors([]).shape[1] or store.embedder.dim  # an empty store does not know its dimension
-    except Exception:  # noqa: BLE001 - a model may embed a text to find its dimension, and fail again
+    except Exception:  # noqa: BLE001 - the embedder may call the failing model to find its dimension
         raise error from None
     marked = [replace(chunk, metadata={**chunk.metadata, UNEMBEDDED_KEY: True}) for chunk in chunks]
     store.add(marked, vectors=np.zeros((len(marked), dim)))  # a row of zeros means: no vector
@@ -49,15 +49,18 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
 
 
 def embed_unembedded(store: Any, where: Filter | None = None) -> None:
-    """Embed the chunks of a `HybridStore` that `add_unembedded` has stored and that pass `where`; None: all of
-    them. Nothing happens with any other store.
+    """Embed the chunks that `add_unembedded` has stored in a `HybridStore`; does nothing for any other store.
+
+    Args:
+        store: Any store.
+        where: Only chunks that pass this filter are embedded; None: all.
 
     Raises:
         EmbedderError, StoreError: As `store.add`; the chunks not yet embedded stay without vectors.
     """
     if isinstance(store, HybridStore):
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
-        # Chunks lose the mark while pages are read: each page begins after the last id of the one before.
+        # `add` removes marks while pages are read. No chunk is skipped: each page begins after the last id before it.
         for page in pages(store, where=marked if where is None else And((marked, where)), size=PAGE):
             plain = [{key: chunk.metadata[key] for key in chunk.metadata if key != UNEMBEDDED_KEY} for chunk in page]
             store.add([replace(chunk, metadata=own) for chunk, own in zip(page, plain, strict=True)])

@@ -1,8 +1,8 @@
 """Simulated LLMs, clocks and embedders, with and without faults, for umi's tests and for yours.
 
-They are deterministic and need no network; only a `CassetteLLM` that records calls a real model.
+They are deterministic and need no network. The exception is a `CassetteLLM` that records: it calls a real model.
 
-    llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # replies to a prompt with "who" by this JSON array
+    llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt contains "who" -> a JSON array as reply
     llm = CassetteLLM("replies.jsonl", llm=real_model)          # records each reply once, then replays it
     llm = FaultyLLM("hangs")                                    # fails in one of the ways that FAULTS lists
     clock = VirtualClock()                                      # for DualRetriever(store, clock=clock)

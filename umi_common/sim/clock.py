@@ -15,9 +15,9 @@ from umi_common.runtime.loop_thread import end_loop
 T = TypeVar("T")
 
 THREAD_POLL_SECONDS = 0.001
-"""Longest real time between two checks whether work in a thread has ended, in seconds."""
+"""Longest real time between two checks whether calls in threads have ended, in seconds."""
 END_SECONDS = 1.0
-"""Longest virtual time that `run` waits for the end of tasks that its coroutine left, in seconds."""
+"""Longest virtual time that `run` waits for tasks that still run when its coroutine has ended, in seconds."""
 
 
 class VirtualClock:
@@ -62,8 +62,8 @@ class VirtualClock:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Like asyncio.run, on an event loop in which asyncio.sleep and timeouts take virtual time.
 
-        When every task sleeps, the clock advances to the time at which the first one wakes. Work in an executor takes
-        no virtual time: the clock does not advance until that work has ended.
+        When every task sleeps, the clock advances to the time at which the first task wakes. A call in an executor
+        takes no virtual time: the clock does not advance until the call has ended.
         """
         loop = _VirtualLoop(self)
         try:
@@ -73,7 +73,7 @@ class VirtualClock:
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is a virtual clock's, and which knows the calls that run in threads."""
+    """An event loop on the time of a virtual clock. `in_threads` holds the futures of calls that run in threads."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.virtual = clock
@@ -95,7 +95,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 class _JumpingSelector(selectors.DefaultSelector):
     """A selector that advances the loop's clock instead of waiting, if no file is ready and no call runs in a thread.
 
-    Its timeouts are virtual seconds until the first task wakes; None: no task sleeps.
+    The timeout of `select` is the virtual seconds until the first task wakes; None: no task sleeps.
     """
 
     def __init__(self, loop: _VirtualLoop) -> None:

@@ -20,14 +20,14 @@ from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 
 RATE_WINDOW_SECONDS = 1.0
-"""Seconds before a call in which accepted calls count for the rate limit."""
+"""Length of the window of the rate limit, in seconds: accepted calls within it before a call are counted."""
 
 
 class HashEmbedder:
-    """An embedder that hashes each word of a text to +1 or -1 in one coordinate, and scales the vector to length 1.
+    """An embedder that hashes each word of a text to +1 or -1 in one coordinate, and scales the sum to length 1.
 
-    Texts that share words therefore have a high cosine. The vectors are equal on every machine and in every process. A
-    text without a word has a zero vector; a text whose words cancel each other out is hashed as a whole.
+    So texts that share words have a high cosine. The vectors are equal on every machine and in every process. A text
+    without a word has a zero vector. If the words of a text cancel each other out, the text is hashed as one word.
 
     Args:
         dim: Number of coordinates, >= 1.
@@ -90,11 +90,11 @@ class FaultyEmbedder:
     """Wraps an embedder and fails on chosen calls.
 
     Args:
-        embedder: The wrapped embedder, which answers the other calls.
-        fail_on: Which calls fail. A string: calls with a text that contains it. A number: the call with this number,
+        embedder: The wrapped embedder, which answers the calls that do not fail.
+        fail_on: The calls that fail. A string: calls with a text that contains it. A number: the call with this number,
             from 1. A function of the texts: calls for which it returns True. None: all calls.
-        fault: What a failing call does. "raises": it raises EmbedderError; "nan": its first row is NaN; "shape": its
-            vectors have one dimension too few; "short": it returns one row too few.
+        fault: Effect of a failing call. "raises": EmbedderError; "nan": the first row is NaN; "shape": the vectors have
+            one dimension too few; "short": one row is missing.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class FaultyEmbedder:
 
 
 class RateLimited(Exception):
-    """Raised for a call beyond the rate limit, like an HTTP answer with status 429.
+    """Raised for a call beyond the rate limit, as a client does for an HTTP response with status 429.
 
     Args:
         retry_after: Seconds after which the caller may try again; None: not stated.
@@ -155,7 +155,7 @@ class RateLimited(Exception):
 
 
 class ServiceDown(Exception):
-    """Raised for a call that fails by chance, like an HTTP answer with status 503."""
+    """Raised for a call that fails by chance, as a client does for an HTTP response with status 503."""
 
     status_code = 503
 
@@ -168,11 +168,10 @@ class RemoteModel:
         seconds: Duration of each accepted call.
         calls_per_second: Largest number of calls accepted in any second; further calls raise `RateLimited` at once.
             None: no limit.
-        retry_after: Seconds that `RateLimited` states; None: it states none.
-        failures: Share, 0..1, of the accepted calls that raise `ServiceDown`, drawn at random.
-        seed: Seed of these draws.
-        clock: Returns monotonic seconds for the rate limit. In a test run by `clock.run` of a `VirtualClock`,
-            give `clock.monotonic`.
+        retry_after: The `retry_after` of `RateLimited`, in seconds; None: not stated.
+        failures: Probability, 0..1, that an accepted call raises `ServiceDown`.
+        seed: Seed of the random numbers that decide which calls fail.
+        clock: Returns monotonic seconds for the rate limit. In a test under `VirtualClock.run`: `clock.monotonic`.
 
     `calls` is the number of calls, `refused` the number of calls beyond the rate limit, `failed` the number of calls
     that raised `ServiceDown`, and `at_once_max` the largest number of calls that ran at the same time. `texts` holds
@@ -227,7 +226,7 @@ class RemoteModel:
 
     @contextmanager
     def _call(self) -> Iterator[bool]:
-        """Count a call, which runs until the end of the block; yields whether it must raise ServiceDown.
+        """Count a call, which runs until the end of the `with` block; yield whether it must raise ServiceDown.
 
         Raises:
             RateLimited: If the call is beyond the rate limit.

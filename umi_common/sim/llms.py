@@ -1,4 +1,4 @@
-"""LLMs for tests, which reply from a script, from a recording, or with words of the query, or fail as models fail."""
+"""LLMs for tests: they reply from a script, from a recording or with words of the query, or fail as real models do."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from umi_common.errors import ConfigError
 from umi_common.protocols import Rewriter
 
 Reply: TypeAlias = str | Sequence[str] | Exception
-"""A text, which is returned unchanged; a list of strings, which is returned as a JSON array; or an exception, which is
-raised."""
+"""A text (returned unchanged), a list of strings (returned as a JSON array) or an exception (raised)."""
 Script: TypeAlias = Mapping[str, Reply] | Sequence[Reply] | Callable[[str], Reply]
 """The type of the argument `replies` of `ScriptedLLM`."""
 
@@ -36,9 +35,9 @@ class ScriptedLLM:
     """A rewriter that replies from a script.
 
     Args:
-        replies: One of three: a dict from texts to replies, of which the longest text that the prompt contains selects
-            the reply; a list with one reply for each call, in order; a function from prompt to reply. A reply is a
-            text, a list of strings (returned as a JSON array) or an exception (raised).
+        replies: A dict from text to reply: the longest text that the prompt contains selects the reply. Or a list with
+            one reply for each call, in order. Or a function from prompt to reply. A reply is a text, a list of strings
+            (returned as a JSON array) or an exception (raised).
         delay: Seconds that each reply takes.
         sleep: Called by `complete` to wait; `VirtualClock().sleep` takes no real time. `acomplete` uses asyncio.sleep.
 
@@ -59,7 +58,7 @@ class ScriptedLLM:
 
         Raises:
             LookupError: If the script has no reply.
-            Exception: If the reply is this exception.
+            Exception: If the reply is an exception.
         """
         reply = self._next(prompt)
         if self._delay:
@@ -90,15 +89,15 @@ class ScriptedLLM:
 
 
 class CassetteMiss(LookupError):
-    """Raised if a cassette has no recorded reply to a prompt, and no LLM to call."""
+    """Raised if a `CassetteLLM` has neither a recorded reply to a prompt nor an LLM to call."""
 
 
 class CassetteLLM:
     """A rewriter that records an LLM's replies in a file and replays them.
 
     Args:
-        path: A file with a JSON object {"prompt", "reply"} in each line, created with the first reply. A last line that
-            is cut off is dropped: a process was ended while it wrote the line. None: replies stay in memory.
+        path: A file with a JSON object {"prompt", "reply"} in each line, created with the first reply. If its last line
+            is incomplete, because a process ended while writing it, the line is dropped. None: replies stay in memory.
         llm: The LLM to call for a prompt without a recorded reply; None: `CassetteMiss` is raised.
 
     Thread-safe.
@@ -157,7 +156,7 @@ class SimLLM:
         self._seed = seed
 
     def complete(self, prompt: str) -> str:
-        """A JSON array of two or three strings; "[]" if the query has only function words.
+        """A JSON array of two or three strings; "[]" if all words of the query are function words.
 
         The query is the first line that begins with "Query: ", else the whole prompt.
         """
@@ -193,12 +192,12 @@ def _as_text(reply: Any) -> str:
 
 
 def _read_cassette(path: Path, *, writable: bool) -> dict[str, str]:
-    """Reply by prompt. If `writable`, the file then ends with a whole line, so that replies can be appended."""
+    """Prompt -> recorded reply. If `writable`, an incomplete last line is mended, so that replies can be appended."""
     if not path.exists():
         return {}
     *lines, last = path.read_text(encoding="utf-8").split("\n")
     if last:
-        with suppress(ValueError):  # a line that is cut off is dropped
+        with suppress(ValueError):  # an incomplete line is dropped
             json.loads(last)
             lines.append(last)
         if writable:
@@ -217,7 +216,7 @@ class FaultyLLM:
     Args:
         fault: One of `FAULTS`.
         heals_after: Number of calls that fail; later calls reply `good`. None: all calls fail.
-        good: The reply of calls that do not fail, and of calls that hang once they return.
+        good: The reply of calls that do not fail, and of hanging calls when they return.
 
     With "hangs", `complete` waits until `release` is called; with the other faults, a call raises or returns at once.
     `calls` is the number of calls so far. Thread-safe.
