@@ -120,7 +120,7 @@ class _Source:
                 # a known section
                 taken = first + start in self.held and (not replaces or section in self.repeated)
                 position = None if taken else first + start
-            if position is None:  # a new section after all chunks
+            if position is None:  # a new section, after the chunks before it
                 position = start + (max(found.values()) + 1 if found else self._end())
             firsts[section], found[chunk.id], previous = position - start, position, (section, start)
         return found

@@ -108,7 +108,7 @@ def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     # All scores are equal, so the chunks are joined in the order of their ranks, which is the reading order.
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # they describe where the text begins: in the first chunk
+    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # they describe the text's beginning, so the first chunk's count
     metadata = {key: value for key, value in found.metadata.items() if key not in places}
     metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
     return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

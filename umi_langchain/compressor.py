@@ -119,8 +119,7 @@ def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> 
 
 
 def _document(part: ContextPart, first: Document, ids: list[str]) -> Document:
-    """The document of a part of the context: `first` with the part's text and score, and with `ids` if the part joins
-    several documents."""
+    """The document of a part of the context: `first` with the part's text and score; with `ids` if it joins several."""
     metadata = {**first.metadata, SCORE_KEY: part.score}
     if len(ids) > 1:
         metadata[IDS_KEY] = ids

@@ -168,9 +168,9 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
                 store is in memory.
             k: Largest number of documents in a result, 1..100; None: the default of the field `k`, 10.
             docs: Another name of `documents`.
-            search_text: What is searched in place of a document's text: a template of metadata keys, such as
+            search_text: The text to search in place of a document's text, as a template of metadata keys, such as
                 "{title}: {text}", or a list of metadata keys, whose values come before the text. Results show the
-                document's text. None: the text itself is searched.
+                document's text. None: the document's text is searched.
             mirror: Also remove from the directory every document that is not given; with a `filter`, only documents
                 that pass it are removed.
             on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and

@@ -105,7 +105,7 @@ def to_chunks(
     keys in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's
     `ref_doc_id`, else metadata["source"]. The position is the metadata under `keys.position`, else the node's
     `document_start`, else the next position of the source in `following`. If a source has several documents, such as
-    the pages of a file, the end of the documents before is added to `document_start`.
+    the pages of a file, the next position after the documents before it is added to a document's `document_start`.
 
     Args:
         nodes: Text nodes in reading order.
@@ -331,7 +331,7 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
 
 
 def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
-    """(key, value) that identifies the document of a node; None: the node states no lasting one.
+    """(key, value) that identifies the document of a node in all versions of the document; None: there is none.
 
     The value is the metadata under `source_key`, else under "file_path", else the id `document` unless it is random.
     """

@@ -1,4 +1,4 @@
-"""Explain a search result: why each hit has its rank. As text, as an HTML page or fragment, or as a data frame.
+"""Show why each hit of a result has its rank: as text, as an HTML page or fragment, or as a data frame.
 
 reasons    the arms and stages that gave a hit its rank, as data and in words
 marking    marks the words of the query in a text

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from umi_common.context.budget import AssembledContext
 from umi_common.explain.reasons import best_signals, in_words, stated
 from umi_common.explain.texts import escaped, place
-from umi_common.types import Chunk, Hit, SearchResult, Suppressed
+from umi_common.types import Chunk, Hit, SearchResult
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
 """Colour of each arm. The defaults are from Okabe and Ito's palette, which colour-blind people can tell apart. The page
@@ -67,10 +67,9 @@ def table(heads: Iterable[str], rows: str, caption: str = "") -> str:
 
 def left_out(result: SearchResult) -> str:
     """An HTML list of the chunks that were left out, and why."""
-    return f"<ul>{''.join(map(_left_out_item, result.suppressed))}</ul>"
-
-
-def _left_out_item(suppressed: Suppressed) -> str:
-    by = f", replaced by {escaped(suppressed.by)}" if suppressed.by is not None else ""
-    score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
-    return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(in_words(suppressed.reason))}{by}</li>"
+    items = []
+    for suppressed in result.suppressed:
+        by = f", replaced by {escaped(suppressed.by)}" if suppressed.by is not None else ""
+        score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
+        items.append(f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(in_words(suppressed.reason))}{by}</li>")
+    return f"<ul>{''.join(items)}</ul>"

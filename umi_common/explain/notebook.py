@@ -43,7 +43,8 @@ def to_html(result: SearchResult) -> str:
     also = "".join(f"<div class='umi-why'>also searched: {escaped(text)}</div>" for text in result.query_variations)
     stages = " · ".join(f"{escaped(stage.name)} {stage.milliseconds:.1f} ms" for stage in result.trace)
     times = f"<div class='umi-why'>{escaped(result.mode)}, {result.trace.milliseconds:.1f} ms: {stages}</div>"
-    return _fragment(result.query, f"{also}{losses(result)}{hits}{_left_out(result)}{times}")
+    suppressed = f"<details><summary>left out: {len(result.suppressed)}</summary>{left_out(result)}</details>"
+    return _fragment(result.query, f"{also}{losses(result)}{hits}{suppressed if result.suppressed else ''}{times}")
 
 
 def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
@@ -54,12 +55,6 @@ def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
         f"<p dir='auto'>{marked(excerpt(hit.chunk.text, words), words)}</p>"
         f"<div class='umi-why'>{escaped(rank_path(path))}</div></td></tr>"
     )
-
-
-def _left_out(result: SearchResult) -> str:
-    if not result.suppressed:
-        return ""
-    return f"<details><summary>left out: {len(result.suppressed)}</summary>{left_out(result)}</details>"
 
 
 def context_to_html(context: AssembledContext) -> str:

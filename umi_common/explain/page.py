@@ -76,7 +76,7 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
 
 
 def _times(result: SearchResult) -> str:
-    """The time of the search in words. In the first search of a process, the time to load the model is apart."""
+    """The time of the search in words. In the first search of a process, the time to load the model is stated apart."""
     loading = sum(stage.facts.get("load_ms", 0.0) for stage in result.trace)
     first = f", besides {loading:.0f} ms once for loading the model" if loading else ""
     return f"{result.trace.milliseconds - loading:.1f} ms{first}"

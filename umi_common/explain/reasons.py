@@ -53,7 +53,7 @@ def reasons(hit: Hit) -> list[str]:
     """Why a hit has its rank, the best arm first: `["lexical #1 (BM25 9.31)", "dense #4 (cosine 0.52)"]`."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
     lines = [stated(signal) for signal in sorted(found, key=lambda each: (each.rank or 0, each.arm))]
-    return [*lines, *_moves(hit)] or ["beside a strong hit"]  # neither an arm nor a stage ranked this hit
+    return [*lines, *_moves(hit)] or ["beside a strong hit"]  # a neighbour of a hit, ranked by no arm and no stage
 
 
 def stated(signal: Signal) -> str:

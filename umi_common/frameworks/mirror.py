@@ -30,12 +30,12 @@ def add_mirrored(
 ) -> None:
     """Add chunks, and remove the other stored chunks with the same origins.
 
-    A new chunk with the text of a removed one gets its vector and is not embedded. Calls in several threads run one
-    after another, so that each call replaces the chunks that the call before it has stored.
+    A new chunk with the text of a removed chunk gets the vector of the removed chunk and is not embedded. Calls in
+    several threads run one after another, so that each call replaces the chunks that the call before it has stored.
 
     Args:
         store: A `HybridStore`.
-        chunks: The chunks to store. Of each origin, all chunks that it has now.
+        chunks: The chunks to store: all chunks that each origin has now.
         origin_of: Function from a chunk to its origin, a value that identifies the file or document that it was cut
             from. None as origin: the chunk replaces no other chunk.
         left_out: (id, origin) of items without a chunk, such as a file that became empty. Stored chunks with one of

@@ -42,7 +42,7 @@ UNREAD_TIME = (
 
 @dataclass(frozen=True, slots=True)
 class PlaceKeys:
-    """The metadata keys of a text's source, position and time; None in place of a key: no key.
+    """The metadata keys of a text's source, position and time; None: there is no such key.
 
     The values also stay in the metadata. A value of another type than the field describes is metadata only.
     """
