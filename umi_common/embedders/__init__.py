@@ -2,13 +2,13 @@
 
 In: texts. Out: vectors, one row per text.
 
-default        the built-in model; base class of models whose files are in an installed package
+default        the built-in model; the base class of models whose files are in an installed package
 minilm         the sentence encoder of the extra `minilm`
 adapters       an embedder from a name, a model of LangChain or LlamaIndex, or a function
-attempts       one call of a model with its retries, within a time limit
-documents      documents embedded in batches, several calls at a time
+attempts       retries of one call of a model, within a time limit
+documents      embeds documents in batches, several calls at a time
 cache          caches of vectors and other values by text, in memory or in a file
-sparse         learned sparse encoders: the weighted terms of texts, and the file that caches them
+sparse         learned sparse encoders, which turn texts into weighted terms; the file that caches these terms
 """
 
 from __future__ import annotations

@@ -38,26 +38,30 @@ FRAMEWORK_METHODS = (
     ("embed_documents", "embed_query"),
     ("get_text_embedding_batch", "get_query_embedding"),
 )
-"""Names of the methods for texts and for a query: LangChain's, LlamaIndex's. The async ones have the prefix "a"."""
+"""Names of the methods for documents and for one query: LangChain's, then LlamaIndex's. The names of the async methods
+have the prefix "a"."""
 WRAPPED = ("underlying_embeddings", "base_embeddings")
 """Attributes of LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` that hold the model that embeds
 documents."""
 LANGCHAIN_BASE = "langchain_core.embeddings.embeddings"
-"""Module of LangChain's base class. Its async methods are not used: they run the sync ones in asyncio's few threads."""
+"""Module of LangChain's base class. Async methods of this class are not used, because they run the sync methods in
+asyncio's few threads."""
 
 
 class CallableEmbedder:
-    """An embedder that calls the functions it is given; each takes texts and returns vectors.
+    """An embedder made of functions, each of which takes texts and returns vectors.
+
+    In sync code, a coroutine function runs on an event loop in a thread. It is called only if there is no sync function
+    or the sync function raises NotImplementedError.
 
     Args:
-        documents: From texts to vectors. None: `adocuments` is called, on an event loop in a thread of its own.
-        queries: From queries to vectors; None: `aqueries`, else `documents`.
+        documents: Function for documents.
+        queries: Function for queries. If `queries` and `aqueries` are None, those for documents are used.
         name: Name of the model, which a store records.
         dim: Dimension of the vectors; None: it is found by embedding one short text.
-        one_by_one: Whether a call embeds one query, so that n queries are n calls.
-        adocuments: A coroutine function in place of `documents`.
-        aqueries: A coroutine function in place of `queries`, awaited on event loops. If `queries` and
-            `aqueries` are None, `adocuments` is used.
+        one_by_one: Whether the model embeds one query a call, so that n queries are n calls.
+        adocuments: Coroutine function for documents.
+        aqueries: Coroutine function for queries.
         named: Whether `name` identifies the model, so that vectors may be cached under it in a file. False if it is
             only the name of a class or function.
     """
@@ -90,7 +94,7 @@ class CallableEmbedder:
 
     @property
     def dim(self) -> int:
-        """The dimension. If it was not given, one short text is embedded to find it."""
+        """Dimension of the vectors; found by embedding one short text if it was not given."""
         if self._dim is None:
             self._dim = int(documents_embedded(self, ["dimension"]).shape[1])
         return self._dim
@@ -104,12 +108,12 @@ class CallableEmbedder:
         return _as_matrix(self._loop_thread.call(self._queries, self._aqueries, list(texts)), self.name)
 
     async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
-        """`embed_queries` for event loops. `aembed_queries` is this method if there is an async function."""
-        assert self._aqueries is not None, "only then is this method set"
+        """`embed_queries` for event loops; `__init__` sets it as `aembed_queries` if there is a coroutine function."""
+        assert self._aqueries is not None
         return _as_matrix(await self._aqueries(list(texts)), self.name)
 
     def close(self) -> None:
-        """End the thread that runs the async functions for sync code; a later call starts a new one."""
+        """End the thread that runs coroutine functions for sync code; a later call starts a new thread."""
         self._loop_thread.close()
 
 
@@ -143,15 +147,16 @@ class AbsentEmbedder:
 
 
 def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
-    """An Embedder from a name, an Embedder, a model of LangChain, LlamaIndex, sentence-transformers, model2vec or
-    fastembed, or a function.
+    """An Embedder from a model, a name or a function.
 
-    None: `config.embedder.model`; if that is None too, the default.
+    A store records the embedder's name. It is the model's class and the name that the model states, for example
+    "OpenAIEmbeddings/text-embedding-3-small". If the model states none, it is the name of the class or function alone.
+    A model that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the wrapped model's name.
 
-    A store records the embedder's name. It is the model's class and the name that the model states, as in
-    "OpenAIEmbeddings/text-embedding-3-small"; if it states none, the name of the class or function alone. A model that
-    wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the name of the wrapped one. A model
-    may have only async functions.
+    Args:
+        model: An Embedder, a name, a model of LangChain, LlamaIndex, sentence-transformers, model2vec or fastembed, or
+            a function from texts to vectors. Methods and functions may be async. None: `config.embedder.model`; if
+            that is None too, the default embedder.
 
     Raises:
         ConfigError: If `model` is none of these.
@@ -184,7 +189,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
 
 @lru_cache(maxsize=8)
 def _model_of_name(name: str) -> Embedder:
-    """The model of this name in PACKAGED; for "LIBRARY:MODEL", the model that the library loads, and may download."""
+    """The model of this name in PACKAGED. For "LIBRARY:MODEL", the library loads the model, and may download it."""
     if name in PACKAGED:
         return PACKAGED[name]()
     library, _, model = name.partition(":")
@@ -207,7 +212,7 @@ the model's own instruction before the text. Second: older versions of it, and m
 
 
 def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedder | None:
-    """An embedder that calls the methods of `model` that LIBRARY_METHODS names; None: it has no such pair."""
+    """An embedder that calls two methods of `model`; None: the model has no pair of methods in LIBRARY_METHODS."""
     for names in LIBRARY_METHODS:
         documents, queries = (getattr(model, method, None) for method in names)
         if documents is None or queries is None:
@@ -241,7 +246,7 @@ class FrameworkEmbedder(CallableEmbedder):
         self._given = model, documents, query
         name, named = name_of(_unwrapped(model)[-1])
         own: dict[str, Any] = {"name": name, "named": named, "adocuments": _async_method(model, f"a{documents}")}
-        if getattr(model, "symmetric", False) is True:  # it gives a query the vector of a document with the same text
+        if getattr(model, "symmetric", False) is True:  # a query gets the same vector as a document with its text
             super().__init__(getattr(model, documents, None), **own)
             return
         embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
@@ -254,11 +259,11 @@ class FrameworkEmbedder(CallableEmbedder):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FrameworkEmbedder, self._given  # the functions made of the model's methods cannot be pickled
+        return FrameworkEmbedder, self._given  # the lambda made in `__init__` cannot be pickled
 
 
 def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
-    """An async function of several texts, made of one that takes a single text."""
+    """A coroutine function that embeds several queries one after the other."""
 
     async def aembed(texts: list[str]) -> list[Any]:
         return [await aembed_query(text) for text in texts]
@@ -267,7 +272,7 @@ def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
 
 
 def _async_method(model: Any, name: str) -> Any:
-    """A model's async method; None: it has none, or only the one of LangChain's base class (LANGCHAIN_BASE)."""
+    """A model's async method; None: it has none, or inherits it from LangChain's base class (LANGCHAIN_BASE)."""
     method = getattr(model, name, None)
     inherited = any(
         getattr(getattr(each, name, None), "__module__", None) == LANGCHAIN_BASE for each in _unwrapped(model)
@@ -276,7 +281,7 @@ def _async_method(model: Any, name: str) -> Any:
 
 
 def _unwrapped(model: Any) -> list[Any]:
-    """The model, the model that it wraps, the model that this one wraps, and so on."""
+    """The model and all models that it wraps, outermost first."""
     models = [model]
     while len(models) < 10:  # a limit, in case two models wrap each other
         inner = next((found for name in WRAPPED if (found := getattr(models[-1], name, None)) is not None), None)

@@ -25,23 +25,24 @@ from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.guards import DeadlineExceeded, TooManyCalls
 
 FIRST_WAIT_SECONDS = 0.1
-"""Longest wait before the second attempt. The limit doubles after each further failure; the wait itself is a random
-number between half of the limit and the limit."""
+"""Longest wait before the second attempt, in seconds. This limit doubles after each further failure. The wait is a
+random number between half of the limit and the limit."""
 LONGEST_WAIT_SECONDS = 8.0
-"""Longest wait before any attempt, unless the service asked for a longer one."""
+"""Longest wait before any attempt, in seconds, unless the service asked for a longer one."""
 UNKNOWN_ATTEMPTS = 3
 """Number of attempts if neither type, status nor message of the error shows whether the failure is temporary."""
 TOO_MANY = 429
 """HTTP status of a rate limit."""
 TEMPORARY = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses of failures after which a repeated call may succeed."""
-WHATEVER_THE_TEXT = frozenset({401, 402, 403, 404})
-"""HTTP statuses of calls that fail whatever the text is: they are about the key, the account or the model's name."""
+NOT_ABOUT_TEXT = frozenset({401, 402, 403, 404})
+"""HTTP statuses about the key, the account or the model's name: such a call fails with every text."""
 PERMANENT = (UmiError, TypeError, AttributeError, LookupError, NotImplementedError, ImportError, MemoryError)
 """Types of errors that the same call would raise again."""
 RATE_LIMIT_WORDS = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl|\b429\b", re.IGNORECASE)
+"""Searched in the name of an error's type and in its message."""
 TEMPORARY_TYPES = re.compile(r"timeout|connect|unavailable|overload|internalserver", re.IGNORECASE)
-"""Searched in the name of an error's type only: its message may hold the text that was embedded."""
+"""Searched only in the name of an error's type, because the message may hold the embedded text."""
 
 OnRetry = Callable[[Exception, float], None]
 """Called with an attempt's error and the seconds from the start of the first attempt to the start of the next."""
@@ -49,11 +50,11 @@ OnRetry = Callable[[Exception, float], None]
 
 @dataclass(slots=True)
 class Attempts:
-    """State of the attempts, for a caller whose time limit is reached before they end."""
+    """Progress of `attempts`, for a caller whose time limit is reached before `attempts` returns."""
 
     failures: int = 0
     calling: bool = False
-    """Whether a call of the model is running, or was when the attempts were given up."""
+    """Whether a call of the model is running, or was running when `attempts` raised."""
     called_at: float = 0.0
     """Time on the clock, in seconds, at which the last call began."""
     last: Exception | None = None
@@ -71,7 +72,7 @@ def attempts(
     """The result of the first attempt that succeeds.
 
     Args:
-        call: Makes the call of the model, given the seconds that are left before the deadline.
+        call: Function from the seconds that are left before the deadline to the call of the model.
         queue: Admits each attempt.
         deadline: Time on `clock`, in seconds. No attempt begins after it.
         clock: Returns monotonic seconds.
@@ -111,7 +112,7 @@ def attempts(
 def kind_of(error: BaseException) -> str:
     """A model's error for the log: its type, its HTTP status and the operating system's message.
 
-    Its own message is left out, because it may contain the texts that were to be embedded. Example:
+    The error's own message is left out, because it may contain the texts that were to be embedded. Example:
     "APIConnectionError, Connection refused".
     """
     status = next((f"HTTP {status}" for each in _causes(error) if (status := _status(each)) is not None), None)
@@ -129,14 +130,16 @@ def is_rate_limit(error: BaseException) -> bool:
 
 
 def may_be_of_a_text(error: Exception) -> bool:
-    """Whether the failure of a call for several texts may be due to one of the texts.
+    """Whether one of the texts may be the cause of the error of a call for several texts.
 
-    False for a temporary error, and for one that is about the time limit, the caller's key, the model's name, or a bug
+    False for a temporary error, and for one about the time limit, the caller's key, the model's name, memory, or a bug
     or missing import in the model's code.
     """
-    whatever_the_text = any(_status(each) in WHATEVER_THE_TEXT for each in _causes(error))
-    never = isinstance(error, (DeadlineExceeded, TooManyCalls, AttributeError, ImportError, MemoryError))
-    return not (whatever_the_text or never or is_rate_limit(error) or _is_temporary(error))
+    if isinstance(error, (DeadlineExceeded, TooManyCalls, AttributeError, ImportError, MemoryError)):
+        return False
+    if any(_status(each) in NOT_ABOUT_TEXT for each in _causes(error)):
+        return False
+    return not (is_rate_limit(error) or _is_temporary(error))
 
 
 def retry_after(error: BaseException) -> float | None:
@@ -154,8 +157,7 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def _seconds(stated: Any) -> float | None:
-    """The seconds that `stated` means, which is a number, a number as text, or an HTTP date; None: it is none of
-    them."""
+    """Seconds from a number, a number as text, or an HTTP date; None: `stated` is none of these."""
     with suppress(TypeError, ValueError):
         return float(stated)
     with suppress(TypeError, ValueError):
@@ -166,8 +168,10 @@ def _seconds(stated: Any) -> float | None:
 
 
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
-    """Seconds to wait before the next attempt; None: no further attempt. 0 after a rate limit whose error states no
-    seconds: the queue spaces the calls."""
+    """Seconds to wait before the next attempt; None: no further attempt.
+
+    0 after a rate limit whose error states no seconds: the queue delays the next call.
+    """
     stated = retry_after(error)
     if stated or is_rate_limit(error):
         return stated or 0.0
@@ -181,7 +185,7 @@ def _seconds_to_wait(error: Exception, failures: int) -> float | None:
 
 
 def _is_temporary(error: Exception) -> bool | None:
-    """Whether a repeated call may succeed later; None: the error does not show it."""
+    """Whether a repeated call may succeed; None: the error does not show it."""
     if isinstance(error, (DeadlineExceeded, TooManyCalls)):
         return False
     for each in _causes(error):
@@ -206,7 +210,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, its cause, the cause of that, and so on; at most five."""
+    """The error and the chain of its causes, at most five errors in all."""
     current: BaseException | None = error
     for _ in range(5):
         if current is None:

@@ -26,15 +26,15 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 VECTORS = "embeddings.db"
-"""Name of the file of the vectors of documents, in a store's directory."""
+"""Name of the file that caches the vectors of documents, in a store's directory."""
 REPLIES = "rewrites.db"
-"""Name of the file of the LLM's replies, in a store's directory."""
+"""Name of the file that caches the LLM's replies, in a store's directory."""
 KEY_BYTES = 20
 """Length in bytes of a key, which is a hash of the model's name and the text."""
 KEYS_AT_ONCE = 500
 """Number of keys in one SQL statement; every SQLite accepts 999 parameters."""
 WAIT_SECONDS = 1.0
-"""Longest wait, in seconds, until another writer is done; then the call gives up, and reads or caches nothing."""
+"""Longest wait for another writer, in seconds. After it, the call reads or caches nothing."""
 MEMORY_MAX = 20_000
 """Largest number of vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
 
@@ -66,7 +66,7 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values; None is not allowed. In place of a view of an array add a copy: a view keeps the whole array in
+        """Add values; None is not allowed. A value must not be a view of an array, which keeps the whole array in
         memory."""
         values = self._values
         with self._lock:
@@ -85,10 +85,10 @@ class LruCache(Generic[Key, Value]):
 class FileCache(Generic[Value]):
     """A cache of values by text in an SQLite file; the values written first are dropped first. Thread-safe.
 
-    The file holds hashes of the texts and not the texts. It is opened for each call, and each row has a checksum. A
+    The file holds hashes of the texts instead of the texts. Each call opens the file. Each row has a checksum. A
     damaged file is replaced by an empty one. If the disk refuses a write, or the directory was deleted, renamed or
-    replaced, the cache is switched off and a warning is logged; no error is raised. Cached values survive a kill of the
-    process; a power cut may lose them.
+    replaced, a warning is logged, no error is raised, and the cache holds nothing from then on. Cached values survive a
+    kill of the process; a power cut may lose them.
 
     Args:
         path: The file, in an existing directory.
@@ -97,7 +97,7 @@ class FileCache(Generic[Value]):
         pack: From a value to the bytes that are stored.
         unpack: From these bytes to the value.
         writable: False: the file is only read.
-        private: Whether the file is created so that only its owner may read it.
+        private: Whether only the file's owner may read and write it.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class FileCache(Generic[Value]):
             rows.append((key, stored, zlib.crc32(stored, zlib.crc32(key))))
 
         def write(connection: sqlite3.Connection) -> None:
-            # A key that is written again keeps its number: a gap in the numbers would drop values below `size`.
+            # A known key keeps its number. A new number would leave a gap, and fewer than `size` values would stay.
             connection.executemany(
                 "INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)"
                 " ON CONFLICT (key) DO UPDATE SET vector = excluded.vector, checksum = excluded.checksum",
@@ -176,7 +176,7 @@ class FileCache(Generic[Value]):
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Run `work` in a transaction of a new connection.
 
-        If another writer holds the file for longer than WAIT_SECONDS, nothing is done. All other errors are logged.
+        If another writer locks the file for longer than WAIT_SECONDS, nothing is done. All other errors are logged.
         """
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
@@ -193,9 +193,9 @@ class FileCache(Generic[Value]):
                     )
                 work(connection)
         except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
-            refused = isinstance(error, (sqlite3.OperationalError, OSError))  # such as a full disk
-            if refused and "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
+            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
                 return
+            refused = isinstance(error, (sqlite3.OperationalError, OSError))  # for example because the disk is full
             if self._writable and not refused:
                 log.warning("%s is damaged (%s); it is replaced by an empty file", name, error)
                 self.clear()

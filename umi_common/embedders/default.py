@@ -1,8 +1,7 @@
 """The default embedder: wordllama's static model of 256 dimensions, which umi calls the built-in model.
 
-The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded when the first text is
-embedded.
-`PackagedModel` is the base class of all models whose files are in an installed package.
+The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. `PackagedModel` is the base class of all
+models whose files are in an installed package.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ DEFAULT_NAME = "wordllama/l2_supercat_256"
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 TEXT_CHARACTERS_MAX = 100_000
-"""Largest number of characters of one text that are tokenized. Later ones hardly change the built-in model's vector, a
-mean over all tokens, and MiniLM reads fewer characters anyway."""
+"""Largest number of characters of one text that are tokenized. Later characters hardly change the built-in model's
+vector, which is a mean over all tokens. MiniLM reads fewer characters."""
 BATCH = 1_024
-"""Largest number of texts that are tokenized in one call. Larger batches need more memory and are no faster."""
+"""Number of texts that are tokenized in one call. Larger batches need more memory and are no faster."""
 
 
 class PackagedModel(ABC):
@@ -47,7 +46,7 @@ class PackagedModel(ABC):
     def __init__(self) -> None:
         give_lock(self)
         self.load_ms = 0.0
-        """Milliseconds that loading took; 0 before."""
+        """Milliseconds that loading took; 0: the model is not loaded."""
         self._model: tuple[Any, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -62,7 +61,7 @@ class PackagedModel(ABC):
         """(n, dim) float32, unit rows or zero rows."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The result of `embed_documents`: the model treats queries like documents."""
+        """As `embed_documents`: the model treats queries like documents."""
         return self.embed_documents(texts)
 
     @abstractmethod
@@ -91,8 +90,8 @@ class WordLlamaEmbedder(PackagedModel):
     in_place = True
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The result of `embed_documents`, but a query of several words that are all in capitals is embedded in lower
-        case, because the model knows few words in capitals."""
+        """As `embed_documents`, but a query of several words, all in capitals, is embedded in lower case, because the
+        model knows few words in capitals."""
         return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in texts])
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -100,8 +99,7 @@ class WordLlamaEmbedder(PackagedModel):
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
-            # In file names of macOS and texts of PDFs, é may be two characters: e and an accent, which have other
-            # tokens.
+            # In PDFs and in file names of macOS, é may be two characters, e and an accent, with tokens of their own.
             clipped = [normalize("NFC", utf8_text(text[:TEXT_CHARACTERS_MAX])) for text in texts[start : start + BATCH]]
             for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
                 if encoding.ids:
@@ -109,7 +107,7 @@ class WordLlamaEmbedder(PackagedModel):
         return unit_rows(vectors)
 
     def token_vectors(self) -> Vectors:
-        """(32,000, 256) float32: row i is the vector of the token with number i.
+        """(32,000, 256) float32: row i is the vector of token i.
 
         Raises:
             EmbedderError: If the weights cannot be read.
@@ -144,7 +142,7 @@ def embedded_tokenizer() -> Any:
 @contextmanager
 def _reading(name: str) -> Iterator[Path]:
     """Path of a file of wordllama, for a block that reads it; any error of the block is raised as EmbedderError."""
-    # wordllama is not imported: its import resets the root logger, and its load() downloads files that the wheel holds.
+    # wordllama is not imported: its import resets the root logger, and its loader asks the network.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError("the built-in model is not installed; run: pip install wordllama, or pass embedder=")
@@ -157,10 +155,7 @@ def _reading(name: str) -> Iterator[Path]:
 
 
 def unit_rows(vectors: Any) -> Vectors:
-    """(n, dim) float32, every row scaled to length 1. NaN and infinity count as 0; a row of zeros stays zero.
-
-    `pool.unit_vectors` expects finite numbers and leaves unit vectors unchanged to the bit.
-    """
+    """(n, dim) float32, every row scaled to length 1. NaN and infinity count as 0; a row of zeros stays zero."""
     rows = np.nan_to_num(np.asarray(vectors, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.ascontiguousarray(rows / np.where(norms > 0, norms, 1.0), dtype=np.float32)

@@ -22,11 +22,11 @@ from umi_common.runtime.losses import warn_once
 from umi_common.runtime.workers import Workers
 
 PROCESSOR_SHARE_MAX = 0.5
-"""A model counts as a service if the calling thread computes for less than this share of the time of a call."""
+"""A model counts as a service if the calling thread uses the processor for less than this share of a call's time."""
 THREADS_FROM_SECONDS = 0.005
-"""Shortest call, in seconds, for which threads are used: starting them takes longer than a shorter call."""
+"""Shortest call, in seconds, for which threads are used. Starting a thread takes longer than a shorter call."""
 REPORT_AFTER_SECONDS = 1.0
-"""Seconds of retrying after which `embed_batches` reports a failure; most batches succeed before that."""
+"""Seconds of retrying after which `embed_batches` reports failures; most batches succeed before that."""
 SLOW_SECONDS = 5.0
 """Seconds after which the log says that a call still runs. Most services reply within one second."""
 
@@ -37,9 +37,9 @@ OnBatch = Callable[[Sequence[int], Any], None]
 
 
 def batches_of(texts: Sequence[str], indices: Sequence[int], config: EmbedderConfig) -> list[list[int]]:
-    """Split `indices`, which are indices of `texts`, into batches; their order stays.
+    """Split `indices`, which are indices of `texts`, into batches, in order.
 
-    A batch has at most `batch_texts` texts and `batch_bytes` UTF-8 bytes. A text of more bytes is a batch of its own.
+    A batch has at most `batch_texts` texts and `batch_bytes` UTF-8 bytes. A longer text is a batch of its own.
     """
     batches: list[list[int]] = []
     room = 0
@@ -64,11 +64,11 @@ def embed_batches(
     """Call the model for each batch, a list of indices of `texts`, and `on_batch` with each result.
 
     Calls are made one at a time until a call shows that the model is a service; then up to `document_calls` at a time.
-    After a batch has failed, no further batch begins; the running ones, with their retries, are waited for, and
-    `on_batch` gets their results. After Ctrl-C the running calls are neither waited for nor retried.
+    After a batch has failed, no further batch begins. The running batches are retried to their end, and `on_batch` gets
+    their results. After Ctrl-C the running calls are neither awaited nor retried.
 
-    If a batch is retried for longer than a second, one warning is logged, and at each further failure `on_trouble` is
-    called, in the thread of the call, with a text that names the failure.
+    If a batch is retried for longer than a second, one warning is logged. At each later failure, `on_trouble` is called
+    with a text that names the failure, in the thread of the call.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
@@ -119,20 +119,19 @@ def embed_batches(
 def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
     """The model's vectors of the texts, unchecked. If the call takes longer than `SLOW_SECONDS`, a warning is logged.
 
-    A process logs one such warning per name of a model, and none for a model that is `in_place`.
+    A process logs this warning once per model name. It logs none for a model with `in_place`, which is no service.
     """
     if getattr(embedder, "in_place", False):
         return embedder.embed_documents(texts)
     message = (
-        "embedder %r: a call for %d texts has taken %g s and still runs. umi sets no time limit for it: the "
-        "client of a service has a timeout of its own; a model on this machine may need long for many texts "
-        "(embedder.batch_texts sets how many)"
+        "embedder %r: a call for %d texts has taken %g s and still runs. umi sets no time limit for it: set the "
+        "timeout in the client of a service; for a slow model on this machine, lower embedder.batch_texts"
     )
     key = f"slow: {embedder.name}"
     timer = Timer(SLOW_SECONDS, warn_once, ("embedder", key, message, embedder.name, len(texts), SLOW_SECONDS))
     timer.daemon = True
     try:
-        with suppress(RuntimeError):  # if the process cannot start a thread, it gets no warning
+        with suppress(RuntimeError):  # if the process cannot start a thread, no warning is logged
             timer.start()
         return embedder.embed_documents(texts)
     finally:
@@ -151,7 +150,7 @@ def _in_threads(
     embed: Callable[[Sequence[int]], Any], left: Iterator[Sequence[int]], calls_max: int, on_batch: OnBatch
 ) -> None:
     """Embed the batches that are left, `calls_max` at a time; see `embed_batches`."""
-    threads = ThreadLimiter(calls_max)  # its threads are daemons: the process can end while they run
+    threads = ThreadLimiter(calls_max)  # of daemon threads: the process can end while they run
     running: dict[Future[Any], Sequence[int]] = {}
     failures: list[Exception] = []
 
@@ -159,7 +158,7 @@ def _in_threads(
         while len(running) < calls_max and not failures and (batch := next(left, None)) is not None:
             try:
                 running[threads.submit(embed, batch)] = batch
-            except TooManyCalls:  # the process cannot start another thread: this one embeds the batch
+            except TooManyCalls:  # the process cannot start another thread: embed the batch in this one
                 take(batch, partial(embed, batch))
 
     def take(batch: Sequence[int], embedded: Callable[[], Any]) -> None:

@@ -1,8 +1,8 @@
 """The sentence encoder of the extra `minilm`: all-MiniLM-L6-v2, run by onnxruntime.
 
 Its weights, as 8-bit integers, and its tokenizer are data files of two packages of that extra. Only these two files
-are read, and nothing is downloaded. The cosine between a text's vector and its vector by the original 32-bit
-weights is at least 0.998.
+are read, and nothing is downloaded. The cosine between a text's vector from these weights and its vector from the
+original 32-bit weights is at least 0.998.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from umi_common.pool import Vectors
 from umi_common.types import utf8_text
 
 MINILM = "minilm"
-"""Short name of the embedder, and name of the extra."""
+"""Short name of the embedder, and name of the extra that installs it."""
 MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
 TOKENS_MAX = 256
-"""Largest number of tokens of a text, from its beginning, that the model reads; the model's authors set this limit."""
+"""Number of tokens of a text, from its beginning, that the model reads; the model's authors set this limit."""
 RUN_TOKENS = 256
 """Largest number of tokens of a batch, padding included; at least TOKENS_MAX. With 1,024, the time per token is a tenth
 longer."""
 CORES = os.cpu_count() or 1
-"""Largest number of calls of `embed_queries` at a time, and of batches of one call that run at a time."""
+"""Largest number of calls of `embed_queries` that run at a time, and of batches of one call."""
 
 
 class _DataFile(NamedTuple):
@@ -58,8 +58,8 @@ TOKENIZER = _DataFile(
 class MiniLMEmbedder(PackagedModel):
     """Embeds a text as the mean of the network's last layer over the text's first 256 tokens, L2-normalised.
 
-    A text's vector does not depend on the other texts, up to rounding (1e-6). Batches of at most 256 tokens are
-    embedded at the same time, on up to CORES cores. Thread-safe; takes about 300 MB of memory once it is loaded.
+    A text's vector does not depend on the other texts of a call, up to rounding (1e-6). Batches are embedded in
+    parallel. Thread-safe; a loaded model takes about 300 MB of memory.
 
     Raises:
         MissingExtra: If the extra `minilm` is not installed.
@@ -93,7 +93,7 @@ class MiniLMEmbedder(PackagedModel):
             threads = ThreadPoolExecutor(min(CORES, len(batches)), thread_name_prefix="umi-minilm")
             try:
                 list(threads.map(embed, batches))
-            finally:  # also after Ctrl-C: the batches that have not begun are dropped
+            finally:  # after Ctrl-C, this drops the batches that have not begun
                 threads.shutdown(wait=False, cancel_futures=True)
         return unit_rows(vectors)
 

@@ -1,4 +1,4 @@
-"""Learned sparse encoders (SPLADE and others): texts to weighted terms, and a file that caches the weights."""
+"""Learned sparse encoders (SPLADE and others), which turn texts into weighted terms, and a file that caches these."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from umi_common.errors import ConfigError, EmbedderError
 FILE = "sparse.db"
 """Name of the file that caches the weights of a store's texts, in the store's directory."""
 KEPT = 1_000_000
-"""Largest number of texts whose weights the file holds, of all models together: about 1 GB. The oldest are dropped
-first."""
+"""Largest number of texts in the file, of all models together, which take about 1 GB. The oldest are dropped first."""
+
+METHODS = (("encode_document", "encode_query"), ("embed", "query_embed"), ("__call__", "__call__"))
+"""Names of the methods for documents and for queries: sentence-transformers', fastembed's, those of a function."""
 
 SparseVector = tuple[list[str], npt.NDArray[np.float32]]
 """n distinct terms, and their (n,) finite weights other than 0."""
@@ -32,7 +34,7 @@ class SparseEncoder:
         self.name = stated if model is None else model
         self.named = named or model is not None
         """Whether the name identifies the model, so that weights may be kept in a file."""
-        for documents, queries in (("encode_document", "encode_query"), ("embed", "query_embed"), ("__call__",) * 2):
+        for documents, queries in METHODS:
             if hasattr(encoder, documents) and hasattr(encoder, queries) and not isinstance(encoder, type):
                 self._documents, self._queries = getattr(encoder, documents), getattr(encoder, queries)
                 break
@@ -45,11 +47,11 @@ class SparseEncoder:
         """sentence-transformers' method from a tensor to lists of (token, weight)."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[SparseVector]:
-        """One vector per text, in their order. Raises EmbedderError if the model returns anything else."""
+        """One vector per text, in order. Raises EmbedderError if the model returns anything else."""
         return self._encoded(self._documents, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> list[SparseVector]:
-        """One vector per query, in their order. Raises EmbedderError if the model returns anything else."""
+        """One vector per query, in order. Raises EmbedderError if the model returns anything else."""
         return self._encoded(self._queries, texts)
 
     def _encoded(self, encode: Callable[..., Iterable[Any]], texts: Sequence[str]) -> list[SparseVector]:
@@ -76,7 +78,7 @@ class SparseEncoder:
 
 
 def sparse_cache(directory: Path, encoder: SparseEncoder, *, writable: bool) -> FileCache[SparseVector]:
-    """The cache of this encoder's weights in `sparse.db`: a text's terms as a line of JSON, then float32 weights."""
+    """The cache of this encoder's vectors in `sparse.db`. A value is a line of JSON, the terms, and float32 weights."""
 
     def pack(vector: SparseVector) -> bytes:
         return json.dumps(vector[0]).encode() + b"\n" + vector[1].astype("<f4").tobytes()

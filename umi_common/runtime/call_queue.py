@@ -21,18 +21,18 @@ from umi_common.runtime.guards import DeadlineExceeded
 WINDOW_SECONDS = 1.0
 """Seconds over which the calls that a service accepts are counted."""
 KEPT_SECONDS = 10.0
-"""Seconds for which admissions are kept. A refusal may arrive so long after its call, and then still finds the
-admissions of the second before the call."""
+"""Seconds for which admissions are kept. A call that is refused 9 s after its admission can then still count the
+admissions of the second before its own."""
 USED_SHARE = 0.95
-"""After a refusal, calls are admitted at this share of the estimated rate, so that they stay below it."""
+"""After a refusal, calls are admitted at this share of the estimated rate. The margin avoids further refusals."""
 FASTER = 0.998
-"""Each success at a measured rate multiplies the seconds between two calls by this. If the service accepts more calls,
-the rate doubles in about 350 calls; if it does not, about one call in 25 is refused."""
+"""Each success at a measured rate multiplies the interval between two calls by this factor. If the service accepts more
+calls, the rate doubles in about 350 calls; if it does not, about one call in 25 is refused."""
 MUCH_FASTER = 0.9
 """The factor in place of FASTER while the rate is not measured yet: the rate doubles in 7 calls."""
 LEAST_SHARE = 0.7
-"""If a call is refused that was admitted at some rate, the new rate is at least this share of that rate. The calls of
-the last second alone would give too low a rate if few calls were wanted, or if the service accepts few at once."""
+"""After the refusal of a spaced call, the new rate is at least this share of the rate at which the call was admitted.
+The estimated rate alone may be too low, for example if few calls were made in the last second."""
 SHORTEST_SECONDS = 0.001
 """Shortest interval between two calls, in seconds; if it would be shorter, calls are not spaced."""
 
@@ -53,20 +53,20 @@ Ticket = Future[Admission]
 class CallQueue:
     """Admits calls of one service; the call that has waited longest is admitted first.
 
-    At most `concurrency` calls run at a time. If the service refuses a call because it gets too many (`refused`), the
-    rate that it accepts, in calls per second, is estimated: the number of calls that were admitted in the second up to
-    that call and were not refused, at least 1. Further calls are admitted 1 / (0.95 * rate) seconds apart. If the
-    refused call was spaced already, the rate falls by at most 30 percent.
+    At most `concurrency` calls run at a time. When the service refuses a call because it gets too many (`refused`), the
+    queue estimates the rate that the service accepts, in calls per second. The estimate is the number of calls, at
+    least 1, that were admitted in the second before the refused call and were not refused. Further calls are admitted
+    1 / (0.95 * rate) seconds apart. If the refused call was spaced already, the rate falls by at most 30 percent.
 
     The rate counts as measured if spaced calls succeeded before one was refused. From then on, each success shortens
     the interval by 0.2 percent. Before, each success shortens it by ten percent, because a service that refuses most
-    calls of a burst may accept more of them when they are spaced.
+    calls of a burst may accept spaced calls at a higher rate.
 
     Args:
         concurrency: Largest number of calls at a time, >= 1.
         clock: Returns monotonic seconds.
-        timed: Whether calls are given up at their deadline. Then no call is admitted with less time left than the last
-            successful call took.
+        timed: Whether a call that has not returned at its deadline fails. If so, no call is admitted with less time
+            left than the last successful call took.
 
     Thread-safe, also between threads and event loops.
     """
@@ -85,10 +85,10 @@ class CallQueue:
         self._next = 0.0
         """Time on the clock before which no call is admitted."""
         self._changed = -math.inf
-        """When a refusal last changed the interval. Calls admitted earlier and refused later are of the same burst."""
+        """Time of the first refusal of the last burst. Refusals of calls admitted before it belong to this burst."""
         self._measured = False
         self._succeeded = False
-        """Whether a call succeeded that was admitted at the present interval."""
+        """Whether a call that was admitted after `_changed` succeeded."""
         self._last_call = 0.0
         """Seconds from admission to success of the last successful call; 0: none yet, or calls are not `timed`."""
         self._accepted: deque[Admission] = deque()
@@ -125,8 +125,8 @@ class CallQueue:
         """A call that returns when the caller is admitted.
 
         Args:
-            until: Deadline on the clock, at which the call raises DeadlineExceeded; if `timed`, earlier by the time
-                that the last successful call took.
+            until: Deadline on the clock. The call raises DeadlineExceeded then or, if `timed`, earlier by the time that
+                the last successful call took.
         """
 
         def run() -> None:
@@ -143,12 +143,12 @@ class CallQueue:
         return Call(run, arun)
 
     def succeeded(self, ticket: Ticket) -> None:
-        """Record that the service answered the call of a ticket; shortens the interval between calls."""
+        """Record that the service answered the call of a ticket, and shorten the interval between calls."""
         admission = ticket.result()
         with self._lock:
             if self._timed:
                 self._last_call = self._clock() - admission.time
-            if admission.time <= self._changed:  # the call was not admitted at the present interval
+            if admission.time <= self._changed:  # the call was admitted at an older interval
                 return
             self._succeeded = True
             self._interval *= FASTER if self._measured else MUCH_FASTER
@@ -159,8 +159,8 @@ class CallQueue:
         """Record that the service refused the call of a ticket because there are too many.
 
         Args:
-            seconds: Length of the pause that the service asked for; 0: none. No call is admitted during the pause,
-                unless the rate is measured: such a rate is close to the rate that the service accepts.
+            seconds: Length of the pause that the service asked for; 0: none. No call is admitted during the pause. If
+                the rate is measured, the pause is skipped: the service accepts calls at about this rate.
         """
         admission = ticket.result()
         with self._lock:
@@ -169,7 +169,8 @@ class CallQueue:
                 self._accepted.remove(admission)
             accepted = sum(admission.time - WINDOW_SECONDS <= each.time <= admission.time for each in self._accepted)
             rate = max(1, accepted) / WINDOW_SECONDS
-            self._interval = min(1.0 / (USED_SHARE * rate), admission.interval / LEAST_SHARE or math.inf)
+            longest = admission.interval / LEAST_SHARE if admission.interval else math.inf
+            self._interval = min(1.0 / (USED_SHARE * rate), longest)
             if admission.time > self._changed:
                 self._measured = accepted > 0 and (self._measured or (admission.interval > 0 and self._succeeded))
                 self._succeeded = False

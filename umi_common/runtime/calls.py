@@ -6,12 +6,11 @@ empty tuple makes no call; it lets the event loop run other tasks.
 
 `drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
 
-The constants below limit the threads of a search. Three limits are elsewhere:
+The constants below limit the threads of a search. Two limits are elsewhere:
 
-- `config.embedder` limits the calls of an embedder at a time. For blocking searches, one thread of each store waits for
-  them.
-- `stores.dense.cosines.SCAN_THREADS_MAX` limits the threads of a scan of codes.
-- A commit of a ledger takes one thread.
+- `config.embedder` limits how many calls of an embedder run at a time. One thread of each store waits for the calls of
+  blocking searches.
+- `stores.dense.cosines.SCAN_THREADS_MAX` limits the threads that compute the cosines of one scan.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALL_THREADS_MAX = 8
-"""Largest number of threads of a retriever and its copies for calls that wait for a service, for example an LLM. Such
-threads use no processor time. Further calls are queued."""
+"""Largest number of threads of a retriever and its copies for calls that wait for a service, for example an LLM. A
+thread that waits uses no processor time. Further calls are queued."""
 SEARCH_THREADS_MAX = max(2, (os.cpu_count() or 1) // 2)
 """Largest number of threads of a retriever and its copies in which async searches run; more would wait for each other
 at the interpreter lock."""
 GROUP_MAX = 8
-"""Largest number of searches that one thread runs as a group. In a larger group, a search waits longer for the others,
-and the group as a whole is no faster."""
+"""Largest number of searches that one thread runs as a group. In a larger group, each search takes longer, and no more
+searches end per second."""
 AWAITED_MAX = 8
 """Largest number of calls that one search, or one `asearch_many`, awaits at a time. Further calls are queued, because a
 service may refuse too many at once."""
 LIMITED_CALLS_MAX = 16
 """Largest number of calls with a time limit that have not returned, for each reranker, rewriter and extra arm. A
 further call waits, within its time limit, until one returns. A call past its time limit keeps its thread until it
-returns. So a service that hangs holds 16 threads, and further calls then fail at once."""
+returns, so a service that hangs holds 16 threads. Further calls of that service then fail at once."""
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
 """Largest number of threads of the process that compute at a time. With more, each search takes longer, and no more
 searches end per second."""
 SLOT_WAIT_SECONDS = 0.25
 """Longest wait for a slot, in seconds. A slot that is held for longer was probably lost, for example by an interrupted
-notebook cell, so all slots are then replaced. Slots affect speed only."""
+notebook cell, so all slots are then replaced by free ones. Slots affect speed only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +64,15 @@ class Batch:
     """How to make several calls of one kind, which differ only in their items, as one call."""
 
     kind: Hashable
-    """Equal for calls that can be made together; None: the call is merged from several already, and is made alone."""
+    """Equal for calls that can be made together. None for a call that is already merged from several."""
     items: Sequence[Any]
     run: Callable[[Sequence[Any]], Any]
-    """Function from items to the result of one call for all these items."""
+    """Makes one call for all items and returns its result."""
     part: Callable[[Any, slice], Any]
-    """Function from the result of `run` and a slice of its items to the result of a call for the items in the slice."""
+    """`part(result, own)` returns the part of a result of `run` that belongs to the items `own`."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
-    """Coroutine function that an event loop awaits before `run`: from items to the items for `run`, which then waits
-    for no service. None: `run` never waits for a service."""
+    """Coroutine function that an event loop awaits before `run`. It waits for services, for example an embedder, and
+    returns items for which `run` waits for none. None: `run` never waits for a service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,7 @@ class Call:
         return None if self.batch is None else self.batch.kind
 
     async def prepared(self) -> Call:
-        """The call that an event loop makes: one for the items that `Batch.prepare` returns; without `prepare`, this
-        call."""
+        """The call to make on an event loop: for the items that `Batch.prepare` returns; without `prepare`, itself."""
         if self.batch is None or self.batch.prepare is None:
             return self
         items = await self.batch.prepare(self.batch.items)
@@ -122,7 +120,7 @@ class CallFailure:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The result of a body that ended in a worker: a future cannot hold the StopIteration that ends a generator."""
+    """The result of a body that ended in a worker, because a future cannot hold a generator's StopIteration."""
 
     result: Any
 
@@ -140,7 +138,11 @@ def outcome_of(run: Callable[[], Any]) -> CallOutcome:
 
 
 def value_of(outcome: CallOutcome) -> Any:
-    """The result of a call of the store. A failure raises its error; an OSError becomes a StoreUnavailable."""
+    """The result of a call of the store.
+
+    Raises:
+        StoreUnavailable: If the call raised an OSError. Any other error of the call is raised unchanged.
+    """
     if isinstance(outcome, CallFailure):
         if isinstance(outcome.error, OSError):
             raise StoreUnavailable(
@@ -153,10 +155,10 @@ def value_of(outcome: CallOutcome) -> Any:
 def merged_calls(
     calls: Sequence[Call],
 ) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
-    """Merge the calls of each kind into one. Returns the merged calls, and a function from their outcomes to the
-    outcomes of `calls`.
+    """Merge the calls of each kind into one call.
 
-    If a merged call raises, each call in it is made alone, so that one failure does not affect the others.
+    Returns the merged calls, and a function from their outcomes to the outcomes of `calls`. If `Batch.run` raises for a
+    merged call, each call in it is made alone, so that only the calls at fault fail.
     """
     groups: dict[Hashable, list[int]] = {}
     for index, call in enumerate(calls):
@@ -165,18 +167,17 @@ def merged_calls(
     def split(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
         outcomes: list[CallOutcome] = [None] * len(calls)
         for group, answer in zip(groups.values(), answers, strict=True):
-            each: Any = answer
-            if len(group) == 1 or isinstance(answer, CallFailure):
-                each = [answer] * len(group)
-            for index, outcome in zip(group, each, strict=True):
-                outcomes[index] = outcome
+            is_shared = len(group) == 1 or isinstance(answer, CallFailure)
+            for position, index in enumerate(group):
+                outcomes[index] = answer if is_shared else answer[position]
         return outcomes
 
     return tuple(_merged([calls[index] for index in group]) for group in groups.values()), split
 
 
 def _merged(calls: Sequence[Call]) -> Call:
-    """One call for several of one kind; its result is the list of their outcomes. A single call is unchanged."""
+    """One call in place of several of one kind; its result is the list of their outcomes. A single call is returned
+    unchanged."""
     if len(calls) == 1:
         return calls[0]
     batches = [call.batch for call in calls if call.batch is not None]
@@ -185,7 +186,7 @@ def _merged(calls: Sequence[Call]) -> Call:
     def run(items: Sequence[Any]) -> list[CallOutcome]:
         try:
             answer = batches[0].run(items)
-        except Exception:  # noqa: BLE001 - made one by one, only the calls at fault fail
+        except Exception:  # noqa: BLE001 - each call is made alone
             return [outcome_of(call.run) for call in calls]
         return [
             batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
@@ -251,21 +252,24 @@ def drive(body: Body[T], workers: Workers) -> T:
 
 
 def _answer(call: Call, future: Future[Any]) -> Any:
-    """The result of a call that was submitted as `future`. If `Workers.close` has cancelled it, it is made here."""
+    """The result of a call that was submitted as `future`. If `Workers.close` cancelled it, the call is made here."""
     try:
         return future.result()
     except CancelledError:
-        return call.run() if future.cancelled() else future.result()
+        if future.cancelled():
+            return call.run()
+        raise  # the call itself raised the error
 
 
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
     """The body's result, without blocking the event loop.
 
-    At its first blocking call, which is prepared on the loop, the body moves to a worker thread. The body returns to
-    the loop when it yields several calls, or a call that does not block or must be prepared.
+    The body starts on the loop. When it yields a single call that blocks, the call is prepared on the loop, and the
+    body then runs in a worker. The body returns to the loop when it yields several calls, a call with `arun`, or a call
+    that must be prepared.
 
     Args:
-        body: Runs on the loop or in a worker, never in both at the same time.
+        body: Never runs on the loop and in a worker at the same time.
         on_loop: Keep the body on the loop, where it calls the user's `on_stage`; only its calls run in workers.
     """
     try:
@@ -311,13 +315,15 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in tasks:  # after a BaseException of one call, the results of the others are not used
+        for task in tasks:  # after a BaseException of one call, the other tasks still run
             task.cancel()
 
 
 def free_slots(count: int) -> SimpleQueue[None]:
-    """A queue with one item for each free slot. It stands in for Python's semaphore, which is written in Python: if
-    Ctrl-C interrupts the semaphore, its lock may never be released."""
+    """A queue with one item for each free slot.
+
+    `threading.Semaphore` is written in Python: if Ctrl-C interrupts it, its lock may never be released.
+    """
     free: SimpleQueue[None] = SimpleQueue()
     for _ in range(count):
         free.put(None)
@@ -327,10 +333,9 @@ def free_slots(count: int) -> SimpleQueue[None]:
 class ComputeSlots:
     """Limits how many threads compute at a time.
 
-    The interpreter runs one thread at a time. Threads that compute at the same time pass the interpreter lock to
-    each other at each call into NumPy, which makes a search take half as long again. So a search holds a slot while it
-    computes in Python. It holds none while it waits or works outside the interpreter: during a call of an embedder, or
-    a scan for several searches.
+    Threads that compute at the same time pass the interpreter lock to each other at each call into NumPy, and each
+    search then takes half as long again. So a search holds a slot while it computes in Python. It holds none during a
+    call of an embedder or a scan for several searches, which run mostly outside the interpreter.
 
     Args:
         count: Largest number of threads that hold a slot at a time.
@@ -349,8 +354,8 @@ class ComputeSlots:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a slot inside the `with` block. If none becomes free within `wait_seconds`, all slots are
-        replaced by new ones first."""
+        """Hold a slot inside the `with` block. If none becomes free within `wait_seconds`, all slots are first replaced
+        by free ones."""
         free = self._free
         try:
             free.get(timeout=self._wait_seconds)

@@ -1,6 +1,6 @@
 """New locks and threads in a process made by `os.fork`.
 
-A child inherits locks that a thread of its parent may hold, and none of the parent's threads.
+A child has copies of its parent's locks, but not the threads that would release them.
 """
 
 from __future__ import annotations

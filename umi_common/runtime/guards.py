@@ -23,7 +23,7 @@ from umi_common.runtime.forks import renew_in_child
 
 T = TypeVar("T")
 POLL_SECONDS = 0.005
-"""Seconds between two attempts of a call to begin while the largest number of calls runs."""
+"""Pause between two attempts to start a call while a limiter is full, in seconds."""
 BreakerState = Literal["closed", "open", "half-open"]
 
 
@@ -63,7 +63,8 @@ class ThreadLimiter(Executor):
 
         Raises:
             DeadlineExceeded: After `seconds`. The call continues in its thread and its outcome is dropped.
-            TooManyCalls: If the limit is reached and no call returns within `seconds`, or all have run for longer.
+            TooManyCalls: If the limit is reached and no running call returns within `seconds`; at once if each of them
+                has already run for longer than `seconds`.
         """
         end = time.monotonic() + seconds
         start = partial(self.submit, function)
@@ -81,11 +82,11 @@ class ThreadLimiter(Executor):
     ) -> Call:
         """A `Call` of `function` with a time limit; it raises the errors of the method `call`.
 
-        If it is cancelled on an event loop, the function continues in its thread and its outcome is dropped.
+        If it is cancelled on an event loop, `function` continues in its thread and its outcome is dropped.
 
         Args:
-            afunction: Awaited on an event loop in place of `function`. `function` is called if it is None, or if it
-                raises NotImplementedError, as frameworks' base classes do for a subclass without async code.
+            afunction: Awaited on an event loop in place of `function`. If it raises NotImplementedError, as the base
+                classes of frameworks do, `function` is called in a thread.
         """
 
         async def arun() -> T:
@@ -103,10 +104,10 @@ class ThreadLimiter(Executor):
         return Call(lambda: self.call(function, seconds), arun)
 
     def _begun(self, start: Callable[[], T], seconds: float, left: float) -> T | None:
-        """The future of a call, from `start`; None: the limit is reached, but a call may return in the time left.
+        """The future that `start` returns; None: the limit is reached, but a call may return in the time left.
 
         Raises:
-            TooManyCalls: If no time is left, or if every call that runs has run for longer than `seconds`: it hangs.
+            TooManyCalls: If no time is left, or if each running call has run for longer than `seconds`, so it hangs.
         """
         try:
             return start()
@@ -127,7 +128,7 @@ class ThreadLimiter(Executor):
         except Empty:
             raise TooManyCalls from None
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # a running future cannot be cancelled
+        future.set_running_or_notify_cancel()  # so that it cannot be cancelled
         self._started[future] = time.monotonic()
         context = contextvars.copy_context()  # tracing libraries keep the current span there
         try:
@@ -163,14 +164,15 @@ def as_exception(error: BaseException) -> Exception:
 
 
 async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
-    """The awaitable's result, within `seconds` even if its task ignores cancellation.
+    """The awaitable's result, or an error after `seconds`, even if the awaitable ignores its cancellation.
 
-    `asyncio.wait_for` waits until a cancelled task has ended, so such a task would block it.
+    `asyncio.wait_for` would wait for the end of a task that ignores its cancellation.
 
     Raises:
-        DeadlineExceeded: After `seconds`. The task is cancelled, and its end is not waited for.
-        asyncio.CancelledError: If the caller was cancelled. A task that cancels itself raises RuntimeError instead.
-        KeyboardInterrupt, SystemExit: Unchanged. Any other BaseException becomes a RuntimeError.
+        DeadlineExceeded: After `seconds`. The task is cancelled, and its end is not awaited.
+        asyncio.CancelledError: If the caller was cancelled.
+        RuntimeError: If the task cancelled itself, or raised a BaseException that is not one of the following.
+        Exception, KeyboardInterrupt, SystemExit: As the task raised it.
     """
     task = asyncio.ensure_future(awaitable)
     try:
@@ -196,16 +198,18 @@ def _abandon(task: asyncio.Future[Any]) -> None:
 
 
 class Breaker:
-    """A circuit breaker. It is closed at first (all calls allowed), open for `seconds` after `failures` failures in a
-    row (no call allowed), and then half-open: one trial call is allowed. If that call succeeds, the breaker closes; if
-    it fails, the pause starts again.
+    """A circuit breaker.
+
+        closed      All calls are allowed. After `failures` failures in a row the breaker opens.
+        open        No call is allowed. After `seconds` the breaker is half-open.
+        half-open   One trial call is allowed. Its success closes the breaker; its failure opens it again.
+
+    Thread-safe. After each `enter()` that returns True, the caller must call `succeeded`, `failed` or `abandoned`.
 
     Args:
         failures: Number of failures in a row that opens the breaker, >= 1.
-        seconds: Length of the pause, > 0.
+        seconds: Length of the open state, > 0.
         clock: Returns monotonic seconds.
-
-    Thread-safe. After each `enter()` that returns True, the caller must call `succeeded`, `failed` or `abandoned`.
     """
 
     _lock: threading.RLock
@@ -221,7 +225,7 @@ class Breaker:
         renew_in_child(self, Breaker._renew)
 
     def _renew(self) -> None:
-        """Make a new lock, with no trial call running; called again in a forked child, which has no running calls."""
+        """Make a new lock, and forget the trial call, which does not run in a forked child."""
         self._lock = threading.RLock()
         self._trying = False
 
@@ -234,7 +238,7 @@ class Breaker:
             return "open" if self._clock() - self._opened_at < self._seconds else "half-open"
 
     def enter(self) -> bool:
-        """Whether a call is allowed now; in the half-open state, True reserves the trial call for the caller."""
+        """Whether a call is allowed now. In the half-open state, True means that the caller makes the trial call."""
         with self._lock:
             state = self.state
             if state == "open" or (state == "half-open" and self._trying):

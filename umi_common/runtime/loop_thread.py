@@ -1,4 +1,4 @@
-"""An event loop in a thread, on which synchronous code runs coroutines of umi, and of models and clients that have only
+"""An event loop in a thread, on which synchronous code runs coroutines, for example of a model or client that has only
 async functions."""
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from umi_common.runtime.forks import renew_in_child
 T = TypeVar("T")
 
 STOP_SECONDS = 5.0
-"""Longest time, in seconds, that `close` waits for the thread. If a coroutine blocks its loop for longer, its daemon
-thread stays."""
+"""Longest time, in seconds, that `close` waits for the thread. If a coroutine blocks the loop for longer, the thread is
+left running."""
 
 
 class LoopThread:
     """One daemon thread with one event loop, started at the first call and ended by `close()` or garbage collection.
 
-    A model's connections belong to the loop that opened them, so all calls of one model share this loop. A later call
-    starts a new thread. A forked child starts its own. Thread-safe.
+    A model's connections belong to the loop that opened them, so all calls of one model share this loop. A call after
+    `close`, or in a forked child, starts a new thread. Thread-safe.
     """
 
     _lock: threading.Lock
@@ -45,8 +45,8 @@ class LoopThread:
     def call(self, function: Callable[[Any], Any] | None, coroutine: Callable[[Any], Any] | None, argument: Any) -> Any:
         """The result of `function(argument)`, awaited on the loop if it is awaitable.
 
-        If `function` is None or raises NotImplementedError, `coroutine(argument)` is called instead, on the loop: the
-        sync methods of some frameworks' async classes raise that error. At most one of the two functions is None.
+        If `function` is None or raises NotImplementedError, `coroutine(argument)` is called on the loop instead. Some
+        async classes of frameworks raise this error in their sync methods. At most one of the two functions is None.
         """
         if function is not None:
             try:

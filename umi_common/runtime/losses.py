@@ -1,4 +1,4 @@
-"""Report failed parts of a search: as a warning of the logger `umi`, once per process, and as a line under a text."""
+"""Report failed parts of a search: as a warning of the logger `umi`, once per process, or as a line below a text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from umi_common.types import Degradation
 log = logging.getLogger("umi")
 
 PAUSED = "left alone"
-"""Beginning of a reason while a circuit breaker is open. Such a reason is not logged, because the failures that opened
-the breaker were."""
+"""First words of a loss's reason while a circuit breaker is open. A loss with this reason is not logged, because the
+failures that opened the breaker are logged already."""
 WARNINGS_MAX = 100
 """Largest number of warnings of one process; without a limit, reasons that differ at each search would fill the log."""
 DEFAULT_ADVICE = "If it is a service, check its key and network."
-"""Advice about a part that is not in `ADVICE`: an extra arm, or the store's server."""
+"""Advice about a part that is not in `ADVICE`, for example an extra arm."""
 STORE_ADVICE = "Call the store's verify(); of a store on a server, check its key and network."
 ADVICE = {
     **dict.fromkeys(("arms", "neighbours", "period"), STORE_ADVICE),
@@ -50,7 +50,7 @@ _logged: dict[tuple[str, str], object] = {}
 def log_once(losses: Iterable[Degradation]) -> None:
     """Log a warning for each loss whose part and reason this process has not logged yet. Thread-safe.
 
-    Losses of the part "when" are left out: if no chunk is of the period that the query names, nothing failed.
+    Losses of the part "when" are left out: they mean that no chunk lies in the period that the query names.
     """
     for loss in losses:
         if loss.part != "when" and not loss.reason.startswith(PAUSED):
@@ -66,9 +66,10 @@ def log_once(losses: Iterable[Degradation]) -> None:
 
 
 def log_bug(part: str, error: Exception) -> None:
-    """Log once, with its traceback, an error that is one of BUGS; any other error is not logged.
+    """Log an error of a type in BUGS with its traceback; any other error is not logged.
 
-    Called when a part fails and the search continues without it. Each line of code is logged at most once per part.
+    Called when a part fails and the search continues without it. Errors that one line of code raised are logged once
+    per part.
 
     The traceback names files, lines and functions. It leaves out the error's message, which may hold the query, and the
     source code, which may hold a key.
@@ -89,6 +90,6 @@ def warn_once(part: str, reason: str, message: str, *values: object) -> None:
 
 
 def with_losses(text: str, losses: Iterable[Degradation]) -> str:
-    """The text and, if parts failed, a line after it that names them for the reader or the LLM."""
+    """The text and, if parts failed, a line below it that names these parts."""
     stated = "; ".join(f"{loss.part} failed, {loss.consequence}" for loss in losses if loss.part != "when")
     return f"{text}\nNote: some texts may be missing ({stated})." if stated else text

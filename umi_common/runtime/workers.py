@@ -1,8 +1,8 @@
 """The threads of a retriever, which make blocking calls for searches on an event loop.
 
-A search stays in its thread from one blocking call to the next, because waking a thread for each call costs a wait for
-the interpreter lock. Queued searches run in one thread as a group, in step, so that their calls of one kind, such as
-embedding their queries, are made as one call.
+A search stays in its thread from one blocking call to the next, because a thread that is woken must wait for the
+interpreter lock. Queued searches run in one thread as a group: each step merges their calls of one kind into one call,
+for example the embedding of their queries.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Workers:
     _lock: threading.RLock
     _pools: dict[str, ThreadPoolExecutor]
     _queue: deque[_Task]
-    """For each begun group of GROUP_MAX tasks, a worker was submitted that has not started."""
+    """Tasks that wait for a thread. At least ceil(length / GROUP_MAX) submitted `_run_group` have not started."""
 
     def __init__(self) -> None:
         renew_in_child(self, Workers._renew)
@@ -74,7 +74,7 @@ class Workers:
         _refuse(self._dequeued(math.inf))
 
     async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
-        """Make `calls` in a thread, and run the body there until its result or its next calls that need no thread.
+        """Make `calls` in a thread, and run the body there. Returns its result, or its next calls that need no thread.
 
         Raises:
             Exception: An error that the body raised.
@@ -90,7 +90,7 @@ class Workers:
             task.abandoned = True
 
     async def answer(self, call: Call) -> CallOutcome:
-        """The outcome of one blocking call, which is merged with queued calls of the same kind."""
+        """The outcome of one blocking call, which may be merged with queued calls of the same kind."""
 
         def body() -> Body[CallOutcome]:
             (outcome,) = yield (call,)
@@ -107,7 +107,7 @@ class Workers:
             alone.add_done_callback(lambda alone: _refuse([task]) if alone.cancelled() else None)
             return
         with self._lock:
-            if len(self._queue) % GROUP_MAX == 0:  # the workers that have not started take whole groups
+            if len(self._queue) % GROUP_MAX == 0:  # else a submitted run still has room for this task
                 self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
             self._queue.append(task)
 
@@ -165,8 +165,8 @@ class _Task:
     abandoned: bool = False
     """Whether the caller no longer awaits the future."""
     outcome: Finished | tuple[Call, ...] | BaseException | None = None
-    """The outcome for the future: the body's result, calls that need no thread, or an error. None: the body still
-    runs."""
+    """The outcome for the future: the body's result, calls that need no thread, or an error. None: the body is not
+    done."""
 
     @property
     def batchable(self) -> bool:
@@ -196,7 +196,10 @@ class _Task:
 
 
 def _refuse(tasks: Sequence[_Task]) -> None:
-    """End tasks that have not begun: their callers get StoreClosed. A task group would ignore a cancellation."""
+    """End tasks that have not begun: their callers get StoreClosed.
+
+    Their futures are not cancelled, because an `asyncio.TaskGroup` ignores the cancellation of its tasks.
+    """
     for task in tasks:
         task.end(StoreClosed("the retriever or its store was closed before this search had run; open it again"))
     _notify(tasks)
@@ -213,7 +216,7 @@ def _notify(tasks: Sequence[_Task]) -> None:
 
 
 def _resolve(tasks: Sequence[_Task]) -> None:
-    """Give the futures their outcomes, on their loop."""
+    """Set the outcomes of the futures; called on their loop."""
     for task in tasks:
         if task.future.done():  # the caller was cancelled
             continue
