@@ -1,7 +1,7 @@
 """ChromaStore: a store over a user's Chroma collection.
 
-In: a collection, and searches as probes. Out: a `Pool`, and chunks read from the collection. Everything that reads or
-writes the collection raises StoreUnavailable if Chroma fails.
+In: a collection, and searches as probes. Out: pools, and chunks read from the collection. A function that calls Chroma
+raises StoreUnavailable if the call fails.
 
     store           ChromaStore: the store over a collection
     recall          one search

@@ -24,12 +24,12 @@ from umi_common.types import Chunk
 log = logging.getLogger("umi")
 
 IMPORT_SECONDS = 120.0
-"""Time limit of a server for sending the records of one call with their vectors, in seconds."""
+"""Time limit for a server's answer with the records of one call and their vectors, in seconds."""
 PRIVATE = frozenset({"_node_content", "_node_type"})
 """Metadata keys of LlamaIndex's copy of a node; they are not imported."""
 ImportKeys = Sequence[Sequence[str]]
-"""Metadata keys of a chunk's source, of its position and of its time. Of several keys, the first that a record has is
-read."""
+"""Three lists of metadata keys: for a chunk's source, its position and its time. Of each list, the first key that a
+record has is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a collection differs from the store into which it was copied; `bool()` tells whether it does."""
+    """The differences between a collection and the store into which it was copied; false if there are none."""
 
     missing: tuple[str, ...]
     """Ids that only the collection has."""
     extra: tuple[str, ...]
     """Ids that only the store has."""
     changed: tuple[str, ...]
-    """Ids whose text in the collection is not that in the store."""
+    """Ids whose text differs between the collection and the store."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.extra or self.changed)
@@ -90,7 +90,7 @@ def _read(keys: ImportKeys, id: str, text: str, metadata: Mapping[str, Any]) -> 
     """The chunk of a record with a text. A position that is no whole number, such as the page "iv", is left out.
 
     Raises:
-        InvalidChunk: If the time cannot be read, or the record cannot be a chunk; names the chunk.
+        InvalidChunk: If the time cannot be read, or the record cannot be a chunk; the message names its id.
     """
     values = {key: value for key, value in metadata.items() if key not in PRIVATE}
     source, position, when = (next((values[k] for k in own if values.get(k) is not None), None) for own in keys)
@@ -120,7 +120,7 @@ def _moment(id: str, value: Any) -> datetime:
 
 
 def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk], Any]]) -> int:
-    """Add chunks with their vectors from another vector store; a few chunks are embedded to check the model.
+    """Add chunks with their vectors from another vector store; SAMPLES chunks are embedded to check the model.
 
     Args:
         store: A `HybridStore`.
@@ -162,7 +162,7 @@ def pages_with_text(collection: Any, skipped: list[str] | None = None) -> Iterat
             if stored is None or len(stored) != len(got["ids"]):
                 raise InvalidVector(f"collection {theirs.name!r} holds rows without vectors; add its texts instead")
             records, vectors = records_of(got), dict(zip(got["ids"], stored, strict=True))
-            there = [id for id in ids if id in records]  # Chroma does not keep the order of the ids that it is given
+            there = [id for id in ids if id in records]  # in the order of `ids`, which Chroma does not keep
             filled = [id for id in there if is_text(records[id])]
             without_text += [id for id in there if not is_text(records[id])]
             if filled:

@@ -1,4 +1,4 @@
-"""The calls to a user's Chroma collection: in batches, with Chroma's errors mapped to umi's."""
+"""The calls to a user's Chroma collection: in batches; errors of Chroma are raised as errors of umi."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 RECORDS_AT_ONCE = 1_000
 """Largest number of records that are read or written in one call; smaller if the client allows fewer."""
 IDS_AT_ONCE = 200_000
-"""Largest number of ids that are listed in one call, a page. For each page, Chroma reads all earlier ids, too: 100,000
-ids take 6 s in twenty pages, 1 s in two and 0.7 s in one."""
+"""Largest number of ids that are listed in one call. For each further call, Chroma reads all earlier ids again: 100,000
+ids take 6 s in twenty calls and 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
 READ_SECONDS = 10.0
-"""Time limit of a server's answer to a read during a search, in seconds. Chroma's own clients wait without limit."""
+"""Time limit for a server's answer to a read during a search, in seconds. Chroma's own clients wait without limit."""
 LISTING_SECONDS = 60.0
-"""Time limit of a server for listing IDS_AT_ONCE ids, in seconds."""
+"""Time limit for a server's listing of IDS_AT_ONCE ids, in seconds."""
 WRITE_SECONDS = 120.0
-"""Time limit of a server for storing or deleting RECORDS_AT_ONCE records, in seconds. A search that must read these
+"""Time limit for a server's storing or deleting of RECORDS_AT_ONCE records, in seconds. A search that must read these
 records waits as long."""
 PAUSE_SECONDS = 10.0
-"""After a call that was not answered in time, no call is made for this many seconds; then one call tries again."""
+"""Pause after a call that was not answered in time, in seconds. No call is made during the pause."""
 CALLS_AT_ONCE = 256
 """Largest number of calls that wait for a server at the same time."""
 
 STALE = "Error finding id"
-"""Part of Chroma's message if a PersistentClient lists a record that another process wrote, but lacks its vector."""
+"""Part of Chroma's message if a PersistentClient knows a record that another process wrote, but not its vector."""
 SAMPLES = 3
 """Number of stored texts that are embedded to check that the embedder made the collection's vectors."""
 COSINE_MIN = 0.9
-"""A stored vector was made by another model if its cosine with a new vector of its text is below this. The limit is
-below 1 because embedding services round their numbers."""
+"""Smallest cosine of a stored vector with a new vector of the same text. If it is smaller, another model made the
+stored vector. The limit is below 1 because embedding services round their numbers."""
 
 
 def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, embedder: Embedder, advice: str) -> None:
@@ -94,10 +94,10 @@ class ChromaCollection:
     """The calls to a collection, which the caller owns.
 
     Args:
-        collection: Of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The vector store is
-            asked for its collection at each call, because it may create the collection again. A collection of an
-            `AsyncHttpClient` is called on an event loop in a thread of this object; the caller may use other loops.
-        read_seconds: Seconds that a server has to answer a read.
+        collection: A collection of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The
+            vector store is asked for its collection at each call, because it may create the collection again. A
+            collection of an `AsyncHttpClient` is called on an event loop in a thread of this object.
+        read_seconds: Time limit for a server's answer to a read, in seconds.
 
     Raises:
         ConfigError: If `collection` is not one of these.
@@ -135,9 +135,10 @@ class ChromaCollection:
             self._loop.close()
 
     def observe(self, follower: Follower) -> None:
-        """Call `follower.written` after each write through this collection object, as long as both exist.
+        """Call `follower.written` after each write through the collection object, as long as both exist.
 
-        The object's methods WRITES are wrapped once. If its attributes cannot be set, the follower is never called.
+        The methods WRITES of the collection object are wrapped once. If they cannot be replaced, the follower is never
+        called.
         """
         inner = self._inner
         followers: WeakSet[Follower] | None = getattr(inner, "_umi_followers", None)
@@ -192,9 +193,9 @@ class ChromaCollection:
             ) from error
 
     def _in_time(self, limiter: ThreadLimiter, call: Callable[[], Any], seconds: float) -> Any:
-        """The result of a call to a server; raises as `ThreadLimiter.call`, or StoreUnavailable during a pause.
+        """The result of a call to a server. Raises the errors of `ThreadLimiter.call`; StoreUnavailable in a pause.
 
-        A write that exceeds its time limit may still be completed later; the followers then note it as any other write.
+        A write that exceeds its time limit may still be completed later. The followers are called after its completion.
         """
         if not self._breaker.enter():
             raise StoreUnavailable(f"{PAUSED} for {PAUSE_SECONDS:g} s after Chroma's server did not answer in time")
@@ -256,14 +257,14 @@ class ChromaCollection:
             self.call("delete", ids=some)
 
     def batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
-        """The ids, at most `batch` at a time."""
-        ids = [id for id in ids if utf8_text(id) == id]  # Chroma fails on an id that UTF-8 cannot encode
+        """The ids, at most `batch` at a time, without those that UTF-8 cannot encode, on which Chroma fails."""
+        ids = [id for id in ids if utf8_text(id) == id]
         for start in range(0, len(ids), self.batch):
-            yield list(ids[start : start + self.batch])
+            yield ids[start : start + self.batch]
 
 
 def _notifying(write: Callable[..., Any], followers: WeakSet[Follower]) -> Callable[..., Any]:
-    """A function that calls `write`, then `Follower.written` with the ids: the argument `ids` or the first argument."""
+    """A function that calls `write`, then each follower with the ids: the argument `ids`, or the first argument."""
 
     def notify(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         ids = named.get("ids", arguments[0] if arguments else None)

@@ -1,13 +1,14 @@
 """Updates a side index after writes to its collection, by this process or by other programs.
 
-Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
-other programs are found by the number of records, which every search counts. After a slow count, the next count waits
-until PAUSE_FACTOR times the duration has passed, except before a search by text alone. If the number differs, all ids
-are listed, new records are read, and removed records are dropped from the index.
+The ids of writes through the collection object that umi was given are noted, and the next search reads these records.
+
+Writes of other programs are found by the number of records, which every search counts. After a slow count, the next
+count waits until PAUSE_FACTOR times its duration has passed, except before a search by text alone. If the number
+differs from the index, all ids are listed, new records are read, and removed records are dropped from the index.
 
 A replaced record does not change the number. So every `Follower.seconds` seconds a search reads the next
-`RECORDS_COMPARED` records and compares them with the index. If some have changed, the next records are compared at
-once; if a record is gone, all ids are listed. While searches are made, every write is found after at most
+RECORDS_COMPARED records and compares them with the index. If some have changed, the next records are compared at once.
+If a record is gone, all ids are listed. While searches are made, every write is found after at most
 ceil(records / RECORDS_COMPARED) * `Follower.seconds` seconds.
 """
 
@@ -23,9 +24,9 @@ from umi_common.stores.chroma.side_index import SideIndex
 RECORDS_COMPARED = 1_000
 """Number of records that are read and compared together, which takes about 20 ms."""
 SLOW_COUNT_SECONDS = 0.01
-"""A count that takes this long is slow. Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
+"""A count that takes at least this long is slow. Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
 PAUSE_FACTOR = 10
-"""After a slow count, the next count begins no sooner than this many times the duration of the slow one."""
+"""Shortest time from the beginning of a slow count to the next count, as a multiple of the slow count's duration."""
 
 
 class Follower:
@@ -43,13 +44,13 @@ class Follower:
         self.compared_at = time.monotonic()
         """When records were last compared."""
         self._uncompared: list[str] = []
-        """Ids of the records that this round of comparisons has not read yet."""
+        """Ids of the records that this round of comparisons has not read yet. A round reads every record once."""
         self._written: set[str] = set()
         """Ids of records that were written and must be read again."""
         self._count_due = False
-        """Whether the next `follow` counts even after a slow count."""
+        """Whether the next `follow` counts the records even soon after a slow count."""
         self._next_count = 0.0
-        """After a slow count: the value of `time.monotonic()` from which on records are counted again."""
+        """Value of `time.monotonic()` at which the pause after a slow count ends; 0: there is no pause."""
         self._written_lock = threading.Lock()
         """Guards `_written`."""
         side.collection.observe(self)
@@ -58,7 +59,7 @@ class Follower:
         """Update the index if a write was noted, if the number of records differs, or if a comparison is due.
 
         Args:
-            always: Count the records even if the last count was slow and recent; see PAUSE_FACTOR.
+            always: Count the records even soon after a slow count; see PAUSE_FACTOR.
         """
         if self._written:
             self._read_written()
@@ -96,7 +97,7 @@ class Follower:
             self._count_due = True
 
     def forget(self, ids: Sequence[str]) -> None:
-        """Remove records from the noted ones, because the caller reads them now."""
+        """Remove ids from the noted ones, because the caller reads their records now."""
         with self._written_lock:
             self._written.difference_update(ids)
 
@@ -111,7 +112,7 @@ class Follower:
                 raise
 
     def settle(self) -> None:
-        """Read the noted records. If Chroma fails, remove them from the index: the next opening then reads them."""
+        """Read the noted records. If Chroma fails, remove them from the index, so that the next opening reads them."""
         try:
             self._read_written()
         except StoreUnavailable:
@@ -138,7 +139,7 @@ class Follower:
         self._reread(new)
 
     def compare_records(self) -> bool:
-        """Compare the next records. Returns whether some are left in this round. The caller holds `lock`."""
+        """Compare the next records; returns whether this round has further records. The caller holds `lock`."""
         if not self._uncompared:
             self._uncompared = [*self._side.ids(), *self._side.skipped]
         changed = True
@@ -152,7 +153,7 @@ class Follower:
         """Read some records, and update the index with those that differ. Returns whether any differed or are gone.
 
         Args:
-            every: Update all these records, also with the same text and metadata, because their vectors may be new.
+            every: Update records with the same text and metadata too, because their vectors may be new.
         """
         differing = False
         for start in range(0, len(ids), RECORDS_COMPARED):
@@ -164,6 +165,6 @@ class Follower:
             if changed or missing:
                 self._side.update(changed, missing)
                 differing = True
-            if missing and not every:  # as many may be new: the count is then the same
+            if missing and not every:  # if as many records are new, the number of records is the same
                 self.compare_ids()
         return differing

@@ -23,22 +23,23 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
 
 FEW = 1_000
-"""If at most this many rows are allowed, or at most `depth`, all their vectors are read and compared; that is exact,
-and faster than asking Chroma."""
+"""If at most this many rows are allowed, or at most `depth`, all their vectors are read and compared. That is exact,
+and faster than asking Chroma for the nearest rows."""
 NEAREST_MIN = 100
-"""A hybrid search asks Chroma for half of `depth` rows, but at least for this many, if `depth` allows. Half is enough,
-because umi also compares the vectors of the lexical arm's rows; and Chroma's time grows with the number of rows."""
+"""A hybrid search asks Chroma for `depth` / 2 rows, or for this many if that is more, but at most for `depth`. Half is
+enough, because umi also compares the vectors of the lexical arm's rows. Chroma's time grows with the number of rows."""
 WIDER = 4
 """Factor by which the number of requested rows grows if Chroma has to be asked again."""
 DECAYED_MAX = 2_000
-"""Decay may change the order of rows, so Chroma is asked for more rows until it was asked for at least this many."""
+"""With decay, a row that Chroma has not listed may be better than a listed one. Chroma is asked for more rows until no
+such row can exist, or until it was asked for at least this many rows."""
 
 
 def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
-    """The candidates of one search; `queries` are (V, dim) unit rows, None: BM25 alone.
+    """The candidates of one search; `queries` are (V, dim) unit rows; None: the dense arm is not searched.
 
     Raises:
-        SearchUnavailable: If no arm that is asked for can answer.
+        SearchUnavailable: If no arm of the search can answer.
     """
     begun, snapshot = time.perf_counter(), side.snapshot
     rows = snapshot.rows
@@ -67,7 +68,7 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
 
 
 def _terms_of(side: SideIndex, rows: Rows, wanted: Sequence[int]) -> list[Sequence[str]]:
-    """The terms of each wanted row's text; of records that were not read yet, Chroma is asked."""
+    """The terms of each wanted row's text. Records that this process has not read are read from Chroma."""
     ids = [rows.ids[row] for row in wanted]
     known = {id: record for id in ids if (record := side.last_read(id)) is not None}
     known |= side.collection.records([id for id in ids if id not in known])
@@ -96,11 +97,11 @@ def allowed_rows(side: SideIndex, snapshot: SideSnapshot, where: Filter | None, 
 
 
 def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
-    """For each query with a vector its best rows by decayed cosine, which umi computes anew for the rows from Chroma.
+    """The best rows by decayed cosine, for each query whose vector is not zero.
 
-    Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. `depth` rows, in a
-    hybrid search half of them, are enough; see NEAREST_MIN. With decay, Chroma is also asked for more until no further
-    row can be among the best; see DECAYED_MAX.
+    Chroma lists rows, and umi computes their cosines. Chroma is asked for more rows until it has listed enough allowed
+    rows with a vector, or has no more. `depth` rows are enough, in a hybrid search half of them; see NEAREST_MIN. For
+    decay see DECAYED_MAX.
     """
     request, weights = search.request, search.weights
     depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
@@ -133,8 +134,8 @@ def _best(
     """For each query, rank the rows in its item of `rows` that have a vector.
 
     Returns:
-        For each query its best `depth` rows by decayed cosine, ties by id; and whether no row outside of `rows` can be
-        better than these, if Chroma has listed the rows with the largest cosines.
+        For each query its best `depth` rows by decayed cosine, ties by id. And whether no row outside of `rows` can be
+        better, provided that `rows` are the rows with the largest cosines.
     """
     together = side.snapshot.rows.by_id(distinct(np.concatenate(rows)))
     vectors = side.vectors[together]

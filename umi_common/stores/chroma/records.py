@@ -31,7 +31,7 @@ ReadRecord = Callable[[str, str, Mapping[str, Any]], Chunk]
 
 
 def reader(keys: PlaceKeys) -> ReadRecord:
-    """A function that reads source, position and time of a record from its metadata, under these keys."""
+    """A function that makes a chunk of a record, with source, position and time from the metadata under `keys`."""
     return partial(_read, keys)
 
 
@@ -40,8 +40,8 @@ def _read(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> C
 
 
 def reader_name(read: ReadRecord) -> str:
-    """Module and name of the function, and the arguments of a `partial`. A saved index is used only if this
-    name is the same."""
+    """Module and name of the function, and the arguments of a `partial`. A saved index is used only if it was made with
+    a function of the same name."""
     function = getattr(read, "func", read)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{function.__module__}.{name}{getattr(read, 'args', ())!r}{getattr(read, 'keywords', {})!r}"
@@ -56,7 +56,7 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
     """The chunk of a record with a text.
 
     Raises:
-        InvalidChunk: If its metadata cannot be read.
+        InvalidChunk: If the record's metadata cannot be read.
     """
     stated = _unnested({key: value for key, value in record.metadata.items() if key != KEY})
     own, text = record.metadata.get(KEY), record.text or ""
@@ -86,7 +86,7 @@ def readable_chunk(record: Record | None, read: ReadRecord) -> Chunk | None:
 
 
 def copied_chunk(record: Record, chunk: Chunk, read: ReadRecord) -> Chunk:
-    """`chunk_of_record` if the record has KEY; else `chunk`, which a framework's reader made of the record."""
+    """`chunk_of_record` if the record has KEY, else `chunk`, which an adapter made of the record."""
     return chunk_of_record(record, read) if KEY in record.metadata else chunk
 
 
@@ -94,7 +94,7 @@ def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
     """The metadata of a chunk's record, from which `chunk_of_record` makes an equal chunk."""
     held = chroma_metadata(chunk.metadata) or {}
     stated: dict[str, Any] = {key: value for key, value in held.items() if key != KEY}
-    gets_position = chunk.source is not None and chunk.position is None  # if its record has no KEY
+    gets_position = chunk.source is not None and chunk.position is None  # `SideIndex` gives it one if it has no KEY
     exact = not gets_position and not any(isinstance(value, float) for value in stated.values())
     as_read = chunk_of_record(Record(chunk.id, chunk.text, stated), read)
     if exact and same_chunk(as_read, chunk):
@@ -117,12 +117,12 @@ def same_chunk(one: Chunk, other: Chunk) -> bool:
 
 
 def text_digest(text: str) -> int:
-    """63 bits of BLAKE2b over a text. Stored with a search text, which is ignored once the text has another digest."""
+    """63 bits of BLAKE2b over a text. It is stored with a search text, which is ignored if the text has changed."""
     return record_digest(Record("", text, {}))
 
 
 def record_digest(record: Record) -> int:
-    """63 bits of BLAKE2b over text and metadata, by which a changed record is found."""
+    """63 bits of BLAKE2b over text and metadata; differs from the stored digest if the record has changed."""
     whole = json.dumps([record.text, record.metadata], sort_keys=True, default=str)
     return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest(), "little") >> 1
 

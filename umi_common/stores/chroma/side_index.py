@@ -1,8 +1,8 @@
 """The index that umi keeps beside a Chroma collection: terms, sources, positions, times, the records last read, and a
 cache of vectors.
 
-Rows are numbered in the order in which records were first read. A changed record gets a new row. Readers take a
-`SideSnapshot`, which does not change; one writer at a time.
+Rows are numbered in the order in which records were read. A changed record gets a new row. Readers take a
+`SideSnapshot`, which does not change. One thread writes at a time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, microseconds
 
 CACHE_BYTES = 128_000_000
-"""Largest size of the cached vectors, here 83,000 vectors of 384 dimensions."""
+"""Largest size of the cached vectors in bytes, for example 83,000 vectors of 384 dimensions."""
 READ_AHEAD = 300
 """Number of further rows whose vectors are read whenever a vector is missing, if the vectors of all rows fit into
-CACHE_BYTES. So all vectors are cached after some searches, in less time than if each search read only its own."""
+CACHE_BYTES. So all vectors are cached after a few searches."""
 
 
 class CollectionVectors:
@@ -45,7 +45,7 @@ class CollectionVectors:
         self._most = CACHE_BYTES // (dim * np.dtype(np.float32).itemsize)
         self._cached: LruCache[int, Vectors] = LruCache(self._most)
         self._next = 0
-        """The first row that was not read ahead."""
+        """The first row whose vector was not read ahead yet."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,8 +62,8 @@ class CollectionVectors:
         return np.array([found.get(row, zeros) for row in wanted], np.float32).reshape(len(wanted), self._dim)
 
     def _read(self, missing: list[int]) -> dict[int, Vectors]:
-        """Read and cache the vectors of these rows and of READ_AHEAD others; those of records that are gone are left
-        out, because such a record may come back."""
+        """Read and cache the vectors of these rows and of READ_AHEAD others. A record that is gone gets no vector in
+        the cache, because it may come back."""
         rows, end = self._side.snapshot.rows, self._next
         if len(rows) <= self._most:
             end = min(self._next + READ_AHEAD, len(rows))
@@ -133,7 +133,7 @@ class SideIndex:
         return [rows.ids[row] for row in np.flatnonzero(rows.alive).tolist()]
 
     def changed(self, records: Iterable[Record]) -> list[Record]:
-        """The records that are new, differ from what was last read, or were skipped and now have a text."""
+        """The records that are new, that differ from the record last read, or that were skipped and now have a text."""
         found = []
         for record in records:
             row = self.table.row_of(record.id)
@@ -143,7 +143,7 @@ class SideIndex:
         return found
 
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
-        """Add records, in place of older ones with the same ids, and remove the records with the ids `removed`."""
+        """Add records, replace records with the same ids, and remove the records with the ids `removed`."""
         with self._write_lock:
             made = [(record, chunk) for record in records if (chunk := self.chunk(record)) is not None]
             read = {record.id for record in records}
@@ -180,8 +180,8 @@ class SideIndex:
         self._publish()
 
     def _head(self, row: int, record: Record, chunk: Chunk) -> Head:
-        """The row's fields. A record with a source but no position gets the number of records of that source
-        that were read before."""
+        """The row's fields. A record with a source but no position gets as its position the number of records of this
+        source that were read before."""
         position = chunk.position
         if chunk.source is not None:
             if position is None and KEY not in record.metadata:
@@ -191,8 +191,8 @@ class SideIndex:
         return Head(row, chunk.id, chunk.source, position, time)
 
     def chunk(self, record: Record | None) -> Chunk | None:
-        """`records.readable_chunk`; a record with a source but no position keeps the position that it got when it was
-        first read from this source."""
+        """As `records.readable_chunk`, but a record with a source and no position gets the position of its row, see
+        `_head`."""
         chunk = readable_chunk(record, self._read)
         if record is None or chunk is None or chunk.position is not None or KEY in record.metadata:
             return chunk
@@ -219,7 +219,7 @@ class SideIndex:
             for row in alive:
                 record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
                 chunk = readable_chunk(record, self._read)
-                if chunk is not None:  # else another program has changed it; the next comparison finds that
+                if chunk is not None:  # else another program changed the record; the next comparison finds it
                     metadatas[row] = chunk.metadata
             columns = MetadataColumns()
             columns.add(range(len(rows)), metadatas)
@@ -230,7 +230,7 @@ class SideIndex:
         """Write the index to the directory, in place of an older one.
 
         Args:
-            made_of: Identifies what the index was made from; `load` accepts the index only with an equal value.
+            made_of: Names collection, embedder, analyzer and reader; `load` accepts the index only with an equal value.
 
         Raises:
             OSError: If a file cannot be written.
@@ -255,7 +255,7 @@ class SideIndex:
         self._lexical.save(directory, Mark(len(rows)), rows.seq, self.table.sources, arrays, facts)
 
     def load(self, directory: Path, made_of: dict[str, str]) -> bool:
-        """Load a saved index; False: there is no readable one with this `made_of` and analyzer."""
+        """Load a saved index; returns False if there is no readable index with this `made_of` and analyzer."""
         found = LexicalIndex.load(directory, self.analyzer, lambda mark: True)
         if found is None:
             return False

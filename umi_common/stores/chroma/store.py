@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -41,8 +42,8 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
-"""More than the number of rows of any side index. The version of a chunk in `listing` is its row + ROWS_MAX * the
-number of indexes that the store has made so far, because each index numbers the rows anew."""
+"""A number above the number of rows of any side index. The version of a chunk in `listing` is its row + ROWS_MAX * the
+number of indexes that the store has made so far, because each index numbers its rows from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class ChromaStatus:
     compared_seconds: float
     """Seconds since the index was last compared with records of the collection."""
     bound_seconds: float
-    """Seconds after which a record replaced by another program is certain to be indexed, while searches are made."""
+    """Seconds after which a record that another program replaced is surely indexed, while searches are made."""
     dimension: int
     embedder: str
     analyzer: str
@@ -73,13 +74,14 @@ class ChromaStore(CollectionStore):
     program has written to the collection: see docs/chroma.md. close() does not close the collection or its client.
 
     Args:
-        collection: Of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or any client with their interface, or the
-            vector store of LangChain or LlamaIndex around one.
-        embedder: The one that made the collection's vectors, as for `HybridStore.open`; None: the embedded default.
+        collection: A collection of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or a client with the same
+            interface, or the vector store of LangChain or LlamaIndex around a collection.
+        embedder: The embedder that made the collection's vectors, as for `HybridStore.open`; None: the default.
         directory: Folder in which the side index is saved for the next process; None: the index is in memory only.
         config: None: the defaults.
         keys: Metadata keys of source, position and time; None: "source", "position", "timestamp".
-        read: Makes a chunk of id, text and metadata, in place of `keys`; raises InvalidChunk.
+        read: Function from id, text and metadata to a chunk, used in place of `keys`. Raises InvalidChunk for a record
+            that cannot be a chunk.
         sync_seconds: Seconds between two comparisons of the index with records of the collection, > 0.
 
     Raises:
@@ -133,7 +135,7 @@ class ChromaStore(CollectionStore):
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
         follower = Follower(side, self._sync_seconds)
         follower.compare_ids()  # records that were replaced are found later, by comparing records
-        self._side, self._made_of = side, made_of  # last: an error above changes nothing
+        self._side, self._made_of = side, made_of  # set last, so that an error above changes nothing
         self._follower, self._model_checked = follower, checked
         if not saved and self._directory is not None:
             statistics(side, side.snapshot, np.zeros((1, self._embedder.dim), np.float32))
@@ -152,13 +154,13 @@ class ChromaStore(CollectionStore):
         if not pairs:
             return bool(got["ids"])
         chunks, vectors = zip(*pairs, strict=True)
-        advice = "pass the one that made them: ChromaStore(collection, embedder=...)"
+        advice = "pass the embedder that made them: ChromaStore(collection, embedder=...)"
         stored = np.array(vectors, dtype=np.float32)
         refuse_other_model(self._collection.name, chunks, stored, self._embedder, advice)
         return True
 
     def _ready(self) -> SideIndex:
-        """The index, which is updated first."""
+        """The index, after an update."""
         self._follow()
         return self._side
 
@@ -173,14 +175,14 @@ class ChromaStore(CollectionStore):
             self._model_checked = self._check_model()
 
     def _must_begin(self) -> bool:
-        """Whether the index must be made again: the vector store has created its collection again, or an update of the
-        index was interrupted."""
+        """Whether the index must be made again: because the vector store has created its collection again, or because
+        an update of the index was interrupted."""
         return self._made_of["collection"] != self._collection.id or self._side.damaged
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches, with one embedding call for all.
+        """`recall` for each of several searches; their queries are embedded in one call.
 
-        If Chroma fails, BM25 over the index alone finds the candidates, and `pool.degraded` says so.
+        If Chroma fails, the candidates come from the lexical arm alone, and `pool.degraded` says so.
 
         Raises:
             SearchUnavailable: If Chroma or the embedder fails and only the dense arm is asked.
@@ -190,7 +192,7 @@ class ChromaStore(CollectionStore):
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
         failure: StoreUnavailable | None = None
-        try:  # a search by BM25 alone calls Chroma only here
+        try:  # a search by text alone may call Chroma only here, so the records are always counted before it
             self._follow(always=any(request.strategy == "text" for request in requests))
         except StoreUnavailable as error:
             failure = error
@@ -207,14 +209,14 @@ class ChromaStore(CollectionStore):
         return pools
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids, read from the collection; None where it has no such record with a text."""
+        """Chunks aligned with ids, read from the collection; None for an id without a record with a text."""
         self._check_open()
         ids = checked_ids(ids)
         records = self._collection.records(list(dict.fromkeys(ids)))
         return [self._side.chunk(records.get(id)) for id in ids]
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids, from records that this process has read before. Used for hits while Chroma fails."""
+        """Chunks aligned with ids, from the records that this process read last. Used for hits while Chroma fails."""
         self._check_open()
         side = self._side
         return [side.chunk(side.last_read(id)) for id in ids]
@@ -262,11 +264,11 @@ class ChromaStore(CollectionStore):
             for chunk in chunks:
                 stated = metadata_of_record(chunk, self._read)
                 old = before[chunk.id].metadata if chunk.id in before else {}
-                # A key of the old metadata stays unless it is given; None removes it.
+                # Chroma keeps the keys of the old metadata that are not given; None removes a key.
                 metadatas.append((dict.fromkeys(old) | stated) or None)
             texts = [chunk.text for chunk in chunks]
             self._collection.call("upsert", ids=ids, documents=texts, metadatas=metadatas, embeddings=vectors)
-            self._follower.forget(ids)  # before reading, so that later writes by other threads stay noted
+            self._follower.forget(ids)  # before reading, so that later writes of other threads stay noted
             self._side.update(list(self._collection.records(ids).values()))
 
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
@@ -297,16 +299,16 @@ class ChromaStore(CollectionStore):
             skipped=tuple(sorted(side.skipped)),
             behind=abs(self._collection.count() - len(side)),
             compared_seconds=time.monotonic() - self._follower.compared_at,
-            bound_seconds=-(-len(side) // RECORDS_COMPARED) * self._sync_seconds,
+            bound_seconds=math.ceil(len(side) / RECORDS_COMPARED) * self._sync_seconds,
             dimension=self._embedder.dim,
             embedder=self._embedder.name,
             analyzer=self._analyzer.fingerprint,
         )
 
     def save(self) -> None:
-        """Write the index to the directory, if there is one; log a warning if it cannot be written.
+        """Write the index to the directory, if there is one. If it cannot be written, a warning is logged.
 
-        An index whose last update was interrupted is not written; the next search makes it again.
+        An index whose last update was interrupted is not written; the next search makes a new index.
         """
         self._check_open()
         if self._directory is None:

@@ -1,13 +1,13 @@
 """QdrantStore: chunks in a collection of Qdrant. Needs the extra `qdrant`.
 
-In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id. Everything that calls the server raises
-StoreUnavailable if it fails, and everything that reads a point raises LedgerDamaged if umi did not write it.
+In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id. A function that calls the server raises
+StoreUnavailable if the call fails. A function that reads a point raises LedgerDamaged if umi did not write the point.
 
-    store        every public method: writing, reading, scan, status, verification
+    store        the public methods: writing, reading, scan, status, verification
     collection   open or create a collection; compare its stored settings
     connection   every call to the server
-    points       a chunk as a point of Qdrant and back
-    filters      a filter as a condition of Qdrant
+    points       convert chunks to points of Qdrant, and points to chunks
+    filters      convert a filter to a condition of Qdrant
     recall       one search: requests, candidates with the scores of both arms, pool
     bm25         BM25 of candidates, from stored term frequencies and Qdrant's idf
     neighbours   adjacent chunks of a source

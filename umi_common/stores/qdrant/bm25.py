@@ -2,9 +2,9 @@
 
 The batch of a search has one request for each query term, with limit 1 and without the filter. It returns the chunk in
 which the term has its largest stored value, and the chunk's score. From these umi computes the term's idf, which is
-score / value, and its largest impact in the collection. Stored values give term frequencies, so umi sums BM25 itself:
-in float64, in one order of the terms, with the true average length and any k1 and b. A source is scored by its chunks
-that an arm has ranked.
+score / value, and the term's largest impact in the collection. Stored values give term frequencies, from which umi
+computes BM25 itself: in float64, in one order of the terms, with the true average length and any k1 and b. The score of
+a source counts only its chunks that an arm has ranked.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]
 
 @dataclass(frozen=True)
 class CandidateScorer:
-    """BM25 of one search: V query variations, and T distinct terms that a chunk has, in the order of their indices.
+    """BM25 of one search with V query variations, and T distinct terms that some chunk has, by rising index.
 
     Args:
         variations: The terms of each variation, with their weights.
@@ -116,15 +116,15 @@ class CandidateScorer:
         return _scores(self._weights, weighting, idf, tf, lengths, largest)
 
     def rare(self, found: Sequence[Candidate]) -> Bools:
-        """(V, n) whether the rows hold a rare term of weight 1 or more; see `Pool.rare`."""
+        """(V, n) whether a row holds a rare term of weight 1 or more; see `Pool.rare`."""
         is_rare = self._document_frequencies <= rare_frequency(self.statistics.chunks)
         return np.asarray(((self._weights >= 1) & is_rare) @ (self._frequencies(found)[0] > 0), np.bool_)
 
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> tuple[Floats, Floats]:
-        """(V, n) BM25 of each row's source as one document, and (V,) an upper bound of the score of any source. The
-        document holds the chunks of the source that an arm ranks.
+        """(V, n) BM25 of each row's source as one document, and (V,) an upper bound of the score of any source.
 
-        The statistics count the documents of one variation, so its scores do not depend on other variations.
+        The document of a source holds its chunks that an arm ranks for the variation. The idf and average length are
+        those of the documents of this variation, so its scores do not depend on other variations.
 
         Args:
             found: n rows.
@@ -149,7 +149,7 @@ class CandidateScorer:
         return scores, bounds
 
     def coverage(self) -> Floats:
-        """(V,) idf-weighted share of the distinct terms that the corpus holds, 0..1."""
+        """(V,) idf-weighted share of a variation's distinct terms that the corpus holds, 0..1."""
         known = np.minimum(self._weights, 1.0) @ self._lucene_idf
         unknown = [sum(min(own[index], 1.0) for index in own if index not in self.peaks) for own in self.variations]
         idf_of_unknown = math.log(1.0 + (self.statistics.chunks + 0.5) / 0.5)

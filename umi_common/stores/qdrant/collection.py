@@ -19,24 +19,25 @@ from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, Saturation
 from umi_common.stores.qdrant.statistics import CachedStatistics
 
 FORMAT = 1
-"""Version of the stored settings and points."""
+"""Version of the format of stored settings and points."""
 AVERAGE_LENGTH = 64.0
-"""Fixed average length for stored values, in terms: longer than a chat message, shorter than a passage. Only the choice
-of candidates depends on this number; scores use the true average. Measured in docs/scale.md."""
+"""Average length of a text, in terms, for the sparse values of points: longer than a chat message, shorter than a
+passage. Only the choice of candidates depends on it; scores use the true average. Measured in docs/scale.md."""
 K1_MIN = 0.1
-"""Smallest k1 for stored values. With k1 = 0 they would not depend on the term frequency."""
+"""Smallest k1 for the sparse values of points. With k1 = 0 they would not depend on the term frequency."""
 MADE_WITH = ("format", "embedder", "dimension", "analyzer", "terms")
-"""Settings that never change in a collection."""
+"""Names of the stored settings that never change in a collection."""
 _TENANT_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-"""Qdrant would read other characters as parts of a path."""
+"""A valid tenant key. Qdrant would read other characters as parts of a path."""
 _INTEGERS = ("position", "time", "draw", "source_draw")
+"""Payload fields with an index of integers."""
 _KEYWORDS = ("source", "facts")
-"""Payload fields with an index, by the type of their values."""
+"""Payload fields with an index of strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
-    """A collection, and the settings that it was made with."""
+    """An open collection, and its settings."""
 
     connection: Connection
     config: UmiConfig
@@ -52,11 +53,14 @@ class OpenCollection:
     statistics: CachedStatistics = field(default_factory=CachedStatistics)
 
     def check(self, settings: Mapping[str, Any] | None) -> None:
-        """Compare `settings`, which are stored now, with those at opening: the collection may have been made again.
+        """Raise if the collection was deleted and made again since it was opened.
+
+        Args:
+            settings: The settings that the collection holds now; None: it holds none.
 
         Raises:
-            NotAStore: If no settings are stored.
-            ReindexRequired: If they differ.
+            NotAStore: If the collection holds no settings.
+            ReindexRequired: If its settings in MADE_WITH differ from `made_with`.
         """
         name = self.connection.collection
         if settings is None:
@@ -64,7 +68,7 @@ class OpenCollection:
         if {field: settings.get(field) for field in MADE_WITH} != self.made_with:
             raise ReindexRequired(
                 f"collection {name!r} was made again, with embedder {settings.get('embedder')!r} "
-                f"({settings.get('dimension')} dimensions); open another QdrantStore over it with that one"
+                f"({settings.get('dimension')} dimensions); open a new QdrantStore over it with that embedder"
             )
 
 
@@ -78,8 +82,10 @@ def open_collection(
     options: Mapping[str, Any],
     search_params: Any,
 ) -> OpenCollection:
-    """The collection, created if there is none; missing payload indexes are created, too. Arguments and errors are
-    those of `QdrantStore`."""
+    """Open the collection. The collection and its payload indexes are created if they do not exist.
+
+    Arguments and errors are those of `QdrantStore`.
+    """
     check_settings(config)
     for name, keys in (("tenants", tenants), ("ordered", ordered)):
         if isinstance(keys, str) or not all(isinstance(key, str) for key in keys):
@@ -102,7 +108,7 @@ def open_collection(
 
 
 def chunks_alone(condition: Any = None) -> Any:
-    """A filter for all chunks, or for the chunks that pass a condition; excludes the point with the settings."""
+    """A filter for the chunks that pass a condition; None: for all chunks. The point with the settings never passes."""
     m = models()
     settings = m.HasIdCondition(has_id=[SETTINGS])
     return m.Filter(must=None if condition is None else [condition], must_not=[settings])
@@ -127,14 +133,13 @@ def _create(connection: Connection, embedder: Embedder, options: Mapping[str, An
     try:
         connection.call(
             "create_collection",
-            # Vectors have length 1, so the dot product is the cosine. With DOT Qdrant stores them unchanged, to the
-            # bit.
+            # Vectors have length 1, so the dot product is the cosine. With DOT Qdrant stores vectors unchanged.
             vectors_config={DENSE: m.VectorParams(size=embedder.dim, distance=m.Distance.DOT)},
             sparse_vectors_config={LEXICAL: m.SparseVectorParams(modifier=m.Modifier.IDF)},
             **options,
         )
     except StoreUnavailable:
-        if not connection.call("collection_exists"):  # otherwise another process has created it
+        if not connection.call("collection_exists"):  # else another process created it first
             raise
 
 
@@ -175,8 +180,11 @@ def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
 
 
 def _analyzer(config: AnalyzerConfig) -> Analyzer:
-    """The analyzer of all texts and queries. With "auto" that of English: the server compares a query with texts of all
-    languages by one sparse vector, so all must be analysed alike."""
+    """The analyzer of all texts and queries.
+
+    For the language "auto" it is the analyzer of English, because one sparse query vector is compared with the texts of
+    all languages.
+    """
     analyzer = Analyzer(config)
     return analyzer.of_language(analyzer.languages[0])
 
@@ -189,7 +197,7 @@ def _opened(
     tenants: tuple[str, ...],
     search_params: Any,
 ) -> OpenCollection:
-    """The collection with its stored settings; raises if embedder or config differ from these."""
+    """The collection with its stored settings; raises if `embedder` or `config` differs from them."""
     name = connection.collection
     try:
         known = AnalyzerConfig(**json.loads(settings["analyzer"]))

@@ -1,4 +1,4 @@
-"""Calls to a Qdrant server about one collection; the client's errors are raised as umi's errors."""
+"""Calls to a Qdrant server about one collection; errors of the client are raised as errors of umi."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
 
 OLDEST = (1, 10)
-"""The oldest usable version of Qdrant, (major, minor): its batched queries support idf of sparse vectors, prefetches
-and ordering."""
+"""The oldest usable version of Qdrant, (major, minor): the first whose batched queries support idf of sparse vectors,
+prefetches and ordering."""
 POINTS_AT_ONCE = 1_000
 """Largest number of points read or deleted in one call."""
 
@@ -34,7 +34,7 @@ class Connection:
         ordering: Write ordering: "weak", "medium" or "strong"; None: the server's default.
 
     Raises:
-        ConfigError: If the client is asynchronous or no client, or `collection` is no name.
+        ConfigError: If `client` is asynchronous or not a client, or `collection` is not a name.
         MissingExtra: If qdrant-client is not installed.
         StoreUnavailable: If the server does not answer, or is older than `OLDEST`.
     """
@@ -52,7 +52,8 @@ class Connection:
         self.collection = collection
         options = getattr(client, "init_options", None) or {}
         self.is_local = options.get("location") == ":memory:" or options.get("path") is not None
-        """Whether the client runs Qdrant's local mode in this process, which has no payload indexes and no threads."""
+        """Whether the client runs Qdrant's local mode in this process. Local mode has no payload indexes, and one
+        thread may call it at a time."""
         self._client = client
         self._read_options = {} if consistency is None else {"consistency": consistency}
         self._write_options = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
@@ -105,13 +106,16 @@ class Connection:
     def page(
         self, where: Any, limit: int, offset: Any = None, *, payload: Any = True, vectors: Any = False
     ) -> tuple[list[Any], Any]:
-        """At most `limit` records that pass `where`, by point id from `offset` on, and the next page's offset."""
+        """At most `limit` records that pass `where`, by rising point id from `offset` on, and the next page's offset.
+
+        The next offset is None after the last page.
+        """
         fields = {"with_payload": payload, "with_vectors": vectors, **self._read_options}
         records, following = self.call("scroll", scroll_filter=where, limit=limit, offset=offset, **fields)
         return list(records), following
 
     def pages(self, where: Any, *, payload: Any = True, vectors: Any = False) -> Iterator[list[Any]]:
-        """All records that pass `where`, a page at a time, in the order of their point ids."""
+        """All records that pass `where`, in pages, by rising point id."""
         offset = None
         while True:
             records, offset = self.page(where, POINTS_AT_ONCE, offset, payload=payload, vectors=vectors)

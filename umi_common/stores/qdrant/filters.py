@@ -1,5 +1,5 @@
-"""Translate a filter into a condition of Qdrant. Chunks that pass the filter pass the condition, and perhaps others:
-umi checks every hit with the filter itself.
+"""Translate a filter into a condition of Qdrant. Each chunk that passes the filter passes the condition. Other chunks
+may pass the condition too, so umi checks every hit with the filter itself.
 
 Qdrant matches a value against the items of a list, distinguishes 1 from 1.0, cannot order strings and reads keys as
 paths. So a point has, beside its metadata, the payload fields
@@ -7,11 +7,11 @@ paths. So a point has, beside its metadata, the payload fields
     facts     keywords, one for each statement about a key: it exists, it equals this value, it is a list with this
               item. A keyword is a hash of 8 bytes, so keys and values may be of any form.
     numbers   hashed key -> the value, for values that are numbers
-    texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings; the number orders most
+    texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings
 
 A missing key and a key with None have no fact, so filters treat them alike. Conditions for equality, lists, existence,
-their complements and times are exact. Conditions for an order let more chunks pass: numbers that differ from the bound
-only in the last digits, which servers may change, and strings with the same first 6 bytes as the bound.
+their complements and times are exact. Conditions for an order are inexact. They also let pass numbers that differ from
+the bound only in the last digits, which servers may change, and strings with the same first 6 bytes as the bound.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from umi_common.types import Metadata, MetadataValue, TimeRange, microseconds
 
 HASH_BYTES = 8
 PREFIX_BYTES = 6
-"""Bytes of a string that `texts` holds: Qdrant compares ranges as float64, which is exact for 6 bytes."""
+"""Number of bytes of a string in `texts`: Qdrant compares ranges as float64, which is exact for 6 bytes."""
 
 EXISTS, EQUALS, HOLDS = "exists", "equals", "holds"
 ROUNDING = 2.0**-50
-"""Relative amount by which a bound is widened: the most by which a server changes a number it reads from JSON."""
+"""Relative amount by which a bound is widened: a server changes a number that it reads from JSON by less."""
 ROUNDING_MIN = 1e-300
 """Smallest absolute amount by which a bound is widened, for bounds near 0."""
 EARLIEST, LATEST = -(2.0**63), 2.0**63
@@ -41,7 +41,7 @@ EARLIEST, LATEST = -(2.0**63), 2.0**63
 
 
 def fact(kind: str, key: str, value: MetadataValue = None) -> str:
-    """The keyword of one statement about a key: the same for two values exactly if umi's filters call them equal."""
+    """The keyword of one statement about a key. Two values have the same keyword exactly if filters call them equal."""
     statement = json.dumps([kind, key, _canonical(value)], ensure_ascii=True)
     return hashlib.blake2b(statement.encode(), digest_size=HASH_BYTES).hexdigest()
 
@@ -78,7 +78,7 @@ def hashed(key: str) -> str:
 
 
 def prefix(text: str) -> int:
-    """The first PREFIX_BYTES bytes as a number. Of two texts, the smaller one never has the larger number."""
+    """The first PREFIX_BYTES bytes as a number. If one text is less than another, its number is not larger."""
     return int.from_bytes(text.encode()[:PREFIX_BYTES].ljust(PREFIX_BYTES, b"\0"), "big")
 
 
@@ -113,7 +113,7 @@ def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str,
     """
     parts = [] if where is None else [_compile(where, True, tenants)]
     if window is not None:
-        # Both bounds are inclusive: where float64 blurs microseconds, before 1684 and after 2255, no time is lost.
+        # Both bounds are inclusive, because float64 rounds microseconds before 1684 and after 2255.
         first = EARLIEST if window.start is None else microseconds(window.start)
         last = LATEST if window.end is None else microseconds(window.end) - 1
         parts.append(Compiled(in_range("time", gte=first, lte=last), True))
@@ -123,8 +123,8 @@ def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str,
 def _compile(where: Filter, wanted: bool, tenants: tuple[str, ...]) -> Compiled:
     """The condition for `where`; if `wanted` is false, the condition for the complement of `where`.
 
-    Complements are made of the single comparisons. The complement of an inexact condition, which more chunks pass,
-    would lose chunks.
+    The complement is formed for each comparison alone. The complement of an inexact condition would lose chunks,
+    because the inexact condition lets other chunks pass.
     """
     if isinstance(where, (And, Or)):
         parts = [_compile(part, wanted, tenants) for part in where.parts]
@@ -161,8 +161,8 @@ def tenant_field(key: str) -> str:
 
 
 def _ordered(key: str, operator: Operator, bound: MetadataValue, wanted: bool) -> Compiled:
-    """The condition for an order or its complement. Values that the server cannot tell from the bound pass both:
-    numbers nearer than ROUNDING, and strings with the bound's prefix."""
+    """The condition for an order comparison, or for its complement. Values that the server cannot tell from the bound
+    pass both: numbers nearer than ROUNDING, and strings with the bound's prefix."""
     above = operator in ("$gt", "$gte")
     if isinstance(bound, str):
         field, limit = f"texts.{hashed(key)}", float(prefix(bound))
@@ -172,12 +172,14 @@ def _ordered(key: str, operator: Operator, bound: MetadataValue, wanted: bool) -
         field, limit = f"numbers.{hashed(key)}", bound - step if above is wanted else bound + step
     if not math.isfinite(limit):
         return Compiled(None, False)
-    beyond = in_range(field, **{("gt" if above else "lt") + ("e" if wanted else ""): limit})
-    return Compiled(beyond if wanted else models().Filter(must_not=[beyond]), False)
+    side = "gt" if above else "lt"
+    if wanted:
+        return Compiled(in_range(field, **{f"{side}e": limit}), False)
+    return Compiled(models().Filter(must_not=[in_range(field, **{side: limit})]), False)
 
 
 def in_range(field: str, **bounds: float | None) -> Any:
-    """The condition that a number of this payload field is within the bounds gt, gte, lt and lte that are given."""
+    """The condition that a number of this payload field is within the given bounds, named gt, gte, lt or lte."""
     return models().FieldCondition(key=field, range=models().Range(**bounds))
 
 

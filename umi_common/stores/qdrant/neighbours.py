@@ -1,9 +1,9 @@
 """Find the chunks before and after a chunk in its source, mostly in one round trip.
 
 A source is ordered by (position, id), and its positions may have gaps. Two sorted requests for each position find the
-chunks before and after it. Where several chunks have one position, the requests are repeated with a larger limit. If
-successive positions mostly differ by 1, a search instead requests the missing positions by number, which reads no chunk
-twice.
+chunks before and after it. If many chunks share a position, the requests are repeated with a larger limit. If
+successive positions mostly differ by 1, a search instead requests the missing positions by number, and so reads no
+chunk twice.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from umi_common.stores.qdrant.points import Candidate
 from umi_common.types import Chunk
 
 TIES = 2
-"""Number of chunks that are requested in addition, because several may have the same position."""
+"""Number of additional chunks in a request, because several chunks may have the same position."""
 REQUESTED_MAX = 256
-"""A request with this limit or a larger one is not repeated with a larger limit. So if this many chunks have one
-position, the chunks at the positions before and after are not found."""
+"""A request with at least this limit is not repeated with a larger limit. If so many chunks have one position, the
+chunks at the positions before and after it are not found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Beside:
     points: Mapping[str, Any]
     """Chunk id -> point."""
     following: Mapping[str, str]
-    """Chunk id -> the id directly after it in its source, where that is known."""
+    """Chunk id -> the id directly after it in its source, if that id is known."""
     previous: Mapping[str, str]
-    """Chunk id -> the id directly before it in its source, where that is known."""
+    """Chunk id -> the id directly before it in its source, if that id is known."""
 
     def around(self, ids: Iterable[str], reach: int) -> list[str]:
-        """The known ids at most `reach` chunks before or after any of these ids, these ids included."""
+        """The known ids at most `reach` chunks before or after any of `ids`, and `ids` themselves if known."""
         near: dict[str, None] = {}
         for id in ids:
             before, after = _walked(self.previous, id, reach), _walked(self.following, id, reach)
@@ -49,7 +49,7 @@ class Beside:
 
 
 def _walked(steps: Mapping[str, str], id: str, count: int) -> list[str]:
-    """`id`, then the ids that at most `count` steps from it lead to; fewer where the steps end."""
+    """`id` and the next `count` ids along `steps`; fewer if the steps end before."""
     ids = [id]
     while len(ids) <= count and ids[-1] in steps:
         ids.append(steps[ids[-1]])
@@ -59,8 +59,10 @@ def _walked(steps: Mapping[str, str], id: str, count: int) -> list[str]:
 def beside(
     connection: Connection, chunks: Iterable[Chunk | Candidate], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
-    """The chunks at most `reach` places before and after the positions of these; one round trip, or several if many
-    chunks have one position."""
+    """The chunks at most `reach` places before and after the positions of `chunks`.
+
+    Takes one round trip, or several if many chunks share a position.
+    """
     places = {(each.source, each.position) for each in chunks if each.source is not None and each.position is not None}
     open_requests = [(*place, after) for place in sorted(places) for after in (False, True)]
     limit = reach + 1 + TIES
@@ -71,7 +73,7 @@ def beside(
         repeated = []
         for each, answer in zip(open_requests, answers, strict=True):
             position = each[1]
-            # An answer that was cut off may lack chunks at its last position, and then has wrong pairs there.
+            # An answer that was cut off may lack chunks at its last position, so that position is left out.
             cut_at = answer[-1].payload["position"] if len(answer) == limit else None
             whole = [point for point in answer if point.payload["position"] != cut_at]
             beyond = sum(point.payload["position"] != position for point in whole)
@@ -86,7 +88,7 @@ def beside(
 
 
 def _request(source: str, position: int, after: bool, limit: int, payload: Any, vectors: bool) -> Any:
-    """The request for the chunks of a source from a position on, forwards or backwards."""
+    """The request for the chunks of a source from a position on, by rising position; without `after` by falling one."""
     m = models()
     direction = m.Direction.ASC if after else m.Direction.DESC
     query = m.OrderByQuery(order_by=m.OrderBy(key="position", direction=direction, start_from=position))
@@ -95,7 +97,7 @@ def _request(source: str, position: int, after: bool, limit: int, payload: Any, 
 
 
 def at_positions(connection: Connection, missing: Mapping[str, Collection[int]], *, payload: Any) -> list[Any]:
-    """The chunks at the positions `missing`, by source, with their vectors; one round trip."""
+    """The points, with vectors, at the positions `missing`, a mapping from source to positions; one round trip."""
     m = models()
     parts = [
         m.Filter(
@@ -111,7 +113,7 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]],
 
 
 def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:
-    """Source -> the positions that no candidate has, at most `reach` from the position of a candidate in `best`."""
+    """Source -> the positions without a candidate that are at most `reach` from a candidate in `best`."""
     held = {(each.source, each.position) for each in candidates.values()}
     missing: dict[str, set[int]] = defaultdict(set)
     for id in best:
@@ -125,7 +127,7 @@ def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str]
 def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
     """(n,) index of each candidate in its source, from 0; NO_POSITION for a candidate without source or position.
 
-    Adjacent candidates get successive indices; other successive candidates of a source get indices that differ by 2.
+    The indices of two successive candidates of a source differ by 1 if the candidates are adjacent, else by 2.
     """
     indices = np.full(len(candidates), NO_POSITION, dtype=np.int64)
     inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]

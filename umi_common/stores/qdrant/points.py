@@ -5,12 +5,12 @@ vectors     "dense": the unit vector, absent where the embedder gave zeros
             "lexical": a sparse vector of the text's terms, index by term
 payload     the chunk's fields, and further fields for filters and statistics
 
-A term's sparse value is the factor of BM25 that depends on the text, not on the other texts:
+A term's sparse value is the factor of BM25 that depends only on the term's own text:
 
     value = tf / (tf + K),   K = k1 * (1 - b + b * length / fixed average length)
 
-Qdrant multiplies it by idf, which gives Lucene's BM25. The average length in K is fixed when the collection is made, so
-stored values never change. umi computes tf from the value and scores with the current average length, k1 and b.
+Qdrant multiplies the value by idf, which gives Lucene's BM25. The average length in K is fixed when the collection is
+made, so stored values never change. umi computes tf from the value, and scores with the current average length, k1, b.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from umi_common.types import Chunk, Metadata, MetadataValue, from_microseconds, 
 
 DENSE, LEXICAL = "dense", "lexical"
 NAMESPACE = uuid.UUID("5f0d6a0e-7f0b-5c6e-9a55-0d1c6f2b7e11")
-"""Namespace of the uuid5 of all points. It must never change: chunks written again would get a second point."""
+"""Namespace of the uuid5 of all points. If it changed, a chunk that is written again would get a second point."""
 SETTINGS = str(uuid.uuid5(NAMESPACE, ""))
-"""Id of the point that holds the collection's settings (no chunk has the empty id). It has no vectors, so searches and
-statistics do not see it."""
+"""Id of the point that holds the collection's settings; no chunk has the empty id. The point has no vectors, so
+searches and statistics do not return it."""
 DIGEST_BYTES = 16
 """Number of bytes of `digest`, which is written in hexadecimal."""
 INDEX_BYTES = 4
@@ -50,8 +50,8 @@ FLOAT = "float"
 HEAD = ["id", "source", "position", "time", "length", "metadata"]
 """Payload fields that `to_candidate` needs; the text is not among them."""
 DERIVED = ("length", "draw", "source_draw", "facts", "texts")
-"""Payload fields that follow from the chunk and are not in its digest. `numbers` is left out: a server may change the
-last bit of a number."""
+"""Payload fields that are computed from the chunk and are not in its digest, and that `verify` compares. `numbers` is
+left out, because a server may change the last bit of a number."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "id": (str,),
     "source": (str, NoneType),
@@ -100,7 +100,7 @@ class Saturation:
 
 
 def point_id(id: str) -> str:
-    """Id of a chunk's point. Also accepts an id that UTF-8 cannot encode, which no chunk has."""
+    """Id of a chunk's point: uuid5, but also for an id that UTF-8 cannot encode, which no chunk has."""
     named = hashlib.sha1(NAMESPACE.bytes + id.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     return str(uuid.UUID(bytes=named.digest()[:16], version=5))
 
@@ -113,8 +113,8 @@ def index_of(term: str) -> int:
 def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], list[float]]:
     """Indices, rising, and values of the sparse vector of a text.
 
-    BM25's idf counts all texts, Qdrant's only points with a sparse vector. So a text without terms gets one as well,
-    with the index of the empty term, which no query has.
+    BM25's idf counts all texts, but Qdrant's idf counts only points with a sparse vector. So a text without terms gets
+    a vector too, with the index of the empty term, which no query has.
     """
     if not terms:
         return [index_of("")], [1.0]
@@ -138,9 +138,13 @@ def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats
 
 
 def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Saturation) -> Any:
-    """The point of a chunk from its unit vector (dim,), or zeros, and the terms of its text in order.
+    """The point of a chunk.
 
-    `draw` and `source_draw` are checksums: statistics sample the points with the smallest ones.
+    Its fields `draw` and `source_draw` are checksums: statistics sample the points with the smallest checksums.
+
+    Args:
+        vector: (dim,), of length 1, or zeros.
+        terms: The terms of the text, in order.
     """
     indices, values = sparse(terms, saturation)
     vectors: dict[str, Any] = {LEXICAL: models().SparseVector(indices=indices, values=values)}
@@ -169,7 +173,7 @@ def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Sa
 
 
 def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
-    """The chunk of a payload. Raises LedgerDamaged if it does not fit its digest."""
+    """The chunk of a payload. Raises LedgerDamaged if the payload does not match its digest."""
     try:
         time = payload.get("time")
         chunk = Chunk(
@@ -189,7 +193,7 @@ def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
 
 
 def to_candidate(point: Any) -> Candidate:
-    """The candidate of a point, which was read with the payload fields `HEAD` and all vectors."""
+    """The candidate of a point that was read with the payload fields `HEAD` and all vectors."""
     payload, vectors = payload_of(point, HEAD), point.vector or {}
     dense, lexical = vectors.get(DENSE), vectors.get(LEXICAL)
     return Candidate(
@@ -206,22 +210,22 @@ def to_candidate(point: Any) -> Candidate:
 
 
 def metadata_of(payload: dict[str, Any]) -> Metadata:
-    """The chunk's metadata, from a payload: the inverse of `plain`."""
+    """The metadata of a payload's chunk: the inverse of `plain`."""
     try:
         return {key: _value(stored) for key, stored in payload["metadata"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise not_written(payload.get("id")) from error
+        raise _not_written(payload.get("id")) from error
 
 
 def payload_of(point: Any, fields: Sequence[str]) -> dict[str, Any]:
     """The payload of a point. Raises LedgerDamaged if one of these fields is missing or has another type."""
     payload: dict[str, Any] = point.payload or {}
     if not all(isinstance(payload.get(name), _TYPES[name]) for name in fields):
-        raise not_written(point.id)
+        raise _not_written(point.id)
     return payload
 
 
-def not_written(id: object) -> LedgerDamaged:
+def _not_written(id: object) -> LedgerDamaged:
     """The error for a point that another program wrote or changed."""
     return LedgerDamaged(
         f"point {id!r:.80} is not what umi wrote: another program added or changed it; delete it or add its chunk again"

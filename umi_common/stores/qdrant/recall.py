@@ -1,12 +1,12 @@
 """One search of the collection: mostly one batch of requests, and at most one more for neighbours.
 
-    union        one request: a prefetch for each variation and arm (with decay, also for each range of ages), and one
-                 for the ids that the probes name. The answer has each row once, with vectors, without text.
+    union        one request: a prefetch for each variation, arm and (with decay) range of ages, and one for the ids
+                 that the probes name. The answer has each row once, with vectors, without text.
     peaks        one request for each query term; see `bm25.peak_requests`
     statistics   two samples, if the cached statistics are too old; see `statistics.sample_requests`
 
-The server's scores only decide which rows are in the union. umi scores these rows itself, so every row has a score from
-both arms; the ranks of each arm are computed from these scores.
+The server's scores only decide which rows are in the union. umi itself computes the scores of these rows in both arms,
+and from the scores the ranks.
 """
 
 from __future__ import annotations
@@ -40,22 +40,24 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Largest number of query variations of several searches that share a round trip. One query has at most 11, itself
-included."""
+"""Largest number of query variations of several searches that share a round trip. One search has at most 11, its own
+query included."""
 MARGIN = 1.25
 """Depth of a prefetch divided by the depth of the search. It is above 1 because the server orders rows differently from
 umi: by a fixed average length, and without decay within a range of ages. Measured in docs/scale.md."""
 MARGIN_MIN = 32
-"""Smallest difference of the depths of a prefetch and the search, so that umi can order ties at the depth by id."""
+"""Smallest difference between the depth of a prefetch and of the search, so that umi can order ties at the depth by
+id."""
 WIDER = 4
-"""If too few rows of an arm pass an inexact filter, the batch is sent again with its depth multiplied by this."""
+"""Factor on the depth when a batch is sent again because too few rows of an arm passed an inexact filter."""
 ROUNDS_MAX = 4
-"""Largest number of times that a batch is sent, the first one included."""
+"""Largest number of times that a batch is sent, the first time included."""
 AGE_RANGES = 4
-"""With decay, the number of ranges of ages that get a prefetch each: within a range, decay changes the order of rows
-little."""
+"""With decay, the number of ranges of ages, each with a prefetch of its own: within a range, decay changes the order of
+rows little."""
 FACTOR_MIN = 0.05
-"""Smallest decay factor at the end of a range of ages; all ages with a smaller factor are in the last range."""
+"""The ranges of ages divide the decay factors from 1 down to this factor, in equal ratios. The last range also holds
+all smaller factors."""
 
 
 def recall_many(
@@ -92,10 +94,10 @@ def recall_many(
 def _batches(
     queries: Sequence[Vectors | None], requests: Sequence[RecallRequest], traces: Sequence[RecallTrace]
 ) -> list[list[int]]:
-    """The indices of the searches in lists: those of a list differ only in their probes, and have PROBES_AT_ONCE probes
-    at most."""
+    """The indices of the searches, grouped into batches. The searches of a batch differ only in their probes, and have
+    at most PROBES_AT_ONCE probes."""
     batches: list[list[int]] = []
-    last: dict[Hashable, list[int]] = {}  # by kind of search: its last list
+    last: dict[Hashable, list[int]] = {}  # kind of search -> its last batch
     for index, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
         kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
         batch = last.get(kind)
@@ -189,7 +191,7 @@ class CandidateRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """One search; the fields are arguments of `recall_many`."""
+    """One search, or several in one batch; the fields are arguments of `recall_many`."""
 
     collection: OpenCollection
     queries: Vectors | None
@@ -216,8 +218,8 @@ class _Search:
         return rows.pool(self.trace)
 
     def _best_rows(self) -> CandidateRows:
-        """The union of the best rows of both arms. It is requested again with a larger depth if too few rows pass an
-        inexact filter."""
+        """The best rows of both arms. They are requested again with a larger depth if too few of them pass an inexact
+        filter."""
         where = compiled(self.request.where, self.request.window, self.collection.tenants)
         self.trace.facts["filter"] = "exact" if where.exact else "widened"
         depth = self.request.depth
@@ -265,7 +267,7 @@ class _Search:
                 yield prefetch(query=query, using=DENSE, filter=where, limit=limit, params=params)
 
     def _with_neighbours(self, rows: CandidateRows) -> CandidateRows:
-        """The rows, and the neighbours of the best of each ranking."""
+        """The rows, and the neighbours of the best rows of each ranking."""
         around, connection = self.request.around, self.collection.connection
         best = rows.best() if around else []
         known = {each.id: each for each in rows.candidates}
@@ -321,7 +323,7 @@ def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
 
 
 def _passes(each: Candidate, request: RecallRequest) -> bool:
-    """Whether the row passes the filter and the time range themselves, not only their condition of Qdrant."""
+    """Whether the row passes the filter and the time range; their condition in Qdrant may be inexact."""
     if request.window is not None and (each.time is None or from_microseconds(each.time) not in request.window):
         return False
     return matches(request.where, each.metadata)

@@ -5,8 +5,8 @@
                 2002).
     sources     the chunks of the sources with the smallest checksums of their names. They give `Calibration.numbers`.
 
-Both samples depend only on the content of the collection. A search requests them again when an eighth of the chunks was
-written since (in a collection no larger than the sample: after every write), and when they are five minutes old.
+Both samples depend only on the content of the collection. A search draws them again when they are five minutes old, or
+when an eighth of the chunks was written since; in a collection no larger than the sample, after each write.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from umi_common.stores.qdrant.points import DENSE, payload_of
 from umi_common.stores.rows.rows import RowTable
 
 SOURCE_SAMPLE_SIZE = 2_048
-"""Number of chunks in the sample of sources; a larger sample changes the numbers little."""
+"""Number of chunks in the sample of sources; a larger sample changes the calibration little."""
 GAPLESS_FROM = 0.9
-"""If at least this share of successive positions in the sample differ by 1, positions count as gapless: then only
-chunks whose positions differ by 1 are adjacent."""
+"""If at least this share of successive positions in the sample differ by 1, positions count as gapless. Chunks are then
+adjacent only if their positions differ by 1."""
 CHECKSUMS = 2**32
 """Number of values of a CRC-32."""
-CHANGED_SHARE = 8
-"""In a collection larger than the sample, statistics are drawn again when at least 1/8 of its chunks were written."""
+CHANGED_SHARE = 1 / 8
+"""Share of the chunks that must be written before statistics are drawn again, in a collection larger than the
+sample."""
 SECONDS = 300.0
 """Age in seconds at which statistics are drawn again, because other processes may have written."""
 _OF_CHUNKS = ["draw", "length"]
@@ -47,7 +48,7 @@ _OF_SOURCES = ["source_draw", "id", "source", "position", "length"]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of the collection when they were drawn."""
+    """Statistics of the collection at the time when they were drawn."""
 
     chunks: int
     """Number of chunks: exact below SAMPLE_SIZE, else an estimate within a few percent."""
@@ -73,12 +74,12 @@ class CachedStatistics:
         self._drawn_at = 0.0
 
     def mark(self) -> int | None:
-        """The number of chunks written so far if statistics must be drawn again; None: the cached ones are used."""
+        """The number of chunks written so far, if statistics must be drawn again; None: the cached ones are used."""
         with self._lock:
-            changes = self._written - self._seen
             if self._drawn is not None and time.monotonic() - self._drawn_at < SECONDS:
-                few = self._drawn.chunks <= SAMPLE_SIZE
-                if not changes or not (few or changes * CHANGED_SHARE >= self._drawn.chunks):
+                chunks = self._drawn.chunks
+                needed = 1 if chunks <= SAMPLE_SIZE else chunks * CHANGED_SHARE
+                if self._written - self._seen < needed:
                     return None
             return self._written
 
@@ -91,7 +92,7 @@ class CachedStatistics:
         """Cache `drawn` and return it; if it is None, return the cached statistics.
 
         Args:
-            drawn: Statistics that the search has drawn; None: it has drawn none.
+            drawn: Statistics that a search has drawn; None: it has drawn none.
             mark: The result of `mark()` before they were drawn.
         """
         with self._lock:
@@ -130,7 +131,7 @@ def _gapless(payloads: Sequence[dict[str, Any]]) -> bool:
 
 
 def _smallest(limit: int, payload: list[str]) -> Any:
-    """The request for the points with the smallest values of the first of these payload fields."""
+    """The request for the `limit` points with the smallest values of the payload field `payload[0]`."""
     order = models().OrderBy(key=payload[0], direction=models().Direction.ASC)
     query = models().OrderByQuery(order_by=order)
     return models().QueryRequest(query=query, limit=limit, with_payload=payload, with_vector=[DENSE])
@@ -150,7 +151,7 @@ def _vectors(points: Sequence[Any], dim: int) -> Vectors:
 
 
 def _calibration(points: Sequence[Any], dim: int) -> Mapping[str, float]:
-    """`Calibration.numbers` over the sources of which all chunks are in the sample."""
+    """`Calibration.numbers` over the sources whose chunks are all in the sample."""
     if len(points) == SOURCE_SAMPLE_SIZE:  # chunks of the last source may be missing
         last = max(point.payload["source_draw"] for point in points)
         points = [point for point in points if point.payload["source_draw"] != last]

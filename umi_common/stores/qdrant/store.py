@@ -39,7 +39,7 @@ from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
-"""Largest number of points that are written in one call to the server; they have some megabytes."""
+"""Largest number of points that are written in one call to the server: some megabytes."""
 LENGTH_TOLERANCE = 1e-3
 """Largest difference from 1 that `verify` accepts in the length of a unit vector."""
 VALUE_TOLERANCE = 1e-6
@@ -71,8 +71,8 @@ class QdrantStore(CollectionStore):
         collection: Name of the collection; created if there is none.
         embedder: As for `HybridStore.open`; None: the embedded default.
         config: None: the defaults, with the analyzer the collection was made with.
-        tenants: Metadata keys, such as "user", whose values are strings and divide the collection; a search with a
-            filter for one value reads only the chunks with that value.
+        tenants: Metadata keys with string values that divide the collection, such as "user". A search with a filter for
+            one value reads only the chunks with that value.
         ordered: Metadata keys that filters compare by order ($gt, $lt); each gets an index.
         consistency: Read consistency in a cluster: "majority", "quorum", "all" or a number of replicas.
         ordering: Write ordering in a cluster: "weak", "medium", "strong".
@@ -84,8 +84,8 @@ class QdrantStore(CollectionStore):
         MissingExtra: If qdrant-client is not installed.
         ConfigError: If the client is asynchronous, or a tenant's key has characters besides letters, digits, _, -.
         NotAStore: If umi did not make the collection.
-        ReindexRequired: If it was made with another embedder, dimension or analyzer; also from a later search, `add`,
-            `vectors`, `status` or `verify` if such a collection has replaced it.
+        ReindexRequired: If the collection was made with another embedder, dimension or analyzer. A search, `add`,
+            `vectors`, `status` and `verify` also raise it if the collection was since replaced by another one.
         StoreUnavailable: From every method, if the server fails or is too old.
         StoreClosed: From every method after close().
     """
@@ -124,7 +124,7 @@ class QdrantStore(CollectionStore):
         return [digests.get(id) == digest(chunk) for id, chunk in zip(ids, chunks, strict=True)]
 
     def _read_checked(self, points: Sequence[str], *, payload: Sequence[str], vectors: Any) -> dict[str, Any]:
-        """Records by point id; raises as `OpenCollection.check`."""
+        """Records by point id. Raises the errors of `OpenCollection.check` if the collection was made again."""
         fields = [*payload, *MADE_WITH]
         records = self._collection.connection.retrieve([SETTINGS, *points], payload=fields, vectors=vectors)
         settings = records.pop(SETTINGS, None)
@@ -176,7 +176,7 @@ class QdrantStore(CollectionStore):
         return made
 
     def _passing_records(self, where: Filter | None) -> Iterator[Any]:
-        """The records of all chunks that pass `where`; of their payload only id and metadata."""
+        """The records of all chunks that pass `where`, with id and metadata only."""
         collection, fields = self._ready(), ["id", "metadata"]
         condition = compiled(where, None, collection.tenants).condition
         for page in collection.connection.pages(chunks_alone(condition), payload=fields):
@@ -193,9 +193,10 @@ class QdrantStore(CollectionStore):
         return {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches; searches that differ only in their probes share the round trips.
+        """`recall` for each of several searches. Searches that differ only in their probes share the round trips.
 
-        One round trip for up to 12 probes, and one for neighbours; more if an inexact filter leaves too few rows.
+        Up to 12 probes take one round trip, and their neighbours one more. If an inexact filter leaves too few rows,
+        there are further round trips.
 
         Raises:
             SearchUnavailable: If the server fails, since it answers for both arms.
@@ -266,7 +267,7 @@ class QdrantStore(CollectionStore):
 
 
 def _problems(record: Any, collection: OpenCollection) -> list[str]:
-    """The parts of a point that differ from what umi writes for its chunk, in one line; empty if there are none."""
+    """One line that names the parts of a point that differ from what umi writes for its chunk; empty: no part does."""
     try:
         chunk = chunk_of_payload(record.payload or {})
     except LedgerDamaged as error:
