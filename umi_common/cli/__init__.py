@@ -19,7 +19,7 @@ import sys
 
 
 def main() -> None:
-    """Entry point of `umi`. Imports the commands, which takes most of a second; Ctrl-C meanwhile prints one line."""
+    """Entry point of `umi`. The commands are imported here, so that Ctrl-C during their import prints one line."""
     try:
         from umi_common.cli import program
     except KeyboardInterrupt:

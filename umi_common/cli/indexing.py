@@ -29,7 +29,8 @@ PDF_SECONDS = 10.0
 """Default limits, equal to those in `umi_common.files.readers.reading`, which is slow to import; a test compares
 them."""
 KINDS_SHOWN = 8
-"""Largest number of endings of left-out files that are printed, the most frequent first; --json lists all."""
+"""Largest number of kinds (name endings) of left-out files that are printed, the most frequent first; --json lists
+all."""
 PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
 """Strings and not `Path`, because `Path("")` is the current folder."""
 

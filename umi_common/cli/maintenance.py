@@ -83,7 +83,7 @@ def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> Non
 
 
 def _print_verification(found: Verification, fix: str, json: bool) -> None:
-    """Print the result of a verification; exit with 1 if it found a problem, which `fix` mends."""
+    """Print the result of a verification; exit with 1 if it found a problem. `fix` is the advice for each problem."""
     if json:
         print_json({"sound": bool(found), **asdict(found)})
     elif found:
@@ -92,10 +92,10 @@ def _print_verification(found: Verification, fix: str, json: bool) -> None:
 
 
 def _exit_if_any(problems: Sequence[str], fix: str, json: bool) -> None:
-    """Exit with 1 if there are problems. Print each on stderr, with `fix`, unless the printed JSON states them."""
+    """Exit with 1 if there are problems. Without JSON, print each problem on stderr with the advice `fix`."""
     if not json:
         for problem in problems:
-            states_fix = "; restore " in problem  # only a copy of the ledger helps
+            states_fix = "; restore " in problem  # the problem's own advice; `fix` would not help
             typer.echo(f"umi: {problem}" if states_fix else f"umi: {problem}; {fix}", err=True)
     if problems:
         raise typer.Exit(1)

@@ -94,7 +94,7 @@ def address_of(text: str) -> Path | Collection:
     """The folder or the collection that an address on the command line names.
 
     Raises:
-        ConfigError: If a Qdrant address lacks the collection's name, or a folder's name is no path.
+        ConfigError: If a Qdrant address lacks the collection's name, or the address of a folder is not a valid path.
     """
     from umi_common.stores.batch_checks import checked_directory
 
@@ -117,8 +117,8 @@ def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iter
 
     Args:
         address: From `address_of`.
-        copy_of: The store that will be copied into this one; a new store is created with the embedder and settings of
-            `copy_of`. None: the store is only read.
+        copy_of: The store that is copied into the opened store; if the opened store does not exist, it is created with
+            the embedder and settings of `copy_of`. None: the store is opened for reading only.
     """
     if isinstance(address, Collection):
         with closing(_qdrant_client(address.client)) as client:

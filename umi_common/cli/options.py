@@ -1,4 +1,4 @@
-"""Options that several commands share, and functions with which commands open a store or print."""
+"""Options that several commands share, and functions that open a store, read a filter or print."""
 
 from __future__ import annotations
 
@@ -79,8 +79,9 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
 
 @contextmanager
 def opened_retriever(store: Path, config: Path | None, *, writable: bool = False) -> Iterator[DualRetriever]:
-    """Open a retriever over a store; both are closed at the end of the block. "Today" in a query is the day in the
-    computer's time zone.
+    """Open a retriever over a store; both are closed at the end of the block.
+
+    "Today" in a query is the day in the computer's time zone.
 
     Args:
         store: Directory of the store.
@@ -103,10 +104,10 @@ def opened_retriever(store: Path, config: Path | None, *, writable: bool = False
 def where_of(
     conditions: Sequence[str] | None, option: str = "--where", *, exact: bool = False
 ) -> dict[str, Any] | None:
-    """The filter that all of these conditions state, such as `["user=ann", "year=2023"]`; None: no conditions.
+    """The filter that demands all of these conditions; None if there are none.
 
     Args:
-        conditions: Each is KEY=VALUE or a filter as JSON.
+        conditions: Each is KEY=VALUE or a filter as JSON, for example `["user=ann", "year=2023"]`.
         option: Name of the option, for errors.
         exact: Whether "year=2023" matches only the number 2023; False: it also matches the string "2023".
 

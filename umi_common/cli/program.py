@@ -74,13 +74,13 @@ def main() -> None:
         _end(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         _end("stopped; what was written is kept: run the same command again", INTERRUPTED)
-    except SystemExit as ended:  # typer raises it with 1 if `head` of `umi ... | head` has ended, which is no error
+    except SystemExit as ended:  # typer raises it with 1 if the reader of `umi ... | head` has ended, which is no error
         raise SystemExit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code) from None
     except OSError as error:
         where = f": {error.filename}; check the path and its permissions" if error.filename else "; see where it writes"
         _end(f"{error.strerror or error}{where}", 1)
     except Exception as error:
-        usage = getattr(error, "format_message", None)  # a usage error; typer may hold its own copy of click's class
+        usage = getattr(error, "format_message", None)  # of usage errors, whose class is click's or a copy of typer's
         if usage is None:
             raise
         context = getattr(error, "ctx", None)

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver.tools import Tool
 
 HITS_MAX = 50
-"""Largest number of hits that one call may ask for: the model reads them all."""
+"""Largest number of hits that one call may ask for, because the model reads all of them."""
 TOKENS_MAX = 20_000
 """Largest number of tokens of a context that one call may ask for."""
 HITS_DEFAULT, TOKENS_DEFAULT = 5, 2_000
-"""Number of hits, and number of tokens, if a call states none."""
+"""Numbers of hits and of tokens if a call does not state them."""
 
 _EMPTY_IS_MISSING = BeforeValidator(lambda value: None if value == "" else value)
-"""Makes "" count as missing, like null: models send either for arguments that they do not use."""
+"""Makes "" count as missing, like null, because models send "" or null for arguments that they do not use."""
 Tokens = Annotated[
     Annotated[int, Field(ge=50, le=TOKENS_MAX)] | None,
     _EMPTY_IS_MISSING,
@@ -172,7 +172,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
                 raise InputError(
                     f"the metadata is outside the filter of this server; set {keys} to another value that it allows"
                 )
-            # The current time is set after the id was made, so that a text that is added again keeps its id.
+            # The current time is set after `to_chunk` has made the id, so that a text that is added again keeps its id.
             if chunk.event_time is None:
                 chunk = replace(chunk, event_time=datetime.now(timezone.utc))
             await asyncio.to_thread(umi.store.add, [chunk])
@@ -182,7 +182,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
 
 
 def _values_of(where: Filter | None) -> dict[str, Any]:
-    """Metadata key -> value, for the conditions of a filter that demand one value ("$eq") of every matching chunk."""
+    """Metadata key -> value, for the conditions of a filter that demand one value ("$eq") of all matching chunks."""
     if isinstance(where, And):
         return {key: value for part in where.parts for key, value in _values_of(part).items()}
     return {where.key: where.value} if isinstance(where, Comparison) and where.operator == "$eq" else {}

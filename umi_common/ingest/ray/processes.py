@@ -1,5 +1,8 @@
-"""The processes on Ray: workers that read, chunk, embed and write parts, and the writer, which holds a store open, so
-that many workers can write to one directory through it. Ray restarts a process that dies and repeats its call."""
+"""The processes on Ray: workers and a writer. Ray restarts a process that dies and repeats its call.
+
+A worker reads, chunks, embeds and writes parts of files. The writer holds a store open, so that many workers can write
+to one directory through it.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from umi_common.files.work import PartOutcome, ingest_parts
 from umi_common.protocols import Embedder
 
 BATCHES_AHEAD = 2
-"""Number of batches submitted to each worker: the one in progress and one that waits, so that the worker need not wait
-for the driver. After the driver was killed, the next call repeats these batches."""
+"""Number of batches submitted to each worker: one in progress, and one that waits, so that the worker need not wait for
+the driver. If the driver is killed, the next `ingest_on_ray` repeats these batches."""
 RETRIES = 1
 """How many times Ray repeats a batch in a new worker after its worker died."""
 WRITER_RETRIES = 3
@@ -32,8 +35,8 @@ METHODS = frozenset({"get", "add", "delete", "scan", "close"})
 
 
 class _Worker:
-    """The Ray actor. Its first call opens store and embedder, because Ray tells the driver an error of `ingest`, but an
-    error of `__init__` only as the death of the actor.
+    """A Ray actor that ingests parts. The first call of `ingest` opens store and embedder: Ray raises its errors in the
+    driver, but reports an error of `__init__` only as the death of the actor.
 
     Args:
         store: The store that all workers share; None: `open_store` opens one for this worker.
@@ -84,7 +87,7 @@ def _answers(
     """
     import ray
 
-    free = [*actors] * ahead  # a worker stands here once for each further batch that may be submitted to it
+    free = [*actors] * ahead  # each worker, once for each further batch that may be submitted to it
     running: dict[Any, tuple[Any, Sequence[FilePart]]] = {}
     left = iter(batches)
     while True:
@@ -123,7 +126,7 @@ def started_workers(
     kind: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=RETRIES)(_Worker)
     actors = [kind.remote(open_store, open_embedder, store) for _ in range(count)]
     try:
-        for opened in [actor.ingest.remote([]) for actor in actors]:  # a call without parts only opens
+        for opened in [actor.ingest.remote([]) for actor in actors]:  # without parts, `ingest` only opens
             try:
                 result(opened)
             except ray.exceptions.RayActorError as error:
@@ -143,8 +146,8 @@ def _worker_died(part: FilePart) -> Problem:
 
 @contextmanager
 def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
-    """Open a store in a process of its own; it is closed at the end of the block. If the block raises, the process is
-    ended without closing it. Ray must be connected."""
+    """Open a store in a process of its own; the store is closed at the end of the block. If the block raises, the
+    process is ended without closing the store. Ray must be connected."""
     import ray
 
     name = f"umi-writer-{uuid4().hex}"
@@ -159,7 +162,7 @@ def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
 
 
 def result(reference: Any) -> Any:
-    """The result of a remote call; an error that the remote function raised is raised here unchanged.
+    """The result of a remote call. An error of the remote function is raised here unchanged.
 
     Args:
         reference: Ray's reference to the result.
@@ -173,10 +176,10 @@ def result(reference: Any) -> Any:
 
 
 class RemoteStore:
-    """The part of a store's interface that ingestion uses. Each call runs in the Ray actor that holds the store.
+    """The methods of a store that ingestion calls. Each call runs in the Ray actor `_Writer`, which holds the store.
 
     Args:
-        name: Name of this actor in Ray.
+        name: Name of the actor in Ray.
     """
 
     def __init__(self, name: str) -> None:
@@ -214,7 +217,7 @@ class RemoteStore:
 
 
 class _Writer:
-    """The actor that holds the store. As in `_Worker`, its first call opens the store."""
+    """A Ray actor that holds a store. As in `_Worker`, the first call opens it."""
 
     def __init__(self, open_store: Callable[[], Any]) -> None:
         self._open_store = open_store

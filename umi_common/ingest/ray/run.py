@@ -1,5 +1,5 @@
-"""Bulk ingestion on Ray. Workers read, chunk and embed. Either each of them writes to a server, or they send the chunks
-to one process that writes to a directory.
+"""Bulk ingestion on Ray. Workers read, chunk and embed. Either each worker writes to a server, or all workers send
+their chunks to one process, which writes to a directory.
 
     ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
 
@@ -59,11 +59,11 @@ def ingest_on_ray(
     node must have the files under the same paths.
 
     Args:
-        open_store: A function that opens the store. It is called in the one process that writes or, with `each_writes`,
-            in the driver and in every worker. Ray pickles it, so give a module's function or a `functools.partial` of
-            one.
+        open_store: A function that opens the store. It is called in the process that writes or, with `each_writes`, in
+            the driver and in every worker. Ray pickles it, so it must be a module's function or a `functools.partial`
+            of one.
         checkpoint: Path of the checkpoint file on the driver's machine. Each store needs a file of its own.
-        open_embedder: A function that opens the embedder, called in every worker, and once in the driver for the
+        open_embedder: A function that opens the embedder. It is called in every worker, and in the driver for the
             embedder's name. Ray pickles it, too.
         workers: Number of worker processes of one core each, >= 1; None: one for each core that Ray has.
         each_writes: True: every worker opens the store and writes to it; for a server (Qdrant). False: one process
@@ -112,8 +112,7 @@ def ingest_on_ray(
 
 @contextmanager
 def _opened(ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool) -> Iterator[Any]:
-    """Open the store for the driver and, unless each worker opens its own, for the workers; it is closed at the end of
-    the block."""
+    """Open the store of the driver, which the workers share unless `each_writes`; closed at the end of the block."""
     _check_pickles(ray, "open_store", open_store)
     if each_writes:
         with closing(open_store()) as store:

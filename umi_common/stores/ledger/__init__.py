@@ -9,5 +9,5 @@ In: chunks with vectors, deletions. Out: rows by sequence number, in the order o
     history        one row per commit, with a rolling digest
     codec          turns chunks into rows and rows into chunks, with checksums
     acknowledged   `umi.mark`: the last acknowledged write, kept outside the ledger
-    made_with      records a store's embedder and analyzer, and refuses others
+    made_with      records a store's embedder and analyzer, and refuses another embedder or analyzer
 """

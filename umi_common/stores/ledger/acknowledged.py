@@ -1,8 +1,8 @@
 """`umi.mark`: the last acknowledged write, kept outside the ledger.
 
-If the end of a write-ahead log was cut off, zeroed or deleted, SQLite opens the file without that end and raises no
-error. The mark reveals the loss. It is written after each commit, never before. If the mark cannot be read, a loss
-cannot be detected.
+If the end of a write-ahead log was cut off, zeroed or deleted, SQLite opens the file without its last commits and
+raises no error. The mark, which is written after each commit, reveals the loss. If the mark cannot be read, a loss is
+not detected.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from umi_common.types import inode_of
 log = logging.getLogger("umi")
 
 SIZE = 256
-"""Length of the file in bytes. The content is padded with spaces to this length, so a mark overwrites the previous
-one in full."""
+"""Length of the file in bytes. The content is padded with spaces to this length, so that a mark overwrites the whole
+previous one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Acknowledged:
 
     mark: Mark = field(default_factory=Mark)
     session: str = ""
-    """Name of the writer's session; "": the name may not have been copied from the write-ahead log into `umi.db`."""
+    """Name of the writer's session; "": it may not have been copied from the write-ahead log into `umi.db`."""
     closed: bool = True
     """Whether the session ended with all commits copied into `umi.db`, so that losing the log loses nothing."""
 
@@ -49,7 +49,7 @@ class MarkFile:
         self._handle: int | None = None
 
     def read(self) -> Acknowledged:
-        """The content of the file. If it cannot be read, the content for a closed session, which `check` accepts."""
+        """The content of the file. If it cannot be read, `Acknowledged()`, which `check` accepts."""
         if self._path is None:
             return Acknowledged()
         with suppress(OSError, ValueError, TypeError, KeyError):
@@ -64,8 +64,8 @@ class MarkFile:
 
         Called before the ledger is opened. A writer copies the name of its session into `umi.db` before its first
         write. If a reader prevents the copy, the mark holds "" in place of the name. So if the mark holds the newest
-        name in the log, the newest name in `umi.db` must be the same. If not, the newest name in `umi.db` may be any
-        name in the log, or there may be none.
+        name in the log, `umi.db` must have the same newest name. Otherwise `umi.db` may have any name in the log as its
+        newest, or no name.
 
         Raises:
             LedgerDamaged: If the log belongs to another file; no file was changed.
@@ -78,8 +78,10 @@ class MarkFile:
                 in_file, with_log = sessions_of(without_log), sessions_of(whole)
         except DATABASE_ERRORS:
             return  # opening the ledger raises the right error
-        accepted = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
-        if with_log and next(iter(in_file), "") not in accepted:
+        if not with_log:
+            return
+        accepted = [with_log[0]] if self.read().session == with_log[0] else [*with_log, ""]
+        if next(iter(in_file), "") not in accepted:
             raise LedgerDamaged(
                 f"{wal} and {file.name} were written by different sessions; delete {wal.name} and "
                 f"{file.name}-shm if {file.name} is a copy that you put back, else restore both from a copy"
@@ -88,7 +90,8 @@ class MarkFile:
     def check(self, acknowledged: Acknowledged, ledger: Ledger, now: Mark) -> None:
         """Raise if the ledger, whose last commit is `now`, lacks an acknowledged write.
 
-        An older copy of `umi.db` that was put back is accepted, with a warning: its last session has another name.
+        An older copy of `umi.db` that was put back is accepted with a warning. Its last session has another name than
+        the acknowledged one.
 
         Args:
             acknowledged: Content of the mark, read before the ledger was opened.
@@ -102,14 +105,14 @@ class MarkFile:
             return
         if acknowledged.session and acknowledged.session not in str(ledger.meta().get("session", "")).split()[:1]:
             log.warning(
-                "%s is an older copy that was put back: later writes are lost, the store works with the others. If you "
-                "did not put it back, restore the newest copy",
+                "%s is an older copy that was put back: the store works, without the later writes. If you did not put "
+                "it back, restore the newest copy",
                 ledger.path,
             )
             return
         raise LedgerDamaged(
             f"umi.db ends at write {now.seq}, and {last.seq} was acknowledged: umi.db-wal was lost or damaged; "
-            f"restore both from a copy, or, to go on with what is there, delete {self._path}"
+            f"restore both from a copy, or, to continue without the lost writes, delete {self._path}"
         )
 
     def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:

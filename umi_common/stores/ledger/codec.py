@@ -1,4 +1,4 @@
-"""Turns chunks into rows of the ledger and back. Checksums are compared: a damaged row raises an error."""
+"""Turns chunks into rows of the ledger, and rows into chunks. A row whose checksum is wrong raises an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _of_json = json.JSONDecoder().raw_decode
 
 
 class Head(NamedTuple):
-    """A chunk's sequence number, and the fields that ranking needs: all but its texts and metadata."""
+    """A chunk's sequence number, and the fields that ranking needs: all except texts and metadata."""
 
     seq: int
     id: str
@@ -70,7 +70,7 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
 
 
 def checked(entry: Entry) -> Entry:
-    """The row itself, if its checksum is right.
+    """The row itself, if its digest is right.
 
     Raises:
         LedgerDamaged: If the row is not what was written.
@@ -91,7 +91,7 @@ def decode(entry: Entry) -> Chunk:
     id, source, position, time, _, _, text, metadata, search_text = checked(entry)
     event_time = None if time is None else from_microseconds(time)
     values = (id, text, decode_metadata(metadata), source, position, event_time, search_text)
-    # `__init__` is skipped: the checksum shows that the fields came from a valid chunk, and checking them takes 10 us.
+    # `Chunk.__init__` would check the fields again, which takes 10 us; the digest shows that they are of a valid chunk.
     chunk = object.__new__(Chunk)
     for name, value in zip(FIELDS, values, strict=True):
         object.__setattr__(chunk, name, value)
@@ -123,9 +123,9 @@ def decode_metadata(text: str) -> Metadata:
 
 
 def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:
-    """BLAKE2b of all fields of a chunk; the order of the metadata's keys changes it."""
+    """BLAKE2b of all fields of a chunk. Metadata with the same keys in another order has another digest."""
     whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
-    if search_text is not None:  # JSON holds no NUL, so this cannot be taken for metadata
+    if search_text is not None:  # JSON holds no NUL, so the metadata ends at the NUL
         whole += f"\0{search_text}"
     return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest()
 

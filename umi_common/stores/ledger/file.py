@@ -15,12 +15,13 @@ FILE = "umi.db"
 APPLICATION_ID = 0x756D6901
 SCHEMA_VERSION = 1
 PAGE_BYTES = 8_192
-"""Page size of a new file, in bytes: a page holds five vectors of 384 float32; SQLite's default of 4,096 holds two."""
+"""Page size of a new file, in bytes. A page holds five vectors of 384 float32; a page of SQLite's default size, 4,096
+bytes, holds two."""
 LOG_BYTES = 32_000_000
 """Size of umi.db-wal, in bytes, from which a commit makes a checkpoint: it copies the log into umi.db. With SQLite's
 default of 4 MB, every large batch would make one."""
 CASCADING = "PRAGMA foreign_keys = ON"
-"""Makes the writing connection delete a chunk's vector with the chunk."""
+"""Statement after which a connection deletes a chunk's vector together with the chunk."""
 SCHEMA = f"""
 PRAGMA page_size = {PAGE_BYTES};
 PRAGMA application_id = {APPLICATION_ID};
@@ -51,7 +52,7 @@ position and event_time. digest: hash of the whole row. deletions.chunk: seq of 
 chunks. meta.epoch: number of reindexes."""
 
 ADD_SEARCH_TEXT = "ALTER TABLE chunks ADD COLUMN search_text TEXT"
-"""For stores that were created before the column existed; executed at their next write."""
+"""Statement for ledgers of early versions, which lack the column; executed at their next write."""
 HISTORY = """
 CREATE TABLE IF NOT EXISTS commits (
     number INTEGER PRIMARY KEY,
@@ -61,11 +62,11 @@ CREATE TABLE IF NOT EXISTS commits (
 )"""
 """Table with one row per commit. seq, deletion: the last sequence numbers of chunks and of deletions at that commit.
 digest: rolling digest of all commits so far. It starts from random bytes, so an index with an equal digest was made
-from this ledger. Stores of early versions lack the table until their next write."""
+from this ledger. Ledgers of early versions lack the table until their next write."""
 
 
 def create_file(directory: Path) -> None:
-    """Create an empty ledger in `directory`. It is renamed to umi.db when complete, so an error leaves no umi.db.
+    """Create an empty ledger in `directory`. The file is renamed to umi.db when complete, so an error leaves no umi.db.
 
     Raises:
         StoreFull: If the disk or a file-size limit refused the write.
@@ -117,11 +118,11 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 
 def reading_connection(path: Path, location: Location, options: str = "mode=rw") -> sqlite3.Connection:
-    """Open a connection that refuses writes, also with "mode=rw", the options in the process that writes.
+    """Open a connection that refuses writes.
 
     Args:
         location: Location of the file when the ledger was opened.
-        options: Query part of SQLite's file URI.
+        options: Query part of SQLite's file URI; "mode=rw" in the process that writes.
 
     Raises:
         StoreMoved: If another file is at `path` now.

@@ -1,4 +1,4 @@
-"""`umi.db` in a process that only reads: it sees what other processes commit, and creates or changes no file.
+"""`umi.db` in a process that only reads. The process sees commits of other processes, and creates or changes no file.
 
 If a writer's `umi.db-wal` and `umi.db-shm` exist, SQLite reads them (`readonly_shm=1`: it maps `umi.db-shm` for
 reading and takes shared locks). If they do not exist, no writer has the store open, and SQLite reads `umi.db` as a file
@@ -30,15 +30,15 @@ SHARED = "mode=ro&readonly_shm=1"
 ALONE = "mode=ro&immutable=1"
 """Options for a file that no writer has open."""
 SETTLE_SECONDS = 0.5
-"""Longest wait, in seconds, for a writer that is opening or closing the store: it creates or removes its files one by
-one, and a reader cannot open the store in between."""
+"""Longest wait, in seconds, for a writer that is opening or closing the store. The writer creates or removes its files
+one after the other, and a reader cannot open the store in between."""
 RETRY_SECONDS = 0.01
 """Pause between two attempts to open the store, in seconds."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-"""Errors of a process, or a machine, that has as many files open as it may."""
+"""Error numbers if the process, or the machine, has too many files open."""
 MARK = "umi.mark"
-"""Name of the file that every commit rewrites. With a coarse clock, two versions of `umi.db` may have equal times; the
-content of this file differs even then."""
+"""Name of the file that every commit rewrites. If the clock is coarse, two versions of `umi.db` may have equal times;
+the content of this file differs even then."""
 
 
 class _Process:
@@ -58,7 +58,7 @@ _process = _Process()
 
 
 class _Files(NamedTuple):
-    """The properties of the store's files that a write changes."""
+    """The properties of a store's files by which a reader finds that they have changed."""
 
     database: tuple[int, ...]
     """Device, inode, length in bytes, and times of the last changes of content and of inode, of umi.db."""
@@ -85,11 +85,11 @@ class FollowedFile:
         self._location = Location(path)
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        """Acquired directly, not through `_changed`: the `__enter__` of a condition is written in Python, and an
-        interrupt inside it would leave the lock held for ever."""
+        """Acquired directly, not through `_changed`: `Condition.__enter__` is written in Python, and an interrupt in it
+        could leave the lock held for ever."""
         self._changed = threading.Condition(self._lock)
         self._openings = 0
-        """Number of times that the connections were closed, usually in order to open the file again."""
+        """Number of times that all connections were closed, usually in order to open the file again."""
         self._idle: list[sqlite3.Connection] = []
         self._in_use: dict[sqlite3.Connection, int] = {}
         """Connection that a thread uses -> `_openings` when the thread acquired it. If `_openings` has risen since, the
@@ -97,7 +97,7 @@ class FollowedFile:
         self._watch: sqlite3.Connection | None = None
         """The connection whose `PRAGMA data_version` shows that another process has committed."""
         self._files: _Files | None = None
-        """The files at the time of the last opening; None: they must be opened again."""
+        """Properties of the files when they were last opened; None: they must be opened again."""
         self._closed = False
         with _process.opening:
             self._open()
@@ -131,7 +131,7 @@ class FollowedFile:
         try:
             return self._files_now() == files
         except OSError as error:
-            if error.errno in NO_DESCRIPTOR:  # to call this a change would have the read repeated for BUSY_SECONDS
+            if error.errno in NO_DESCRIPTOR:  # not False, which would repeat the read for BUSY_SECONDS
                 raise _explained(error, self._path) from error
             return False
 
@@ -187,7 +187,7 @@ class FollowedFile:
         return connection
 
     def _release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """Take a connection back. Returns whether the file stayed unchanged during its use.
+        """Take a connection back; returns whether the file stayed unchanged while it was in use.
 
         Args:
             error: The exception that ended the use; None: there was none.
@@ -219,7 +219,7 @@ class FollowedFile:
                 watch = reading_connection(self._path, self._location, files.options)
                 break
             except (StoreReadOnly, sqlite3.Error, OSError) as error:
-                if time.monotonic() > deadline or not _may_pass(error):
+                if time.monotonic() > deadline or not _may_be_temporary(error):
                     raise _explained(error, self._path) from error
             time.sleep(RETRY_SECONDS)
         self._watch, self._files = watch, files
@@ -273,10 +273,10 @@ def _length(path: Path) -> int:
 
 
 def _refuse_unfinished(path: Path, files: _Files) -> None:
-    """Raise if a reader cannot read the log: SQLite then needs `umi.db-shm`, which only a writer creates.
+    """Raise if the file has unfinished writes that only a writer can complete.
 
     Raises:
-        StoreReadOnly: If there is such a log, or a rollback journal.
+        StoreReadOnly: If there is a log without `umi.db-shm`, which only a writer creates, or a rollback journal.
     """
     unfinished = f"{path.name}-wal" if files.options == ALONE and files.log > 0 else None
     if _length(path.with_name(f"{path.name}-journal")) > 0:
@@ -288,13 +288,14 @@ def _refuse_unfinished(path: Path, files: _Files) -> None:
         )
 
 
-def _may_pass(error: Exception) -> bool:
+def _may_be_temporary(error: Exception) -> bool:
     """Whether a writer that is opening or closing the store can cause this error."""
     return not isinstance(error, sqlite3.Error) or unwritable(error) or "unable to open" in str(error)
 
 
 def _explained(error: Exception, path: Path) -> Exception:
-    if isinstance(error, sqlite3.Error) and _may_pass(error):
+    """The umi error for an error of opening or reading the file; any other exception is returned unchanged."""
+    if isinstance(error, sqlite3.Error) and _may_be_temporary(error):
         return StoreReadOnly(
             f"{path} cannot be read ({error}); check the permissions of it, {path.name}-wal and {path.name}-shm, or "
             "open the store once for writing"
@@ -310,8 +311,8 @@ def _explained(error: Exception, path: Path) -> Exception:
 def readers_closed(path: Path) -> Iterator[None]:
     """Close this process's reading connections to the file; no thread can open one during the block.
 
-    A writer opens its first connection in the block. SQLite keeps one mapping of `umi.db-shm` per process, and the
-    writer must make it, because a mapping that a reader made cannot be written.
+    A writer opens its first connection in the block, because SQLite keeps one mapping of `umi.db-shm` per process. The
+    writer must make this mapping: one that a reader made cannot be written.
 
     Raises:
         StoreLocked: If a thread of this process does not stop reading.

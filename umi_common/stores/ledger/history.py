@@ -21,7 +21,8 @@ class Mark(NamedTuple):
     deletion: int = 0
     """Number of the last deletion."""
     epoch: int = 0
-    """Number of times that all vectors were replaced. After a replacement, everything read before is out of date."""
+    """Number of times that all vectors were replaced. A replacement makes everything out of date that was read before
+    it."""
     commit: int = 0
     """Number of the last commit; 0: the ledger keeps no history."""
     digest: str = ""
@@ -52,9 +53,11 @@ class Change:
     """(n, dim)"""
 
 
-def commit(connection: sqlite3.Connection, which: str = "ORDER BY number DESC", *parameters: int) -> Mark:
-    """The mark of the newest commit, or of the first that the SQL `which` selects, with epoch 0; `Mark()`, all zeros,
-    if there is none or no history is kept."""
+def commit_mark(connection: sqlite3.Connection, which: str = "ORDER BY number DESC", *parameters: int) -> Mark:
+    """The mark, with epoch 0, of the first commit that the SQL `which` selects, by default the newest.
+
+    `Mark()` if there is no such commit, or if the ledger keeps no history.
+    """
     select = f"SELECT seq, deletion, number, digest FROM commits {which} LIMIT 1"
     try:
         row = connection.execute(select, parameters).fetchone()
@@ -71,7 +74,7 @@ def commit(connection: sqlite3.Connection, which: str = "ORDER BY number DESC", 
 
 
 def sessions_of(connection: sqlite3.Connection) -> list[str]:
-    """Names of the last writing sessions, newest first."""
+    """Names of the last sessions of writing, newest first; see `Ledger.begin_session`."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'session'").fetchone()
     return [] if row is None else str(row[0]).split()
 
@@ -90,7 +93,7 @@ def whole_number(value: object, what: str) -> int:
     """`value` as an int >= 0; `what` names it in the error.
 
     Raises:
-        LedgerDamaged: If `value` is no whole number >= 0; in a damaged file it may be of any type.
+        LedgerDamaged: If `value`, which may be of any type in a damaged file, is not a whole number >= 0.
     """
     try:
         number = int(str(value))

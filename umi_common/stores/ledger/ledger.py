@@ -1,8 +1,8 @@
 """The ledger: one SQLite file with all chunks and vectors of a store; every index is made from the ledger.
 
 A write returns after its commit. Rows are never changed: replacing a chunk deletes its row and appends a new row.
-Appended rows and deletions are numbered. An index or a reading process keeps the last numbers that it has read, and
-next time reads only what follows them.
+Appended rows and deletions are numbered. An index or a reading process keeps the last two numbers that it has read, and
+later reads only rows and deletions with larger numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from umi_common.stores.ledger.followed import FollowedFile, readers_closed
 from umi_common.stores.ledger.history import (
     Change,
     Mark,
-    commit,
+    commit_mark,
     last_number,
     sessions_of,
     whole_number,
@@ -64,19 +64,19 @@ log = logging.getLogger("umi")
 Result = TypeVar("Result")
 
 VECTORS_AT_ONCE = 250
-"""Number of vectors decoded together. So few stay in the processor's cache until they are copied into the result."""
+"""Number of vectors decoded together: few enough to stay in the processor's cache until they are copied."""
 READER_SECONDS = 1.0
 """Longest wait of `compact` and `close` for readers of an older state, in seconds; a search reads for milliseconds."""
 IDS_NAMED = 3
 """Largest number of ids in the message about damaged vectors."""
 COMMITS_KEPT = 100_000
-"""Number of the newest commits that the table `commits` keeps, some 5 MB. An index that was saved before the oldest of
-them is built again from all texts."""
+"""Number of the newest commits that the table `commits` keeps, some 5 MB. An index that was saved before the oldest
+kept commit is built again from all texts."""
 SESSIONS_KEPT = 16
-"""Number of the newest sessions of writing whose names the ledger keeps."""
+"""Number of the newest sessions of writing whose names the ledger keeps; see `begin_session`."""
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
-before the oldest of them loads everything again."""
+before the oldest kept deletion loads everything again."""
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
 LOOK_UP_EVERY_ID = """
@@ -108,7 +108,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._closed = False
         self._columns = ""
-        """Result of `_entry_columns` once the column `search_text` was seen; "": it was not."""
+        """Result of `_entry_columns`; "" until the column `search_text` was found."""
         self._location = None if path is None or read_only else Location(path)
         self._readers: ConnectionPool | FollowedFile | None = None
         """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
@@ -169,7 +169,7 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A connection for writing. When the block ends, its changes are durably committed; if it raises, none is.
+        """A connection for writing. At the end of the block its changes are durably committed; if it raises, none is.
 
         Raises:
             StoreFull: If the disk has no room; then nothing has changed.
@@ -247,8 +247,8 @@ class Ledger:
             self._writer.execute("VACUUM")
             if not self._emptied_log():
                 log.warning(
-                    "%s: a reader still reads what was there before compact(). Removed chunks stay on the disk until "
-                    "the store is closed, or compacted again, when no such reader is left",
+                    "%s: a reader still reads the state before compact(). Removed chunks stay on the disk until the "
+                    "store is closed, or compacted again, after that reader has ended",
                     self.path,
                 )
 
@@ -292,7 +292,7 @@ class Ledger:
         vectors: Vectors,
         settings: Mapping[str, str],
     ) -> Mark:
-        """Delete rows by sequence number and append others, in one commit, whose mark is returned.
+        """Delete rows by sequence number and append new rows, in one commit; returns the mark of the commit.
 
         Args:
             deleted: Sequence numbers of the rows to delete; each of them must exist.
@@ -336,18 +336,20 @@ class Ledger:
         return mark
 
     def begin_session(self) -> str:
-        """Start a session of writing: store its random name, and start a new history if the old one lacks writes.
+        """Start a session of writing, which lasts until the writer closes the ledger. Stores the session's random name.
+
+        If the ledger keeps no history, or its history lacks writes, a new history is started.
 
         Returns:
-            The session's name if it was copied from the write-ahead log into `umi.db`; "" if another process that was
-            reading prevented the copy.
+            The session's name if it was copied from the write-ahead log into `umi.db`; "" if a reading process
+            prevented the copy.
         """
         session = secrets.token_hex(8)
         with self.transaction() as connection:
             connection.execute(HISTORY)
             if self._entry_columns(connection) != ENTRY_COLUMNS:
                 connection.execute(ADD_SEARCH_TEXT)
-            last, mark = commit(connection), self.mark(connection)
+            last, mark = commit_mark(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
                 # The ledger is new, or an early version of umi, which keeps no history, wrote last.
                 self.record(connection, [secrets.token_bytes(DIGEST_BYTES)])
@@ -358,8 +360,8 @@ class Ledger:
         return session if not busy and pages == copied else ""
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
-        """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
-        kept = commit(connection, "WHERE number = ?", mark.commit)
+        """Whether `mark` is in this ledger's history. An index saved at this mark then lacks only later changes."""
+        kept = commit_mark(connection, "WHERE number = ?", mark.commit)
         return mark.commit > 0 and kept._replace(epoch=mark.epoch) == mark
 
     def holds(self, mark: Mark) -> bool:
@@ -367,7 +369,7 @@ class Ledger:
 
         def read() -> bool:
             with self.snapshot() as connection:  # without it, `compact` may drop the commit between two SELECTs
-                if 0 < commit(connection, "ORDER BY number").commit <= mark.commit:
+                if 0 < commit_mark(connection, "ORDER BY number").commit <= mark.commit:
                     return self.descends_from(connection, mark)
                 now = self.mark(connection)
             # `compact` dropped the commit of `mark`, or `mark` is of an early version of umi, which keeps no history.
@@ -377,7 +379,7 @@ class Ledger:
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """The mark of the ledger's state that `connection` reads."""
-        return commit(connection)._replace(
+        return commit_mark(connection)._replace(
             seq=last_number(connection, "chunks"),
             deletion=last_number(connection, "deletions"),
             epoch=self._number(connection, "epoch"),
@@ -409,7 +411,7 @@ class Ledger:
     # Rows
 
     def changes(self, connection: sqlite3.Connection, since: Mark | None) -> Change | None:
-        """The changes after the commit `since`; since None: all chunks as added. Returns None if `deleted` does.
+        """The changes after the commit `since`; if it is None, all chunks as added. Returns None if `deleted` does.
 
         Raises:
             LedgerDamaged: If a chunk or a vector is not what was written, or one of them is missing.
@@ -428,12 +430,11 @@ class Ledger:
         return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
 
     def deleted(self, connection: sqlite3.Connection, since: Mark) -> list[int] | None:
-        """Sequence numbers of the chunks that were deleted after the commit `since`; None: the changes after this
-        commit are not known.
+        """Sequence numbers of the chunks that were deleted after the commit `since`; None: they are not known.
 
-        They are not known if the ledger's history lacks the commit, if all vectors were replaced since, if older
-        deletions were dropped (see DELETIONS_KEPT), if a row of `deletions` is missing (their numbers have no gaps), or
-        if a row names a chunk that still exists.
+        They are not known if the ledger's history lacks this commit, or if all vectors were replaced after it. They are
+        not known either if a later row of `deletions` was dropped (see DELETIONS_KEPT), is missing, or names a chunk
+        that still exists.
         """
         if self._number(connection, "epoch") != since.epoch or not self.descends_from(connection, since):
             return None
@@ -449,7 +450,8 @@ class Ledger:
         """(head, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq.
 
         Raises:
-            LedgerDamaged: If a row is not what was written, or, after all chunks were read, if their number is wrong.
+            LedgerDamaged: If a row is not what was written, or, after all chunks were read, if there are too few or too
+                many.
         """
         columns = self._entry_columns(connection)
         rows = connection.execute(f"SELECT seq, {columns} FROM chunks WHERE seq > ? ORDER BY seq", (after,))
@@ -504,7 +506,7 @@ class Ledger:
         return [seq for seq, vector, check in rows if not isinstance(vector, bytes) or zlib.crc32(vector) != check]
 
     def _vectors_damaged(self, connection: sqlite3.Connection) -> LedgerDamaged:
-        """The error about damaged vectors: their number, the ids of the first chunks, and what to do."""
+        """The error about damaged vectors. It states their number, the first ids of their chunks, and what to do."""
         damaged = set(self.damaged_vectors(connection))
         ids = [head.id[:80] for head, _, _ in self.texts(connection) if head.seq in damaged]
         return LedgerDamaged(
@@ -513,11 +515,11 @@ class Ledger:
         )
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
-        """Sequence number -> row; numbers without a row are left out."""
+        """Sequence number -> row, for the numbers that have a row."""
         return {row[0]: Entry._make(row[1:]) for row in self._by_seq(None, seqs)}
 
     def checksums(self, seqs: Sequence[int]) -> dict[int, tuple[bytes, int]]:
-        """Sequence number -> (digest of the row, checksum of its vector); numbers without a row are left out."""
+        """Sequence number -> (digest of the row, checksum of its vector), for the numbers that have a row."""
         rows = self._by_seq("digest, (SELECT checksum FROM vectors WHERE vectors.seq = chunks.seq)", seqs)
         return {seq: (digest, checksum) for seq, digest, checksum in rows}
 
@@ -538,13 +540,14 @@ class Ledger:
         return self.retry_read(read)
 
     def _entry_columns(self, connection: sqlite3.Connection) -> str:
-        """SQL for the columns of an `Entry`; NULL in place of `search_text`, which files of early versions lack."""
+        """SQL for the columns of an `Entry`, with NULL for `search_text` in a file of an early version, which lacks
+        it."""
         if not self._columns and connection.execute(SEARCH_TEXT_EXISTS).fetchone():
             self._columns = ENTRY_COLUMNS
         return self._columns or ENTRY_COLUMNS.replace("search_text", "NULL")
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
-        """Look up every row in the index of ids, which takes some 0.1 s for 100,000 rows.
+        """Look up every row in SQLite's index of ids, which takes some 0.1 s for 100,000 rows.
 
         Raises:
             LedgerDamaged: If the table or the index has lost rows.

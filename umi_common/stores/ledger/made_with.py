@@ -1,4 +1,5 @@
-"""Records a store's embedder and analyzer in its ledger, and refuses others: their vectors and terms do not compare."""
+"""Records a store's embedder and analyzer in its ledger. Another embedder or analyzer is refused, because its vectors
+or terms cannot be compared with the stored ones."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from umi_common.types import inode_of
 EMBEDDER = "embedder"
 """Name of the setting that holds the embedder's name; written with the first chunk."""
 ANALYZER = "analyzer"
-"""Name of the setting that holds the `analyzer_text`."""
+"""Name of the setting that holds the analyzer's settings, as `analyzer_text` writes them."""
 CHECK = "{}.crc32"
-"""Name of the setting that holds another setting's CRC-32; stores of early versions lack it."""
+"""Name of the setting that holds the CRC-32 of the setting in braces; stores of early versions lack it."""
 
 
 def recorded(key: str, value: str) -> dict[str, str]:
-    """The settings that record the store's embedder, EMBEDDER and its name, or its analyzer, ANALYZER and its text."""
+    """The settings to store: `value` and its checksum. `key` is EMBEDDER or ANALYZER."""
     return {key: value, CHECK.format(key): str(zlib.crc32(value.encode()))}
 
 
@@ -44,8 +45,7 @@ def _setting(ledger: Ledger, key: str) -> str | None:
 
 
 def stored_embedder(directory: Path) -> tuple[str, int] | None:
-    """Name and dimension of the embedder that made a store's vectors; None: no vectors yet, or no store that can
-    be read.
+    """Name and dimension of the embedder that made a store's vectors; None: there are no vectors, or no store.
 
     Raises:
         LedgerDamaged, NotAStore, StoreError: See `HybridStore.open`.
@@ -60,7 +60,7 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
 def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
     """The caller's embedder, else the config's, else the store's if its name is in `PACKAGED`, else the default.
 
-    No other model is loaded by the name that the store records, because loading may mean downloading.
+    A store's embedder that is not in `PACKAGED` is not loaded by its name, because loading may mean downloading.
     """
     if embedder is None and config.embedder.model is None and (stored := _setting(ledger, EMBEDDER)) in PACKAGED:
         embedder = stored
@@ -68,7 +68,7 @@ def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
 
 
 def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:
-    """Raise if the store was made with another embedder. Names are compared; they contain model and version.
+    """Raise if the store was made with an embedder of another name. A name contains model and version.
 
     Raises:
         ReindexRequired: If another embedder made the store's vectors.

@@ -18,8 +18,7 @@ SQL_VARIABLES = 500
 BUSY_SECONDS = 10.0
 """Longest time that a statement waits for a lock of another connection, in seconds."""
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions that sqlite3 raises. It raises UnicodeDecodeError if a message quotes a damaged schema or text that is not
-UTF-8."""
+"""Exceptions that sqlite3 raises; UnicodeDecodeError if a message quotes damaged text that is not UTF-8."""
 DAMAGED = (
     "malformed",
     "not a database",
@@ -32,8 +31,7 @@ DAMAGED = (
     "foreign key mismatch",
     "disk i/o error",
 )
-"""Parts of SQLite's messages about a damaged file. Messages are compared, because sqlite3 gives no error codes before
-Python 3.11."""
+"""Parts of SQLite's messages about a damaged file. sqlite3 gives no error codes before Python 3.11."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
 """Parts of SQLite's messages about a write that the disk refused."""
 
@@ -87,7 +85,7 @@ def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]
 def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
     """A connection to the file at `path`; None: to a new database in memory. Any thread may use it, one at a time.
 
-    `options` is the query part of SQLite's file URI, such as "mode=rwc", "mode=rw" or "mode=ro&immutable=1".
+    `options` is the query part of SQLite's file URI, for example "mode=ro&immutable=1".
     """
     name = ":memory:" if path is None else f"{path.resolve().as_uri()}?{options}"
     connection = sqlite3.connect(
@@ -107,7 +105,7 @@ def insert(
 ) -> None:
     """Insert rows of `width` columns: the sequence number seqs[i], then the values of the i-th of `rows`.
 
-    Each statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one statement per row.
+    A statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one statement for each row.
 
     Args:
         into: The table and its columns, in SQL.
@@ -128,7 +126,7 @@ def insert(
 class Location:
     """Identity (device and inode) of a file and of its directory, as they were when the store was opened.
 
-    An open file stays writable even after the file or its directory was deleted or renamed. Later writes would be lost,
+    An open file stays writable after the file or its directory was deleted or renamed. Later writes would then be lost,
     or would be at a path that nobody opens.
 
     Raises:
