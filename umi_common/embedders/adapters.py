@@ -34,6 +34,11 @@ PACKAGED: dict[str, Callable[[], Embedder]] = {
 """Functions that return the models that need no download, by short name and by the name that a store records. Each
 model is made once per process."""
 
+LIBRARIES = {"fastembed": "TextEmbedding", "sentence-transformers": "SentenceTransformer"}
+"""Library -> name of its class of models, which is called with the name of a model."""
+LIBRARY_METHODS = (("encode_document", "encode_query"), ("encode", "encode"), ("embed", "query_embed"))
+"""Names of the methods for documents and for queries. First: sentence-transformers since version 5, whose methods put
+the model's own instruction before the text. Second: its older versions, and model2vec. Third: fastembed."""
 FRAMEWORK_METHODS = (
     ("embed_documents", "embed_query"),
     ("get_text_embedding_batch", "get_query_embedding"),
@@ -204,13 +209,6 @@ def _model_of_name(name: str) -> Embedder:
     return embedder
 
 
-LIBRARIES = {"fastembed": "TextEmbedding", "sentence-transformers": "SentenceTransformer"}
-"""By library, the name of its class of models. The class is called with the name of a model."""
-LIBRARY_METHODS = (("encode_document", "encode_query"), ("encode", "encode"), ("embed", "query_embed"))
-"""Names of the methods for documents and for queries. First: sentence-transformers since version 5, whose methods put
-the model's own instruction before the text. Second: older versions of it, and model2vec. Third: fastembed."""
-
-
 def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedder | None:
     """An embedder that calls two methods of `model`; None: the model has no pair of methods in LIBRARY_METHODS."""
     for names in LIBRARY_METHODS:
@@ -250,25 +248,20 @@ class FrameworkEmbedder(CallableEmbedder):
             super().__init__(getattr(model, documents, None), **own)
             return
         embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
+
+        async def aembed_queries(texts: list[str]) -> list[Any]:
+            return [await aembed_query(text) for text in texts]
+
         super().__init__(
             getattr(model, documents, None),
             None if embed_query is None else lambda texts: [embed_query(text) for text in texts],
-            aqueries=None if aembed_query is None else _for_each(aembed_query),
+            aqueries=None if aembed_query is None else aembed_queries,
             one_by_one=True,
             **own,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FrameworkEmbedder, self._given  # the lambda made in `__init__` cannot be pickled
-
-
-def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
-    """A coroutine function that embeds several queries one after the other."""
-
-    async def aembed(texts: list[str]) -> list[Any]:
-        return [await aembed_query(text) for text in texts]
-
-    return aembed
+        return FrameworkEmbedder, self._given  # the functions made in `__init__` cannot be pickled
 
 
 def _async_method(model: Any, name: str) -> Any:

@@ -53,6 +53,7 @@ class Attempts:
     """Progress of `attempts`, for a caller whose time limit is reached before `attempts` returns."""
 
     failures: int = 0
+    """Number of attempts that failed."""
     calling: bool = False
     """Whether a call of the model is running, or was running when `attempts` raised."""
     called_at: float = 0.0

@@ -167,9 +167,10 @@ def merged_calls(
     def split(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
         outcomes: list[CallOutcome] = [None] * len(calls)
         for group, answer in zip(groups.values(), answers, strict=True):
-            is_shared = len(group) == 1 or isinstance(answer, CallFailure)
-            for position, index in enumerate(group):
-                outcomes[index] = answer if is_shared else answer[position]
+            shared = len(group) == 1 or isinstance(answer, CallFailure)
+            each: Any = [answer] * len(group) if shared else answer
+            for index, outcome in zip(group, each, strict=True):
+                outcomes[index] = outcome
         return outcomes
 
     return tuple(_merged([calls[index] for index in group]) for group in groups.values()), split

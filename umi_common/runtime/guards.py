@@ -24,7 +24,6 @@ from umi_common.runtime.forks import renew_in_child
 T = TypeVar("T")
 POLL_SECONDS = 0.005
 """Pause between two attempts to start a call while a limiter is full, in seconds."""
-BreakerState = Literal["closed", "open", "half-open"]
 
 
 class DeadlineExceeded(Exception):
@@ -230,7 +229,7 @@ class Breaker:
         self._trying = False
 
     @property
-    def state(self) -> BreakerState:
+    def state(self) -> Literal["closed", "open", "half-open"]:
         """The state now."""
         with self._lock:
             if self._opened_at is None:

@@ -130,18 +130,18 @@ def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, s
     The indices of two successive candidates of a source differ by 1 if the candidates are adjacent, else by 2.
     """
     indices = np.full(len(candidates), NO_POSITION, dtype=np.int64)
-    inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]
-    inside.sort(key=lambda row: (str(candidates[row].source), candidates[row].position, candidates[row].id))
-    last: int | None = None
-    for row in inside:
-        if last is None or candidates[last].source != candidates[row].source:
-            indices[row] = 0
+    in_sources = sorted(
+        (each.source, each.position, each.id, row)
+        for row, each in enumerate(candidates)
+        if each.source is not None and each.position is not None
+    )
+    index, before = 0, None
+    for source, position, id, row in in_sources:
+        if before is None or source != before[0]:
+            index = 0
+        elif position - before[1] <= 1 or following.get(before[2]) == id:
+            index += 1
         else:
-            indices[row] = indices[last] + (1 if _adjacent(candidates[last], candidates[row], following) else 2)
-        last = row
+            index += 2
+        indices[row], before = index, (source, position, id)
     return indices
-
-
-def _adjacent(first: Candidate, second: Candidate, following: Mapping[str, str]) -> bool:
-    assert first.position is not None and second.position is not None, "both have a position"
-    return second.position - first.position <= 1 or following.get(first.id) == second.id
