@@ -47,7 +47,7 @@ def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
 
 
 def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
-    """As `_lines`, for the store's searches; None: their counts cannot be read."""
+    """The lines about the store's searches, as in `_lines`; `counted` None: the counts cannot be read."""
     if counted is None:
         yield "searches", "unknown: searches.json cannot be read; the next process that writes counts from 0"
         return

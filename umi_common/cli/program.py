@@ -80,7 +80,7 @@ def main() -> None:
         where = f": {error.filename}; check the path and its permissions" if error.filename else "; see where it writes"
         _end(f"{error.strerror or error}{where}", 1)
     except Exception as error:
-        usage = getattr(error, "format_message", None)  # of usage errors, whose class is click's or a copy of typer's
+        usage = getattr(error, "format_message", None)  # only usage errors have it; typer may hold a copy of click
         if usage is None:
             raise
         context = getattr(error, "ctx", None)

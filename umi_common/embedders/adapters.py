@@ -155,7 +155,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     """An Embedder from a model, a name or a function.
 
     A store records the embedder's name. It is the model's class and the name that the model states, for example
-    "OpenAIEmbeddings/text-embedding-3-small". If the model states none, it is the name of the class or function alone.
+    "OpenAIEmbeddings/text-embedding-3-small". If the model states no name, it is that of the class or function alone.
     A model that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the wrapped model's name.
 
     Args:

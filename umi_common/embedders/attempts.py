@@ -86,7 +86,7 @@ def attempts(
     """
     arrival = clock()
     while True:
-        with queue.ticket(arrival) as ticket:  # a cancellation between two calls ends the ticket, too
+        with queue.ticket(arrival) as ticket:  # a cancellation leaves the block, too, and so ends the ticket
             (admission,) = yield (queue.admission(ticket, deadline),)
             if isinstance(admission, CallFailure):
                 raise state.last or admission.error

@@ -66,8 +66,8 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values; None is not allowed. A value must not be a view of an array, which keeps the whole array in
-        memory."""
+        """Add values; None is not allowed. A value must not be a view of an array, because a view keeps the whole array
+        in memory."""
         values = self._values
         with self._lock:
             for key, value in new.items():
@@ -87,8 +87,8 @@ class FileCache(Generic[Value]):
 
     The file holds hashes of the texts instead of the texts. Each call opens the file. Each row has a checksum. A
     damaged file is replaced by an empty one. If the disk refuses a write, or the directory was deleted, renamed or
-    replaced, a warning is logged, no error is raised, and the cache holds nothing from then on. Cached values survive a
-    kill of the process; a power cut may lose them.
+    replaced, a warning is logged, no error is raised, and nothing is cached from then on. Cached values survive a kill
+    of the process; a power cut may lose them.
 
     Args:
         path: The file, in an existing directory.
@@ -213,7 +213,7 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
 
     Args:
         directory: The store's directory; None: the store is in memory.
-        model: From `adapters.identity_of`; None: the model has no name that identifies it.
+        model: Result of `adapters.identity_of`; None: the model has no name that identifies it.
         size: Largest number of vectors; a cache in memory holds at most MEMORY_MAX.
     """
     if directory is None or model is None:

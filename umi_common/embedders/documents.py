@@ -33,7 +33,8 @@ SLOW_SECONDS = 5.0
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
-"""Called in the caller's thread, once for each batch, with the batch and the model's result for it."""
+"""Called once for each batch, with the batch and the model's result for it, in the thread that called
+`embed_batches`."""
 
 
 def batches_of(texts: Sequence[str], indices: Sequence[int], config: EmbedderConfig) -> list[list[int]]:

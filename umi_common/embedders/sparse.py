@@ -1,4 +1,5 @@
-"""Learned sparse encoders (SPLADE and others), which turn texts into weighted terms, and a file that caches these."""
+"""Learned sparse encoders (SPLADE and others), which turn texts into weighted terms, and a file that caches the
+terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admit calls of a service: a limited number at a time and, after a refusal, at the rate that it accepts."""
+"""Admit calls of a service: a limited number at a time and, after a refusal, at the rate that the service accepts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHORTEST_SECONDS = 0.001
 
 
 class Admission(NamedTuple):
-    """When a call was admitted."""
+    """The admission of a call."""
 
     time: float
     """On the queue's clock, in seconds."""

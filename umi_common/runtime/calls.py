@@ -1,4 +1,4 @@
-"""The calls that a search makes to stores and models, the two drivers that make them, and every limit on their threads.
+"""The calls that a search makes to stores and models, the two drivers that make them, and the limits on their threads.
 
 A body is a generator that yields tuples of `Call`s and is sent their outcomes in the same order. The calls of one tuple
 run at the same time. A call that raises has a `CallFailure` as its outcome, so the body decides how to continue. An
@@ -39,8 +39,8 @@ CALL_THREADS_MAX = 8
 """Largest number of threads of a retriever and its copies for calls that wait for a service, for example an LLM. A
 thread that waits uses no processor time. Further calls are queued."""
 SEARCH_THREADS_MAX = max(2, (os.cpu_count() or 1) // 2)
-"""Largest number of threads of a retriever and its copies in which async searches run; more would wait for each other
-at the interpreter lock."""
+"""Largest number of threads of a retriever and its copies in which async searches run. More threads would wait for each
+other at the interpreter lock."""
 GROUP_MAX = 8
 """Largest number of searches that one thread runs as a group. In a larger group, each search takes longer, and no more
 searches end per second."""
@@ -104,7 +104,7 @@ class Call:
         return None if self.batch is None else self.batch.kind
 
     async def prepared(self) -> Call:
-        """The call to make on an event loop: for the items that `Batch.prepare` returns; without `prepare`, itself."""
+        """The call to make on an event loop: one for the items that `Batch.prepare` returns, else this call."""
         if self.batch is None or self.batch.prepare is None:
             return self
         items = await self.batch.prepare(self.batch.items)

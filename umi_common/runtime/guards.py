@@ -81,11 +81,11 @@ class ThreadLimiter(Executor):
     ) -> Call:
         """A `Call` of `function` with a time limit; it raises the errors of the method `call`.
 
-        If it is cancelled on an event loop, `function` continues in its thread and its outcome is dropped.
+        If the call is cancelled on an event loop, `function` continues in its thread and its outcome is dropped.
 
         Args:
-            afunction: Awaited on an event loop in place of `function`. If it raises NotImplementedError, as the base
-                classes of frameworks do, `function` is called in a thread.
+            afunction: Awaited on an event loop in place of `function`. If `afunction` raises NotImplementedError, as
+                the base classes of frameworks do, `function` is called in a thread.
         """
 
         async def arun() -> T:

@@ -42,9 +42,9 @@ BUGS = (
 """Types of errors that a mistake in a program raises; services and disks mostly raise others. A UmiError is no bug,
 although some classes of UmiError are also ValueErrors."""
 FRAMES_MAX = 20
-"""Number of calls in a logged traceback: the last ones."""
+"""Largest number of calls in a logged traceback; the last calls are kept."""
 _logged: dict[tuple[str, str], object] = {}
-"""By (part, reason) of each logged warning, an object that is unique to the call that logged it."""
+"""(part, reason) of each logged warning -> an object made by the call of `warn_once` that logged it."""
 
 
 def log_once(losses: Iterable[Degradation]) -> None:

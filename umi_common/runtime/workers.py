@@ -45,7 +45,7 @@ class Workers:
     _lock: threading.RLock
     _pools: dict[str, ThreadPoolExecutor]
     _queue: deque[_Task]
-    """Tasks that wait for a thread. At least ceil(length / GROUP_MAX) submitted `_run_group` have not started."""
+    """Tasks that wait for a thread. At least ceil(length / GROUP_MAX) submitted runs of `_run_group` have not begun."""
 
     def __init__(self) -> None:
         renew_in_child(self, Workers._renew)

@@ -35,8 +35,8 @@ METHODS = frozenset({"get", "add", "delete", "scan", "close"})
 
 
 class _Worker:
-    """A Ray actor that ingests parts. The first call of `ingest` opens store and embedder: Ray raises its errors in the
-    driver, but reports an error of `__init__` only as the death of the actor.
+    """A Ray actor that ingests parts. The first call of `ingest` opens store and embedder, because Ray raises errors of
+    `ingest` in the driver, but reports an error of `__init__` only as the death of the actor.
 
     Args:
         store: The store that all workers share; None: `open_store` opens one for this worker.
@@ -110,7 +110,7 @@ def _answers(
 def started_workers(
     count: int, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
 ) -> Iterator[list[Any]]:
-    """Start workers and wait until they have opened store and embedder; they are ended at the end of the block.
+    """Start workers and wait until they have opened store and embedder. The workers end with the block.
 
     Ray must be connected.
 

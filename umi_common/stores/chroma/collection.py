@@ -232,7 +232,7 @@ class ChromaCollection:
         return found
 
     def vectors(self, ids: Sequence[str], dim: int) -> tuple[Vectors, Bools]:
-        """(n, dim) float32 vectors aligned with ids, as stored, with zeros for unknown ids; and whether each is known.
+        """(n, dim) float32 vectors aligned with ids, zeros for an unknown id; and (n,) whether each id is known.
 
         Raises:
             ReindexRequired: If the collection's vectors have another dimension.

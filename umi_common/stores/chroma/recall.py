@@ -134,8 +134,8 @@ def _best(
     """For each query, rank the rows in its item of `rows` that have a vector.
 
     Returns:
-        For each query its best `depth` rows by decayed cosine, ties by id. And whether no row outside of `rows` can be
-        better, provided that `rows` are the rows with the largest cosines.
+        For each query its best `depth` rows by decayed cosine, ties by id; and whether no row outside of `rows` can be
+        better, provided that `rows` have the largest cosines.
     """
     together = side.snapshot.rows.by_id(distinct(np.concatenate(rows)))
     vectors = side.vectors[together]

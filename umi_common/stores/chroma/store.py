@@ -70,8 +70,9 @@ class ChromaStatus:
 class ChromaStore(CollectionStore):
     """The chunks of a Chroma collection, searched by BM25 and by cosine. Thread-safe.
 
-    umi keeps a side index of terms, sources, positions and times, in memory or in a directory. It is updated after any
-    program has written to the collection: see docs/chroma.md. close() does not close the collection or its client.
+    umi keeps a side index of terms, sources, positions and times, in memory or in a directory. The index is updated
+    after any program has written to the collection; see docs/chroma.md. close() does not close the collection or its
+    client.
 
     Args:
         collection: A collection of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or a client with the same
@@ -185,7 +186,7 @@ class ChromaStore(CollectionStore):
         If Chroma fails, the candidates come from the lexical arm alone, and `pool.degraded` says so.
 
         Raises:
-            SearchUnavailable: If Chroma or the embedder fails and only the dense arm is asked.
+            SearchUnavailable: If Chroma or the embedder fails and only the dense arm is searched.
             InvalidVector: If a probe's vector has another dimension than the collection.
         """
         self._check_open()

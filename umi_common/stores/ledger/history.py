@@ -21,8 +21,7 @@ class Mark(NamedTuple):
     deletion: int = 0
     """Number of the last deletion."""
     epoch: int = 0
-    """Number of times that all vectors were replaced. A replacement makes everything out of date that was read before
-    it."""
+    """Number of times that all vectors were replaced. Data that was read before a replacement is out of date."""
     commit: int = 0
     """Number of the last commit; 0: the ledger keeps no history."""
     digest: str = ""

@@ -430,11 +430,11 @@ class Ledger:
         return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
 
     def deleted(self, connection: sqlite3.Connection, since: Mark) -> list[int] | None:
-        """Sequence numbers of the chunks that were deleted after the commit `since`; None: they are not known.
+        """Sequence numbers of the chunks deleted after the commit `since`; None: not known, for one of these reasons:
 
-        They are not known if the ledger's history lacks this commit, or if all vectors were replaced after it. They are
-        not known either if a later row of `deletions` was dropped (see DELETIONS_KEPT), is missing, or names a chunk
-        that still exists.
+        - The ledger's history lacks this commit.
+        - All vectors were replaced after it.
+        - A later row of `deletions` was dropped (see DELETIONS_KEPT), is missing, or names a chunk that still exists.
         """
         if self._number(connection, "epoch") != since.epoch or not self.descends_from(connection, since):
             return None
@@ -450,8 +450,7 @@ class Ledger:
         """(head, indexed text, metadata as JSON) of the chunks with seq > `after`, by rising seq.
 
         Raises:
-            LedgerDamaged: If a row is not what was written, or, after all chunks were read, if there are too few or too
-                many.
+            LedgerDamaged: If a row is not what was written or, at the end, if the number of rows is wrong.
         """
         columns = self._entry_columns(connection)
         rows = connection.execute(f"SELECT seq, {columns} FROM chunks WHERE seq > ? ORDER BY seq", (after,))

@@ -186,7 +186,7 @@ class ConnectionPool:
 
     def close(self) -> None:
         """Close the idle connections now; a connection in use is closed when it is released."""
-        self._closed.set()  # first: a connection that is released from now on is closed at once
+        self._closed.set()  # set first, so that a connection that is released meanwhile is closed
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()

@@ -34,7 +34,7 @@ TermWeights = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """A term and the chunk with its largest stored value."""
+    """The chunk in which a term has its largest stored value."""
 
     idf: float
     """Lucene's idf, as the server computes it now."""

@@ -108,7 +108,7 @@ def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str,
 
     Args:
         where: None: all chunks pass.
-        window: None: any time, or none.
+        window: None: chunks of any time pass, and chunks without a time.
         tenants: Metadata keys with a tenant index.
     """
     parts = [] if where is None else [_compile(where, True, tenants)]

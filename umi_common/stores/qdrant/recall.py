@@ -72,7 +72,7 @@ def recall_many(
         queries: For each search, the (V, dim) unit vectors of its probes; None: there are none.
 
     Raises:
-        SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.
+        SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is searched.
     """
     pools: dict[int, Pool] = {}
     for batch in _batches(queries, requests, traces):
