@@ -64,11 +64,7 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
 
 
 def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
-    """Open an existing store without loading its embedder, for commands that do not embed.
-
-    Raises:
-        NotAStore: If the directory holds no store; the message says how to create one.
-    """
+    """Open an existing store without loading its embedder, for commands that do not embed; raises as `opened`."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.batch_checks import checked_directory
     from umi_common.stores.ledger.made_with import stored_embedder

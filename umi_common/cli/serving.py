@@ -95,10 +95,9 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     from mcp.server import MCPServer
 
     def search_arguments(limit: int | None, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
-        where = scope.narrow(asked_filter(filter))
         return {
             "limit": HITS_DEFAULT if limit is None else limit,
-            "where": where,
+            "where": scope.narrow(asked_filter(filter)),
             "time_range": tool_window(start, end),
         }
 
@@ -191,12 +190,7 @@ def _values_of(where: Filter | None) -> dict[str, Any]:
 def _hits(result: SearchResult) -> list[dict[str, Any]]:
     """Id, text, relevance and metadata of each hit, for the tool `search`."""
     return [
-        {
-            "id": hit.chunk.id,
-            "text": hit.chunk.text,
-            "relevance": hit.relevance,
-            "metadata": own_metadata(hit.chunk),
-        }
+        {"id": hit.chunk.id, "text": hit.chunk.text, "relevance": hit.relevance, "metadata": own_metadata(hit.chunk)}
         for hit in result
     ]
 

@@ -232,13 +232,7 @@ def declared_dim(embedder: Embedder) -> int | None:
 
 
 class FrameworkEmbedder(CallableEmbedder):
-    """An embedding model of LangChain or LlamaIndex.
-
-    Args:
-        model: The model.
-        documents: Name of its method for several documents.
-        query: Name of its method for one query.
-    """
+    """An embedding model of LangChain or LlamaIndex, and the names of its methods for documents and for one query."""
 
     def __init__(self, model: Any, documents: str, query: str) -> None:
         self._given = model, documents, query

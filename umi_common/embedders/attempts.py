@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
+from http import HTTPStatus
 from random import uniform
 from typing import Any
 
@@ -31,8 +32,6 @@ LONGEST_WAIT_SECONDS = 8.0
 """Longest wait before any attempt, in seconds, unless the service asked for a longer one."""
 UNKNOWN_ATTEMPTS = 3
 """Number of attempts if neither type, status nor message of the error shows whether the failure is temporary."""
-TOO_MANY = 429
-"""HTTP status of a rate limit."""
 TEMPORARY = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses of failures after which a repeated call may succeed."""
 NOT_ABOUT_TEXT = frozenset({401, 402, 403, 404})
@@ -124,7 +123,7 @@ def kind_of(error: BaseException) -> str:
 def is_rate_limit(error: BaseException) -> bool:
     """Whether the error, or one of its causes, says that the service was called too often."""
     return any(
-        _status(each) == TOO_MANY
+        _status(each) == HTTPStatus.TOO_MANY_REQUESTS
         or (_status(each) is None and RATE_LIMIT_WORDS.search(f"{type(each).__name__} {each}") is not None)
         for each in _causes(error)
     )

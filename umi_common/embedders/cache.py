@@ -56,25 +56,23 @@ class LruCache(Generic[Key, Value]):
     def get(self, keys: Iterable[Key]) -> dict[Key, Value]:
         """The values by key; keys that are not cached are left out."""
         found: dict[Key, Value] = {}
-        values = self._values
         with self._lock:
             for key in keys:
-                value = values.get(key)
+                value = self._values.get(key)
                 if value is not None:
-                    values.move_to_end(key)
+                    self._values.move_to_end(key)
                     found[key] = value
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
         """Add values; None is not allowed. A value must not be a view of an array, because a view keeps the whole array
         in memory."""
-        values = self._values
         with self._lock:
             for key, value in new.items():
-                values[key] = value
-                values.move_to_end(key)
-            while len(values) > self._size:
-                values.popitem(last=False)
+                self._values[key] = value
+                self._values.move_to_end(key)
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
 
     def clear(self) -> None:
         """Remove all values."""
@@ -174,10 +172,7 @@ class FileCache(Generic[Value]):
         ).digest()
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Run `work` in a transaction of a new connection.
-
-        If another writer locks the file for longer than WAIT_SECONDS, nothing is done. All other errors are logged.
-        """
+        """Run `work` in a transaction of a new connection, or do nothing if a writer locks the file for too long."""
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:

@@ -107,11 +107,7 @@ class WordLlamaEmbedder(PackagedModel):
         return unit_rows(vectors)
 
     def token_vectors(self) -> Vectors:
-        """(32,000, 256) float32: row i is the vector of token i.
-
-        Raises:
-            EmbedderError: If the weights cannot be read.
-        """
+        """(32,000, 256) float32: row i is the vector of token i. Raises EmbedderError if the weights cannot be read."""
         weights: Vectors = self._loaded()[0]
         return weights
 

@@ -29,7 +29,8 @@ FASTER = 0.998
 """Each success at a measured rate multiplies the interval between two calls by this factor. If the service accepts more
 calls, the rate doubles in about 350 calls; if it does not, about one call in 25 is refused."""
 MUCH_FASTER = 0.9
-"""The factor in place of FASTER while the rate is not measured yet: the rate doubles in 7 calls."""
+"""The factor in place of FASTER while the rate is not measured: the rate doubles in 7 calls. A service that refuses
+most calls of a burst may accept spaced calls at a higher rate."""
 LEAST_SHARE = 0.7
 """After the refusal of a spaced call, the new rate is at least this share of the rate at which the call was admitted.
 The estimated rate alone may be too low, for example if few calls were made in the last second."""
@@ -58,9 +59,8 @@ class CallQueue:
     least 1, that were admitted in the second before the refused call and were not refused. Further calls are admitted
     1 / (0.95 * rate) seconds apart. If the refused call was spaced already, the rate falls by at most 30 percent.
 
-    The rate counts as measured if spaced calls succeeded before one was refused. From then on, each success shortens
-    the interval by 0.2 percent. Before, each success shortens it by ten percent, because a service that refuses most
-    calls of a burst may accept spaced calls at a higher rate.
+    The rate counts as measured if spaced calls succeeded before one was refused. Each success shortens the interval;
+    see FASTER and MUCH_FASTER.
 
     Args:
         concurrency: Largest number of calls at a time, >= 1.
@@ -195,11 +195,7 @@ class CallQueue:
                 ticket.set_result(admission)
 
     def _seconds_to_wait(self, until: float) -> float:
-        """Seconds until the next admission, but at most until the deadline `until`.
-
-        Raises:
-            DeadlineExceeded: After the deadline.
-        """
+        """Seconds until the next admission, at most until the deadline. Raises DeadlineExceeded after the deadline."""
         now = self._clock()
         if now >= until:
             raise DeadlineExceeded

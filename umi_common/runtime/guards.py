@@ -117,11 +117,7 @@ class ThreadLimiter(Executor):
             return None
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Start `function(*args, **kwargs)` in a thread and return its future.
-
-        Raises:
-            TooManyCalls: If the limit is reached.
-        """
+        """Start the function in a thread and return its future. Raises TooManyCalls if the limit is reached."""
         try:
             self._free.get_nowait()
         except Empty:

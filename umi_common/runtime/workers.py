@@ -8,7 +8,6 @@ for example the embedding of their queries.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -71,7 +70,7 @@ class Workers:
             pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        _refuse(self._dequeued(math.inf))
+        _refuse(self._dequeued(len(self._queue)))
 
     async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
         """Make `calls` in a thread, and run the body there. Returns its result, or its next calls that need no thread.
@@ -111,7 +110,7 @@ class Workers:
                 self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
             self._queue.append(task)
 
-    def _dequeued(self, most: float) -> list[_Task]:
+    def _dequeued(self, most: int) -> list[_Task]:
         """Remove at most `most` tasks from the front of the queue and return them; abandoned tasks are dropped."""
         tasks: list[_Task] = []
         with self._lock:

@@ -63,9 +63,6 @@ def outcomes_of(actors: Sequence[Any], batches: Iterable[Sequence[FilePart]]) ->
 
     If the worker of a batch dies `RETRIES + 1` times, each part of the batch is repeated alone after all other batches.
     If its worker dies `RETRIES + 1` times again, the outcome of the part is a problem "WorkerDied".
-
-    Args:
-        actors: From `started_workers`.
     """
     failed_parts: list[FilePart] = []
     for batch, outcomes in _answers(actors, batches, BATCHES_AHEAD):
@@ -162,11 +159,7 @@ def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
 
 
 def result(reference: Any) -> Any:
-    """The result of a remote call. An error of the remote function is raised here unchanged.
-
-    Args:
-        reference: Ray's reference to the result.
-    """
+    """The result of a remote call, from Ray's reference to it. An error of the remote function is raised unchanged."""
     import ray
 
     try:
@@ -176,11 +169,7 @@ def result(reference: Any) -> Any:
 
 
 class RemoteStore:
-    """The methods of a store that ingestion calls. Each call runs in the Ray actor `_Writer`, which holds the store.
-
-    Args:
-        name: Name of the actor in Ray.
-    """
+    """The methods of a store that ingestion calls. Each call runs in the `_Writer`, the Ray actor of this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name  # not the actor's handle: Ray cannot restart a worker whose arguments hold a handle

@@ -163,11 +163,7 @@ class ChromaCollection:
         return str(self._inner.id)
 
     def call(self, method: str, client: Any = None, /, **arguments: Any) -> Any:
-        """The result of a method of the collection, or of its client.
-
-        Raises:
-            StoreUnavailable: If the method fails for any reason; Chroma's own error is the cause.
-        """
+        """The result of a method of the collection, or of `client`. Raises StoreUnavailable if the method fails."""
         call = partial(getattr(self._inner if client is None else client, method), **arguments)
         run = call if self._loop is None else partial(self._loop.run, call)
         try:

@@ -53,11 +53,7 @@ def is_text(record: Record) -> bool:
 
 
 def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
-    """The chunk of a record with a text.
-
-    Raises:
-        InvalidChunk: If the record's metadata cannot be read.
-    """
+    """The chunk of a record with a text. Raises InvalidChunk if the record's metadata cannot be read."""
     stated = _unnested({key: value for key, value in record.metadata.items() if key != KEY})
     own, text = record.metadata.get(KEY), record.text or ""
     if own is None:

@@ -176,8 +176,7 @@ class ChromaStore(CollectionStore):
             self._model_checked = self._check_model()
 
     def _must_begin(self) -> bool:
-        """Whether the index must be made again: because the vector store has created its collection again, or because
-        an update of the index was interrupted."""
+        """Whether a new index is needed: the collection was created again, or an update was interrupted."""
         return self._made_of["collection"] != self._collection.id or self._side.damaged
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:

@@ -70,11 +70,7 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
 
 
 def checked(entry: Entry) -> Entry:
-    """The row itself, if its digest is right.
-
-    Raises:
-        LedgerDamaged: If the row is not what was written.
-    """
+    """The row itself. Raises LedgerDamaged if the row is not what was written."""
     id, source, position, time, _, digest, text, metadata, search_text = entry
     strings = isinstance(text, str) and isinstance(metadata, str) and isinstance(search_text, (str, type(None)))
     if not strings or digest != _digest(_head_text(id, source, position, time), text, metadata, search_text):
@@ -83,11 +79,7 @@ def checked(entry: Entry) -> Entry:
 
 
 def decode(entry: Entry) -> Chunk:
-    """The chunk that a row holds.
-
-    Raises:
-        LedgerDamaged: If the row is not what was written.
-    """
+    """The chunk that a row holds. Raises LedgerDamaged if the row is not what was written."""
     id, source, position, time, _, _, text, metadata, search_text = checked(entry)
     event_time = None if time is None else from_microseconds(time)
     values = (id, text, decode_metadata(metadata), source, position, event_time, search_text)
@@ -144,11 +136,7 @@ def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
 
 
 def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
-    """(n, dim) float32 from the ledger's (blob, checksum) rows, n >= 1.
-
-    Raises:
-        LedgerDamaged: If a blob is not what was written.
-    """
+    """(n, dim) float32 from (blob, checksum) rows, n >= 1. Raises LedgerDamaged if a blob is not what was written."""
     stored, checks = zip(*blobs, strict=True)
     size = len(stored[0]) if isinstance(stored[0], bytes) else 0
     of_one_size = size > 0 and set(map(type, stored)) == {bytes} and set(map(len, stored)) == {size}

@@ -273,11 +273,7 @@ def _length(path: Path) -> int:
 
 
 def _refuse_unfinished(path: Path, files: _Files) -> None:
-    """Raise if the file has unfinished writes that only a writer can complete.
-
-    Raises:
-        StoreReadOnly: If there is a log without `umi.db-shm`, which only a writer creates, or a rollback journal.
-    """
+    """Raise StoreReadOnly if there is a rollback journal, or a log without `umi.db-shm`: only a writer can apply it."""
     unfinished = f"{path.name}-wal" if files.options == ALONE and files.log > 0 else None
     if _length(path.with_name(f"{path.name}-journal")) > 0:
         unfinished = f"{path.name}-journal"

@@ -89,11 +89,7 @@ def last_number(connection: sqlite3.Connection, table: str) -> int:
 
 
 def whole_number(value: object, what: str) -> int:
-    """`value` as an int >= 0; `what` names it in the error.
-
-    Raises:
-        LedgerDamaged: If `value`, which may be of any type in a damaged file, is not a whole number >= 0.
-    """
+    """`value` as an int. Raises LedgerDamaged, with `what` as the value's name, if it is no whole number >= 0."""
     try:
         number = int(str(value))
     except ValueError:

@@ -130,11 +130,7 @@ class Ledger:
         return self._location is None or self._location.unchanged()
 
     def check_location(self) -> None:
-        """Check that the file is still where it was opened. Called before each write and after its commit.
-
-        Raises:
-            StoreMoved: If the path no longer names the opened directory and file.
-        """
+        """Raise StoreMoved if the path no longer names the opened file. Called before a write and after its commit."""
         if self._location is not None:
             self._location.check()
 
@@ -411,11 +407,7 @@ class Ledger:
     # Rows
 
     def changes(self, connection: sqlite3.Connection, since: Mark | None) -> Change | None:
-        """The changes after the commit `since`; if it is None, all chunks as added. Returns None if `deleted` does.
-
-        Raises:
-            LedgerDamaged: If a chunk or a vector is not what was written, or one of them is missing.
-        """
+        """The changes after the commit `since`; if it is None, all chunks as added. Returns None if `deleted` does."""
         deleted = [] if since is None else self.deleted(connection, since)
         if deleted is None:
             return None
@@ -539,8 +531,7 @@ class Ledger:
         return self.retry_read(read)
 
     def _entry_columns(self, connection: sqlite3.Connection) -> str:
-        """SQL for the columns of an `Entry`, with NULL for `search_text` in a file of an early version, which lacks
-        it."""
+        """SQL for the columns of an `Entry`; NULL for `search_text`, which files of early versions lack."""
         if not self._columns and connection.execute(SEARCH_TEXT_EXISTS).fetchone():
             self._columns = ENTRY_COLUMNS
         return self._columns or ENTRY_COLUMNS.replace("search_text", "NULL")

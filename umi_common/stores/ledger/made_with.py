@@ -32,11 +32,7 @@ def recorded(key: str, value: str) -> dict[str, str]:
 
 
 def _setting(ledger: Ledger, key: str) -> str | None:
-    """The value of a setting; None: it was never written.
-
-    Raises:
-        LedgerDamaged: If the value is not what was written.
-    """
+    """The value of a setting; None: it was never written. Raises LedgerDamaged if it is not what was written."""
     meta = ledger.meta()
     value, check = meta.get(key), meta.get(CHECK.format(key))
     if check is not None and (value is None or check != str(zlib.crc32(str(value).encode()))):
@@ -68,11 +64,7 @@ def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
 
 
 def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:
-    """Raise if the store was made with an embedder of another name. A name contains model and version.
-
-    Raises:
-        ReindexRequired: If another embedder made the store's vectors.
-    """
+    """Raise ReindexRequired if an embedder of another name made the store. A name contains model and version."""
     stored = _setting(ledger, EMBEDDER)
     if stored is not None and stored != embedder.name:
         raise ReindexRequired(

@@ -163,11 +163,7 @@ class ConnectionPool:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection that no other thread uses during the block.
-
-        Raises:
-            StoreClosed: After close().
-        """
+        """A connection that no other thread uses during the block. Raises StoreClosed after close()."""
         if self._closed.is_set():
             raise StoreClosed("the store is closed; open it again")
         try:

@@ -53,14 +53,11 @@ class OpenCollection:
     statistics: CachedStatistics = field(default_factory=CachedStatistics)
 
     def check(self, settings: Mapping[str, Any] | None) -> None:
-        """Raise if the collection was deleted and made again since it was opened.
-
-        Args:
-            settings: The settings that the collection holds now; None: it holds none.
+        """Raise if the collection was made again since it was opened.
 
         Raises:
-            NotAStore: If the collection holds no settings.
-            ReindexRequired: If its settings in MADE_WITH differ from `made_with`.
+            NotAStore: If `settings`, the collection's present settings, is None.
+            ReindexRequired: If `settings` differ from `made_with`.
         """
         name = self.connection.collection
         if settings is None:

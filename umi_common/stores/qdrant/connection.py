@@ -75,11 +75,7 @@ class Connection:
         self._lock: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
 
     def call(self, method: str, /, **arguments: Any) -> Any:
-        """The result of a method of the client.
-
-        Raises:
-            StoreUnavailable: If the method fails for any reason; the client's own error is the cause.
-        """
+        """The result of a method of the client. Raises StoreUnavailable if the method fails."""
         try:
             with self._lock:
                 return getattr(self._client, method)(collection_name=self.collection, **arguments)
@@ -106,10 +102,7 @@ class Connection:
     def page(
         self, where: Any, limit: int, offset: Any = None, *, payload: Any = True, vectors: Any = False
     ) -> tuple[list[Any], Any]:
-        """At most `limit` records that pass `where`, by rising point id from `offset` on, and the next page's offset.
-
-        The next offset is None after the last page.
-        """
+        """At most `limit` records that pass `where`, by point id from `offset` on; and the next offset or None."""
         fields = {"with_payload": payload, "with_vectors": vectors, **self._read_options}
         records, following = self.call("scroll", scroll_filter=where, limit=limit, offset=offset, **fields)
         return list(records), following

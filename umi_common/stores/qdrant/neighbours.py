@@ -18,7 +18,7 @@ import numpy as np
 
 from umi_common.pool import NO_POSITION, Ints
 from umi_common.stores.qdrant.connection import Connection, models
-from umi_common.stores.qdrant.points import Candidate
+from umi_common.stores.qdrant.points import HEAD, Candidate
 from umi_common.types import Chunk
 
 TIES = 2
@@ -59,10 +59,7 @@ def _walked(steps: Mapping[str, str], id: str, count: int) -> list[str]:
 def beside(
     connection: Connection, chunks: Iterable[Chunk | Candidate], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
-    """The chunks at most `reach` places before and after the positions of `chunks`.
-
-    Takes one round trip, or several if many chunks share a position.
-    """
+    """The chunks at most `reach` places before and after the positions of `chunks`."""
     places = {(each.source, each.position) for each in chunks if each.source is not None and each.position is not None}
     open_requests = [(*place, after) for place in sorted(places) for after in (False, True)]
     limit = reach + 1 + TIES
@@ -96,8 +93,8 @@ def _request(source: str, position: int, after: bool, limit: int, payload: Any, 
     return m.QueryRequest(query=query, filter=same, limit=limit, with_payload=payload, with_vector=vectors)
 
 
-def at_positions(connection: Connection, missing: Mapping[str, Collection[int]], *, payload: Any) -> list[Any]:
-    """The points, with vectors, at the positions `missing`, a mapping from source to positions; one round trip."""
+def at_positions(connection: Connection, missing: Mapping[str, Collection[int]]) -> list[Any]:
+    """The points of candidates at the positions `missing`, a mapping from source to positions; one round trip."""
     m = models()
     parts = [
         m.Filter(
@@ -109,7 +106,7 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]],
         for source, positions in sorted(missing.items())
     ]
     limit = (1 + TIES) * sum(map(len, missing.values()))
-    return connection.page(m.Filter(should=parts), limit, payload=payload, vectors=True)[0]
+    return connection.page(m.Filter(should=parts), limit, payload=HEAD, vectors=True)[0]
 
 
 def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:

@@ -126,11 +126,9 @@ def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], lis
 
 
 def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats:
-    """Term frequencies computed from stored values, aligned with them; whole numbers, exact below about 2,000.
+    """Term frequencies from the stored values and lengths of texts; whole numbers, exact below about 2,000.
 
-    Args:
-        values: One per text, in [0, 1]; 0: the term does not occur in the text.
-        lengths: Length of each text in terms.
+    A value of 0 means that the term does not occur in the text.
     """
     below_one = np.minimum(np.asarray(values, dtype=np.float64), VALUE_MAX)
     tf = below_one * saturation.norm(lengths) / (1.0 - below_one)
@@ -138,13 +136,9 @@ def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats
 
 
 def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Saturation) -> Any:
-    """The point of a chunk.
+    """The point of a chunk, from its vector, (dim,) of length 1 or zeros, and the terms of its text.
 
-    Its fields `draw` and `source_draw` are checksums: statistics sample the points with the smallest checksums.
-
-    Args:
-        vector: (dim,), of length 1, or zeros.
-        terms: The terms of the text, in order.
+    `draw` and `source_draw` are checksums: statistics sample the points with the smallest checksums.
     """
     indices, values = sparse(terms, saturation)
     vectors: dict[str, Any] = {LEXICAL: models().SparseVector(indices=indices, values=values)}

@@ -277,7 +277,7 @@ class _Search:
             return rows
         following: Mapping[str, str] = {}
         if rows.scorer.statistics.gapless:
-            found = at_positions(connection, missing, payload=HEAD)
+            found = at_positions(connection, missing)
         else:
             seen = beside(connection, [known[id] for id in best], around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following

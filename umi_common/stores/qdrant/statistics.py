@@ -36,8 +36,7 @@ adjacent only if their positions differ by 1."""
 CHECKSUMS = 2**32
 """Number of values of a CRC-32."""
 CHANGED_SHARE = 1 / 8
-"""Share of the chunks that must be written before statistics are drawn again, in a collection larger than the
-sample."""
+"""In a collection larger than the sample, statistics are drawn again after writes of this share of its chunks."""
 SECONDS = 300.0
 """Age in seconds at which statistics are drawn again, because other processes may have written."""
 _OF_CHUNKS = ["draw", "length"]
@@ -91,9 +90,7 @@ class CachedStatistics:
     def latest(self, drawn: Statistics | None, mark: int | None) -> Statistics:
         """Cache `drawn` and return it; if it is None, return the cached statistics.
 
-        Args:
-            drawn: Statistics that a search has drawn; None: it has drawn none.
-            mark: The result of `mark()` before they were drawn.
+        `mark` is the result of `mark()` before the statistics were drawn.
         """
         with self._lock:
             if drawn is not None and mark is not None:
