@@ -227,6 +227,20 @@ def test_a_filter_that_compares_a_value_of_another_kind_is_said_once_without_its
     assert f"with {asked}, and the store holds {held} under it" in message and "202" not in message
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"$or": [{"year": {"$in": [None, ""]}}, {"year": {"$eq": []}}]},  # LlamaIndex's `is_empty`
+        {"$or": [{"year": 2019}, {"year": "2019"}]},
+    ],
+)
+def test_a_filter_that_also_asks_for_the_stored_kind_or_for_empty_values_is_not_told_to_compare_wrongly(caplog, where):
+    store = HybridStore.open()
+    store.add([Chunk("a", "Ann signed the contract.", metadata={"year": 2021})])
+    assert DualRetriever(store).search(QUERY, where=where).ids == []
+    assert not caplog.records
+
+
 def test_a_time_range_where_no_chunk_has_a_time_is_said_once_with_what_to_do(caplog, monkeypatch):
     store = HybridStore.open()
     store.add([Chunk("a", "Ann signed the contract.", metadata={"date": "2024-05-01"})])

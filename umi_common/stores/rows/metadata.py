@@ -23,6 +23,8 @@ COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that are true only if both values are of the same kind, such as two numbers."""
 LISTS = "lists or nested values"
 """Name of the kind of lists, and of nested values of a framework's documents, which are stored as lists."""
+EMPTY = ("", ())
+"""Values with which a filter asks whether a value is empty, as LlamaIndex's `is_empty` does."""
 KINDS_READ_MAX = 1_000
 """Largest number of distinct values of a key whose kinds `other_kinds` compares, to keep it fast."""
 
@@ -93,16 +95,19 @@ class MetadataColumns:
         """Key -> (kinds of the values in the filter, kinds of the stored values), for keys where they have no kind in
         common: {"year": ("text", "a number")} for the filter {"year": "2021"} if years are stored as numbers.
 
-        Keys inside a `Not` are left out.
+        Keys inside a `Not` are left out. An empty text or list in a filter has no kind: such a filter looks for chunks
+        that lack a value.
         """
-        found: dict[str, tuple[str, str]] = {}
+        asked: dict[str, set[str]] = {}
         for each in comparisons(where, negated=False):
-            column = self._columns.get(each.key)
-            if column is not None and each.operator in COMPARING:
+            if each.key in self._columns and each.operator in COMPARING:
                 alternatives = each.value if isinstance(each.value, tuple) and each.operator == "$in" else [each.value]
-                asked, held = _kinds(alternatives), column.kinds()
-                if asked and asked.isdisjoint(held):
-                    found[each.key] = (" or ".join(sorted(asked)), " or ".join(sorted(held)))
+                asked.setdefault(each.key, set()).update(_kinds(value for value in alternatives if value not in EMPTY))
+        found: dict[str, tuple[str, str]] = {}
+        for key, kinds in asked.items():
+            held = self._columns[key].kinds()
+            if kinds and kinds.isdisjoint(held):
+                found[key] = (" or ".join(sorted(kinds)), " or ".join(sorted(held)))
         return found
 
     def _evaluate(self, where: Filter, start: int, stop: int) -> Mask:
