@@ -14,7 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, Vector
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, to_chroma
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
-from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
+from umi_common.frameworks.scores import checked_reply, scores_by_rank, scores_of_kept
 from umi_common.protocols import chunk_passes
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, ArmReply
@@ -108,12 +108,15 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
     return {"filter": {"$and": [own, clause.where]} if own else clause.where}
 
 
-def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> ArmReply:
+def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
     """The chunks of the first `k` documents that have text, scored by rank.
 
     A document that cannot be a chunk is left out, and a warning is logged.
+
+    Raises:
+        BadReply: If the reply is no list of documents.
     """
-    with_text = [document for document in documents if document.page_content.strip()][:k]
+    with_text = [document for document in checked_reply(reply, Document) if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []
     chunks = to_chunks(with_text, keys, skipped=skipped)[1]
     for each in skipped:
@@ -134,5 +137,5 @@ def reranker_of(model: Any) -> Any:
 
 def _rerank(model: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> list[float]:
     documents = [Document(page_content=text, metadata={ROW_KEY: row}) for row, text in enumerate(texts)]
-    kept = model.compress_documents(documents, query)
-    return scores_of_kept([(found.metadata[ROW_KEY], found.metadata.get(SCORE_KEY)) for found in kept], len(texts))
+    kept = checked_reply(model.compress_documents(documents, query), Document)
+    return scores_of_kept([(found.metadata.get(ROW_KEY), found.metadata.get(SCORE_KEY)) for found in kept], len(texts))

@@ -18,7 +18,7 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Comparison, Filter
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.scores import scores_by_rank, scores_of_kept
+from umi_common.frameworks.scores import checked_reply, scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
@@ -109,13 +109,16 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
     return [MetadataFilter(key=where.key, value=texts, operator=FilterOperator.IN)]
 
 
-def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ArmReply:
+def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
     """The chunks of the first `k` nodes that have text, scored by rank.
 
     Of nodes with the same id, the first counts. A node that cannot be a chunk is left out, and a warning is logged.
+
+    Raises:
+        BadReply: If the reply is no list of nodes.
     """
     nodes: dict[str, BaseNode] = {}
-    for item in items:
+    for item in checked_reply(reply, NodeWithScore):
         if node_text(item).strip():
             nodes.setdefault(item.node.node_id, item.node)
     skipped: list[SkippedChunk] = []
@@ -162,5 +165,6 @@ def reranker_of(model: Any) -> Any:
 
 def _rerank(model: BaseNodePostprocessor, query: str, texts: Sequence[str]) -> list[float]:
     nodes = [NodeWithScore(node=TextNode(text=text, id_=str(row)), score=0.0) for row, text in enumerate(texts)]
-    kept = model.postprocess_nodes(nodes, query_str=query)
-    return scores_of_kept([(int(item.node.node_id), item.score) for item in kept], len(texts))
+    kept = checked_reply(model.postprocess_nodes(nodes, query_str=query), NodeWithScore)
+    rows = {item.node.node_id: row for row, item in enumerate(nodes)}
+    return scores_of_kept([(rows.get(item.node.node_id), item.score) for item in kept], len(texts))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from langchain_chroma import Chroma
-from langchain_core.documents import Document
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
@@ -199,6 +199,33 @@ async def test_an_arm_that_fails_costs_its_hits_alone_and_is_named():
     assert await all_doors(retriever, "red apples") == await all_doors(plain, "red apples")
     (loss,) = retriever.search("red apples").degraded
     assert (loss.part, loss.reason) == ("Failing", "failed with RuntimeError")
+
+
+@pytest.mark.parametrize(
+    ("reply", "given"), [("red apples\n\ngreen pears", "str"), (None, "NoneType"), ({"context": FRUIT}, "dict")]
+)
+async def test_a_chain_that_gives_no_documents_is_told_so_and_not_called_a_bug(reply, given, caplog):
+    """As `retriever | format_docs`, which a user has at hand, gives one text."""
+    retriever = made(as_arm(RunnableLambda(lambda query: reply), "web"))
+    assert ids(await all_doors(retriever, "red apples"))[0] == "apple"
+    (loss,) = retriever.search("red apples").degraded
+    assert (loss.part, loss.reason) == ("web", f"gave {given}; expected a list of Document")
+    assert "bug" not in caplog.text
+
+
+class Extracting(BaseDocumentCompressor):
+    """Makes new documents, without the metadata of those that it was given."""
+
+    def compress_documents(self, documents, query, callbacks=None):
+        return [Document(page_content=document.page_content[:3]) for document in documents]
+
+
+def test_a_reranker_that_makes_new_documents_is_told_so_and_not_called_a_bug(caplog):
+    with made(reranker=Extracting()) as retriever:
+        result = retriever.search("red apples")
+    assert result.ids[0] == "apple" and "bug" not in caplog.text
+    (loss,) = result.degraded
+    assert loss.part == "reranker" and loss.reason.startswith("gave a text that it was not given")
 
 
 async def test_a_vector_store_is_a_further_arm_or_takes_the_place_of_the_dense_one():

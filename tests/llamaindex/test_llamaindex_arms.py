@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
@@ -77,6 +78,20 @@ async def test_it_fails_alone_and_is_named(store):
     retriever = UmiRetriever.from_store(store, arms=[Failing()])
     assert await ids(retriever) == await ids(UmiRetriever.from_store(store))
     assert [loss.part for loss in retriever.search("red apples").degraded] == ["Failing"]
+
+
+class Appending(BaseNodePostprocessor):
+    """Appends a node that it was not given, as `PrevNextNodePostprocessor` does."""
+
+    def _postprocess_nodes(self, nodes, query_bundle=None):
+        return [*nodes, NodeWithScore(node=TextNode(text="kiwis"), score=1.0)]
+
+
+def test_a_reranker_that_appends_a_node_is_told_so_and_not_called_a_bug(store, caplog):
+    result = UmiRetriever.from_store(store, reranker=Appending()).search("red apples")
+    (loss,) = result.degraded
+    assert loss.part == "reranker" and loss.reason.startswith("gave a text that it was not given")
+    assert "bug" not in caplog.text
 
 
 def test_what_finds_nothing_is_refused(store):

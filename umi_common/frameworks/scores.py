@@ -1,13 +1,33 @@
-"""Scores for the results of a framework's retriever or reranker, which have an order but often no scores."""
+"""Scores for the replies of a framework's retriever or reranker, which have an order but often no scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from umi_common.runtime.losses import BadReply
 from umi_common.types import Chunk
+
+T = TypeVar("T")
+
+
+def checked_reply(reply: Any, kind: type[T]) -> list[T]:
+    """The reply of a framework's retriever or reranker as a list.
+
+    Args:
+        reply: Items of the class `kind`, or one such item.
+
+    Raises:
+        BadReply: If the reply is or holds an object of another class, such as a text that a chain has made.
+    """
+    several = isinstance(reply, Iterable) and not isinstance(reply, (str, Mapping, kind))
+    items = list(reply) if several else [reply]
+    for item in items:
+        if not isinstance(item, kind):
+            raise BadReply(f"gave {type(item).__name__}; expected a list of {kind.__name__}")
+    return items
 
 
 def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:
@@ -23,14 +43,20 @@ def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | st
     return [(chunk, 1.0 - (rank - 1) / depth) for rank, chunk in enumerate(chunks, start=1)]
 
 
-def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
+def scores_of_kept(kept: Sequence[tuple[Any, Any]], count: int) -> list[float]:
     """A score for each of `count` texts, from the result of a framework's reranker: -inf for texts that it dropped.
 
     Args:
-        kept: (index of the text, score), best first. If a score is no finite number, or all scores are equal, the
-            results are count, count - 1, ... in the order of the list instead.
+        kept: (index of the text, score), best first; the index None stands for a text that the reranker was not given.
+            If a score is no finite number, or all scores are equal, the results are count, count - 1, ... in the order
+            of the list instead.
         count: Number of texts that the reranker was given.
+
+    Raises:
+        BadReply: If the reranker gave a text that it was not given.
     """
+    if any(row is None for row, _ in kept):
+        raise BadReply("gave a text that it was not given; expected a reranker that reorders or leaves out texts")
     stated = [score for _, score in kept if isinstance(score, (int, float, np.number)) and np.isfinite(score)]
     by_score = len(stated) == len(kept) and len(set(stated)) > 1
     scores = [-np.inf] * count

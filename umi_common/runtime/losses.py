@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterable
 
 from umi_common.errors import UmiError
+from umi_common.runtime.guards import DeadlineExceeded, TooManyCalls
 from umi_common.types import Degradation
 
 log = logging.getLogger("umi")
@@ -45,6 +46,16 @@ FRAMES_MAX = 20
 """Largest number of calls in a logged traceback; the last calls are kept."""
 _logged: dict[tuple[str, str], object] = {}
 """(part, reason) of each logged warning -> an object made by the call of `warn_once` that logged it."""
+
+
+class BadReply(Exception):
+    """The reply of a part, such as an arm or a reranker, has not the expected form; the message says why."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a part failed, in a few words. The message of the part's own error is left out: it may hold the query."""
+    stated = isinstance(error, (BadReply, DeadlineExceeded, TooManyCalls))
+    return str(error) if stated else f"failed with {type(error).__name__}"
 
 
 def log_once(losses: Iterable[Degradation]) -> None:

@@ -17,8 +17,8 @@ from umi_common.embedders.sparse import SparseEncoder
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.runtime.calls import Call, CallFailure, CallOutcome
-from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls
-from umi_common.runtime.losses import log_bug
+from umi_common.runtime.guards import ThreadLimiter
+from umi_common.runtime.losses import BadReply, log_bug, reason_of
 from umi_common.search.request import SearchRequest
 from umi_common.search.sparse_index import SparseIndex
 from umi_common.search.trace import TraceBuilder
@@ -196,14 +196,10 @@ class ExtraArms:
         for (arm, _), outcome in zip(self._arms, outcomes, strict=True):
             if isinstance(outcome, CallFailure):
                 log_bug(arm.name, outcome.error)
-                trace.degrade(arm.name, _reason(outcome.error), "searched without it")
+                trace.degrade(arm.name, reason_of(outcome.error), "searched without it")
             else:
                 by_arm[arm.name] = outcome
         return by_arm
-
-
-class _BadReply(Exception):
-    """An arm's reply is no `ArmReply`; the message says why."""
 
 
 def _call(arm: Arm, limiter: ThreadLimiter, request: SearchRequest, config: ExtraArmsConfig) -> Call:
@@ -220,25 +216,19 @@ def _call(arm: Arm, limiter: ThreadLimiter, request: SearchRequest, config: Extr
 
 
 def _checked_hits(reply: ArmReply, depth: int) -> ArmHits:
-    """The checked hits of a reply. Raises _BadReply."""
+    """The checked hits of a reply. Raises BadReply if it is no `ArmReply`."""
     scores: dict[str, float] = {}
     chunks: dict[str, Chunk] = {}
     try:
         pairs = [(found, float(score)) for found, score in list(reply)[:depth]]
     except (TypeError, ValueError):
-        raise _BadReply(f"gave {type(reply).__name__}; expected (chunk or id, score) pairs") from None
+        raise BadReply(f"gave {type(reply).__name__}; expected (chunk or id, score) pairs") from None
     for found, score in pairs:
         if not isinstance(found, (Chunk, str)) or not math.isfinite(score):
-            raise _BadReply(f"gave {type(found).__name__} and a score; expected a chunk or id and a finite number")
+            raise BadReply(f"gave {type(found).__name__} and a score; expected a chunk or id and a finite number")
         id = found.id if isinstance(found, Chunk) else found
         if score > 0:
             scores.setdefault(id, score)
         if isinstance(found, Chunk):
             chunks.setdefault(id, found)
     return ArmHits(scores, chunks)
-
-
-def _reason(error: Exception) -> str:
-    """Why an arm failed, in a few words. The message of the arm's own error is left out: it may hold the query."""
-    stated = isinstance(error, (DeadlineExceeded, TooManyCalls, _BadReply))
-    return str(error) if stated else f"failed with {type(error).__name__}"

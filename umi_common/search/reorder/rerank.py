@@ -15,7 +15,7 @@ from umi_common.pool import Pool
 from umi_common.ranking.fusion import best_first
 from umi_common.runtime.calls import Body, CallFailure
 from umi_common.runtime.guards import ThreadLimiter
-from umi_common.runtime.losses import log_bug
+from umi_common.runtime.losses import log_bug, reason_of
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -90,7 +90,7 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
     """
     if isinstance(scores, CallFailure):
         log_bug("reranker", scores.error)
-        return ranked, f"failed with {type(scores.error).__name__}"
+        return ranked, reason_of(scores.error)
     try:
         given = np.asarray(scores, dtype=np.float64)
     except Exception as error:  # noqa: BLE001 - a RuntimeError for a torch tensor that requires a gradient
