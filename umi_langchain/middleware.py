@@ -24,7 +24,7 @@ from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
-from umi_common.types import Chunk, utc_now
+from umi_common.types import Chunk, as_utc, utc_now
 from umi_langchain._convert import message_text
 
 try:
@@ -79,7 +79,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
 
     Raises:
         ConfigError: If `budget` or `policy` has the wrong type. A call of the agent raises it if user or thread is
-            missing.
+            missing, or if the clock returns no aware datetime.
     """
 
     def __init__(
@@ -138,6 +138,14 @@ class UmiMemoryMiddleware(AgentMiddleware):
         """`after_agent` for an event loop."""
         await asyncio.to_thread(self._remember, list(state["messages"]), self._owner(runtime))
 
+    def _now(self) -> datetime:
+        """The present.
+
+        Raises:
+            ConfigError: If the clock returns no aware datetime: no search and no write could succeed with its time.
+        """
+        return as_utc(self._clock(), "the time that clock() returned", ConfigError)
+
     def _owner(self, runtime: Runtime[Any]) -> dict[str, str]:
         """{"user": ..., "session": thread}: the metadata that all messages of a call have.
 
@@ -165,7 +173,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         # Only messages of this thread are excluded: another thread may have other messages with the same ids.
         here = Not(And((Comparison("session", "$eq", who["session"]), Or(tuple(seen))))) if seen else None
         own = (scope(user=who["user"]) if self._across_threads else scope(**who)).narrow(here)
-        options = {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "now": self._clock()}
+        options = {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "now": self._now()}
         return end_of(query), {**options, "history": tuple(map(message_text, before)), "where": own}
 
     def _with_context(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
@@ -181,7 +189,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
 
     def _remember(self, messages: Sequence[AnyMessage], who: dict[str, str]) -> None:
         """Store the messages that have an id and a text, unless the store holds the id with this text."""
-        now = self._clock()
+        now = self._now()
         spoken = [
             (index, message)
             for index, message in enumerate(messages)

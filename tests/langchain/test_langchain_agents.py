@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
@@ -369,6 +370,15 @@ def test_a_call_without_a_user_is_refused():
         agent = create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)])
         with pytest.raises(ConfigError, match="user_id"):
             agent.invoke({"messages": [HumanMessage("hello")]}, {"configurable": {"thread_id": "t"}})
+
+
+@pytest.mark.parametrize(("clock", "says"), [(datetime.now, "has no time zone"), (time.time, "is float")])
+async def test_a_clock_without_a_time_zone_is_refused_and_does_not_cost_the_whole_memory(clock, says):
+    store = HybridStore.open()
+    agent = create_agent(model_saying("hello"), tools=[], middleware=[UmiMemoryMiddleware(store, clock=clock)])
+    for use_async in (False, True):
+        with pytest.raises(ConfigError, match=f"clock.*{says}"):
+            await ask(agent, "ann", "t1", "I live in Oslo.", use_async)
 
 
 def test_the_user_may_come_from_the_runtimes_context_or_a_rule_of_ones_own():
