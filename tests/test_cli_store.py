@@ -102,6 +102,16 @@ def test_index_names_eight_kinds_of_files_left_out_and_counts_the_other_kinds(mi
     assert f"left out, of other kinds: .csv 2, {kinds}{tip}" in lines
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes in folders")
+def test_index_does_not_advise_to_name_a_pipe_or_a_link_to_nothing(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The boiler leaks.")
+    os.mkfifo(folder / "pipe")
+    (folder / "broken").symlink_to(folder / "nothing")
+    assert "left out" not in run("index", folder, "--store", tmp_path / "store").output
+
+
 def test_the_name_of_a_file_cannot_steer_the_terminal(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.\x1b[2Jb").write_text("x")
