@@ -40,6 +40,52 @@ def test_the_revision_that_is_asked_for_comes_before_those_that_open_at_that_hou
     assert found.hits[0].score == pytest.approx(1.0)
 
 
+def minutes(count=120):
+    """Minutes of meetings; each has an item 1."""
+    towns, motions = ("Ghent", "Turin", "Cork", "Split", "Porto"), ("carried", "rejected", "postponed")
+    return [
+        f"Minutes no. {number}. Chair: {towns[number % 5]} branch. Item 1: the {('fan', 'lamp')[number % 2]} for the "
+        f"canteen. Motion {motions[number % 3]} with {3 + number % 7} to {number % 6} votes."
+        for number in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize("query", ["minutes no. 1", "minutes number 1", "minutes #1", "Minutes 1", "min. no. 1"])
+def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text) for text in minutes())
+        assert minutes()[0] in umi.search(query, limit=4, now=NOW).ids
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("heater rev. 4", "Heater data sheet, revision 4, replaces revision 3"),
+        ("GDPR art. 5", "Article 5 of the GDPR: principles"),
+        ("GDPR article 5", "GDPR, Art. 5: principles"),
+        ("see fig. 12", "Figure 12 shows the pump"),
+        ("BGB Abs. 2", "Absatz 2 des BGB"),
+        ("ticket 7", "Ticket no. 7: the lift is broken"),
+        ("Zimmer 7", "Zimmer Nr. 7 ist frei"),
+        ("bus number 7", "Bus 7 leaves from the square"),
+    ],
+)
+def test_an_abbreviated_label_is_the_same_label(query, text):
+    asked = query_pairs(query, terms_of)
+    held = pairs_in_text(text, asked.numbers, terms_of)
+    assert (with_number_pairs(np.ones(2), asked.pairs, [{}, held], 0.3) > 1.0).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [("revision 7", "reviews 7 contracts"), ("in 5 days", "inch 5"), ("step 5", "steps 55"), ("a 5", "annex 5")],
+)
+def test_another_word_that_begins_alike_is_no_abbreviation(query, text):
+    asked = query_pairs(query, terms_of)
+    held = pairs_in_text(text, asked.numbers, terms_of)
+    assert with_number_pairs(np.ones(2), asked.pairs, [{}, held], 0.3).tolist() == [1.0, 1.0]
+
+
 def test_an_address_is_found_among_others_of_the_same_parts_in_another_order():
     parts = [(a, b, c) for a in range(4) for b in (0, 15, 3) for c in (0, 15, 3)]
     texts = [f"host {a}{b}{c} 10.{a}.{b}.{c}/24 vlan 7 gateway 10.0.{c}.1" for a, b, c in parts]

@@ -6,11 +6,14 @@ its terms. A number holds a digit and no letter, except that it may end in a let
 several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two labelled
 numbers beside each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may
 write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
+weight = `FusionConfig.number_pair_weight` * (1 + `BESIDE_OTHERS_FACTOR` * o) and
 
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
+    o = max over the pairs p that a candidate holds, of the share of candidates that hold the number of p, but not p
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
-5"). Measured in docs/decisions.md.
+5"). If all texts hold "item 1", BM25 cannot tell which one holds "minutes 1", so the pair counts more. A label and its
+abbreviation ("rev. 5") are equal. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from unicodedata import category
 
 import numpy as np
 
-from umi_common.pool import Floats, Pool
+from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, raised, words_in
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, up_to_last, words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
@@ -33,6 +36,9 @@ from umi_common.types import Chunk
 STAGE = "number_pairs"
 CANDIDATES = 50
 """Number of best candidates whose texts are read."""
+FAR_CANDIDATES, RECORD_TERMS_MAX, HOLDING_SHARE = 200, 100, 0.6
+"""Texts are read up to the last of the first `FAR_CANDIDATES` that has at most `RECORD_TERMS_MAX` terms and at least
+this share of the best BM25: where every record holds "item 1", that of "minutes no. 1" may have any rank."""
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers that are read in a text: so many take about 7 ms. Only long
 tables hold more."""
@@ -51,6 +57,12 @@ PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Matches before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
+NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
+"""Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
+ABBREVIATION_LETTERS = (2, 3, 4)
+"""Numbers of letters of an abbreviated label: "rev. 5" is the same pair as "revision 5"."""
+BESIDE_OTHERS_FACTOR = 6
+"""How much o raises the weight of the stage; see the formula at the top of this file."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
 TermsOf = Callable[[str], Sequence[str]]
@@ -69,6 +81,17 @@ class QueryPairs(NamedTuple):
     pairs: frozenset[Pair]
     terms_of: TermsOf
     """The store's function from a text to its terms."""
+
+
+def candidates_read(pool: Pool, order: Ints) -> int:
+    """Number of best candidates whose texts are read; see `FAR_CANDIDATES`.
+
+    Args:
+        order: The rows of the pool, best first.
+    """
+    far = order[:FAR_CANDIDATES]
+    records = near_best(pool.lexical, far, HOLDING_SHARE) & (pool.length[far] <= RECORD_TERMS_MAX)
+    return max(CANDIDATES, up_to_last(records))
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
@@ -137,7 +160,7 @@ def reorder_by_number_pairs(
     Args:
         weight: >= 0, `FusionConfig.number_pair_weight`.
     """
-    rows = np.sort(ranked.order[:CANDIDATES])
+    rows = np.sort(ranked.order[: candidates_read(pool, ranked.order)])
     with trace.stage(STAGE) as facts:
         held = [pairs_in_text(chunks[id].indexed_text, query.numbers, query.terms_of) for id in pool.ids_at(rows)]
         holding = sum(not query.pairs.isdisjoint(own) for own in held)
@@ -156,7 +179,9 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         as_one = match.lastgroup == "as_one"
         number = (":".join(DIGITS.findall(match[0])) if as_one else match[0].lower(),)
         g = 1.0 - match.start() / len(text)
-        before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
+        before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-2:]
+        if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
+            del before[0]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
         here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
         if after is not None:
@@ -184,5 +209,28 @@ def with_number_pairs(
         held: For each of n candidates, g of its pairs.
     """
     sorted_pairs = sorted(pairs)
-    g = np.array([[own.get(pair, 0.0) for pair in sorted_pairs] for own in held])
-    return raised(scores, g, weight)
+    g = np.array([[_g(own, pair) for pair in sorted_pairs] for own in held])
+    numbers = [set(map(_number, own)) - {()} for own in held]
+    beside_others = np.array([[_number(pair) in own for pair in sorted_pairs] for own in numbers]) & (g == 0)
+    o = beside_others.mean(axis=0)[g.any(axis=0)].max(initial=0.0)
+    return raised(scores, g, weight * (1 + BESIDE_OTHERS_FACTOR * float(o)))
+
+
+def _number(pair: Pair) -> tuple[str, ...]:
+    """The number of a pair; () if it is a single letter."""
+    return next((part for part in pair if part and DIGITS.search(part[-1])), ())
+
+
+def _g(held: Mapping[Pair, float], pair: Pair) -> float:
+    """g of a pair in a text; if the text does not hold it, g of its first pair in which a label is abbreviated."""
+    if pair in held:
+        return held[pair]
+    same_number = (other for other in held if other[1] == pair[1])
+    return next((held[other] for other in same_number if _abbreviates(pair[0][-1], other[0][-1])), 0.0)
+
+
+def _abbreviates(label: str, other: str) -> bool:
+    """Whether one of two labels is the beginning of the other, such as "rev" of "revision"."""
+    short, long = sorted((label, other), key=len)
+    is_abbreviation = len(short) in ABBREVIATION_LETTERS and short.isalpha() and short not in all_function_words()
+    return is_abbreviation and long.startswith(short)

@@ -76,7 +76,7 @@ def _by_numbers_and_tokens(
     pairs = number_pairs.query_pairs(request.asked, terms_of) if number_weight and terms_of is not None else None
     if pairs is not None:
         by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=number_weight)
-        yield ReorderStage(number_pairs.CANDIDATES, by_pairs)
+        yield ReorderStage(number_pairs.candidates_read(pool, order), by_pairs)
     share = _late_interaction_share(late, pool, order)
     if share > 0:
         by_tokens = late_interaction.reorder_by_late_interaction
