@@ -262,7 +262,7 @@ def test_a_long_message_is_searched_whole_and_a_longer_one_by_its_end(times, cap
         say(agent, "ann", "t1", "Zanzibar is where Otto's sister lives.")
         say(agent, "ann", "t2", question)
     assert "Otto" in system_text(model.given[-1])
-    assert ["of a message of 10," in record.getMessage() for record in caplog.records] == [True] * (times == 400)
+    assert ["a message of 10," in record.getMessage() for record in caplog.records] == [True] * (times == 400)
 
 
 def test_ids_that_look_alike_when_joined_are_kept_apart():

@@ -309,7 +309,7 @@ def test_wrong_arms_are_refused(store):
     for weight in (float("nan"), "high"):
         with pytest.raises(ConfigError, match="expected a number >= 0"):
             Arm("web", failing, weight=weight)
-    with pytest.raises(ConfigError, match="its own name"):
+    with pytest.raises(ConfigError, match="name of its own"):
         DualRetriever(store, arms=[arm(), arm()])
     with pytest.raises(ConfigError, match="expected Arm"):
         DualRetriever(store, arms=[failing])

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.query.questions import TYPED_WORDS_MAX
+from umi_common.query.questions import WRITTEN_WORDS_MAX
 from umi_common.sim import HashEmbedder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -118,7 +118,7 @@ def test_the_dates_and_numbers_of_pasted_text_are_not_looked_up(umi):
 
 def test_the_date_of_a_long_mail_is_looked_up(umi):
     mail = MAIL.format(question=" ".join(["We would like to hear about the boiler and the ferry again."] * 10))
-    assert len(f"{mail} It was on 3 March 2023.".split()) > TYPED_WORDS_MAX
+    assert len(f"{mail} It was on 3 March 2023.".split()) > WRITTEN_WORDS_MAX
     assert {"recall period", "read dates"} <= stages(umi, f"{mail} It was on 3 March 2023.")
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from umi_common.query.frames import FRAME, without_frame
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
 
-TYPED_WORDS_MAX, TYPED_NUMBERS_MAX = 128, 4
+WRITTEN_WORDS_MAX, WRITTEN_NUMBERS_MAX = 128, 4
 """A query with more words and more numbers than this counts as pasted text. A long mail with a question has few
 numbers, such as that of an order and its date."""
 QUESTIONS_MAX = 3
@@ -153,7 +153,7 @@ def is_question(query: str) -> bool:
 def is_pasted(query: str) -> bool:
     """Whether a query is mostly pasted text, such as a log or a page."""
     words = query.split()
-    return len(words) > TYPED_WORDS_MAX and sum(any(map(str.isdigit, word)) for word in words) > TYPED_NUMBERS_MAX
+    return len(words) > WRITTEN_WORDS_MAX and sum(any(map(str.isdigit, word)) for word in words) > WRITTEN_NUMBERS_MAX
 
 
 def _with_subject(sentences: Iterable[str]) -> list[str]:

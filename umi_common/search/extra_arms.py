@@ -183,7 +183,7 @@ class ExtraArms:
                 raise ConfigError(f"arms holds {type(arm).__name__}; expected Arm(name, search)")
         self.weights = {arm.name: arm.weight for arm in arms}
         if len(self.weights) < len(arms):
-            raise ConfigError(f"arms {[arm.name for arm in arms]}: two have the same name; give each its own name")
+            raise ConfigError(f"arms {[arm.name for arm in arms]}: two have the same name; give each a name of its own")
         self._arms = [(arm, ThreadLimiter()) for arm in arms]
 
     def calls(self, request: SearchRequest, config: ExtraArmsConfig) -> tuple[Call, ...]:
