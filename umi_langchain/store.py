@@ -27,7 +27,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.forks import renew_in_child
 from umi_common.search.request import checked_limit, end_of
-from umi_common.types import Chunk, Scalar, plain_value, utc_now
+from umi_common.types import Chunk, Scalar, as_utc, plain_value, utc_now
 
 try:
     from langgraph.store.base import (
@@ -114,7 +114,8 @@ class UmiStore(Closing, BaseStore):
         clock: Returns the present as an aware datetime; None: the computer's clock.
 
     Raises:
-        ConfigError: If `fields` is one string, or `ttl` is not a dict of known settings with minutes above 0.
+        ConfigError: If `fields` is one string, `ttl` is not a dict of known settings with minutes above 0, or `clock`
+            returns no aware datetime.
     """
 
     supports_ttl = True
@@ -135,7 +136,7 @@ class UmiStore(Closing, BaseStore):
         self._fields = list(fields)
         self._clock = utc_now if clock is None else clock
         self._locks = _ItemLocks()
-        self._swept_at = self._clock()
+        self._swept_at = self._now()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of several operations, in their order; None for a write.
@@ -234,7 +235,7 @@ class UmiStore(Closing, BaseStore):
 
     def _write(self, writes: Mapping[str, PutOp]) -> None:
         """Put and delete items; then remove expired items if `sweep_interval_minutes` have passed. `writes`: by id."""
-        store, now = self.umi.store, self._clock()
+        store, now = self.umi.store, self._now()
         with self._locks.held(writes):
             known = dict(zip(writes, store.get(list(writes)), strict=True))
             chunks = [self._chunk(id, op, known[id], now) for id, op in writes.items() if op.value is not None]
@@ -288,11 +289,14 @@ class UmiStore(Closing, BaseStore):
             return
         with self._locks.held(ids):
             chunks = [chunk for chunk in store.get(ids) if chunk is not None and TTL_KEY in chunk.metadata]
-            later = [_with_new_expiry(chunk, self._clock()) for chunk in chunks]
+            later = [_with_new_expiry(chunk, self._now()) for chunk in chunks]
             store.add(later, vectors=store.vectors([chunk.id for chunk in later]))
 
+    def _now(self) -> datetime:
+        return as_utc(self._clock(), "the time that clock() returned", ConfigError)
+
     def _expired(self) -> Comparison:
-        return Comparison(EXPIRES_KEY, "$lte", self._clock().timestamp())
+        return Comparison(EXPIRES_KEY, "$lte", self._now().timestamp())
 
     def _living(self) -> Filter:
         """A filter for items that have not expired. Chunks that are not items do not pass."""

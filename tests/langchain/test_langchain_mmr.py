@@ -8,6 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from umi_common.errors import ConfigError
 from umi_langchain import UmiVectorStore
 
 LEAKS = [Document(id=f"leak{day}", page_content=f"The boiler valve leaks, day {day}.") for day in range(8)]
@@ -48,3 +49,15 @@ def test_by_default_texts_of_one_wording_do_not_fill_the_result():
         assert {document.id for document in chosen} & {"plumber", "warranty"}
         relevant = store.max_marginal_relevance_search("boiler valve leaks", k=3, lambda_mult=0.9)
         assert all(document.id.startswith("leak") for document in relevant)
+
+
+@pytest.mark.parametrize("fetch_k", [-1, 0, 1])
+def test_with_fewer_documents_to_choose_from_than_asked_for_the_best_k_come(fetch_k):
+    with UmiVectorStore.from_documents(LEAKS, None) as store:
+        assert len(store.max_marginal_relevance_search("boiler", k=3, fetch_k=fetch_k)) == 3
+
+
+@pytest.mark.parametrize("lambda_mult", [-0.1, 2, float("nan")])
+def test_a_lambda_mult_out_of_range_is_refused_by_its_name(lambda_mult):
+    with UmiVectorStore.from_documents(LEAKS, None) as store, pytest.raises(ConfigError, match="lambda_mult is"):
+        store.max_marginal_relevance_search("boiler", lambda_mult=lambda_mult)

@@ -456,6 +456,12 @@ def test_a_life_that_is_not_above_0_minutes_is_refused_in_place_of_an_item_that_
             UmiStore(umi.umi, ttl={setting: ttl})
 
 
+@pytest.mark.parametrize(("clock", "says"), [(datetime.now, "has no time zone"), (lambda: 1.0, "is float")])
+def test_a_clock_without_a_time_zone_is_refused_before_anything_is_written(clock, says):
+    with HybridStore.open() as store, pytest.raises(ConfigError, match=rf"clock\(\) returned.*{says}"):
+        UmiStore(store, clock=clock)
+
+
 def test_a_ttl_of_the_store_that_is_no_dict_is_refused_by_name(umi):
     with pytest.raises(ConfigError, match="ttl is 60; expected a dict"):
         UmiStore(umi.umi, ttl=60)
