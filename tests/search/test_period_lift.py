@@ -329,6 +329,43 @@ def test_a_text_states_a_date_in_the_period(text):
 @pytest.mark.parametrize(
     "text",
     [
+        "am 14. März 2023 um 9 Uhr",
+        "le 14 mars 2023 pour 367 €",
+        "le 1er mars 2023",
+        "El 14 de marzo de 2023 compramos naranjas",
+        "il 1º marzo 2023",
+        "em 14 de março de 2023",
+        "op 14 maart",
+        "facture de mars 2023",
+        "marzo del 2023",
+        "会议于2023年3月14日举行",
+        "歯医者は3月14日の15時",
+        "2023年3月の売上",
+    ],
+)
+def test_a_text_in_another_language_states_a_date_in_the_period(text):
+    assert states_date_in(text, MARCH, NOW)
+
+
+@pytest.mark.parametrize(
+    "text", ["le 14 mai 2023", "14 de marzo de 2022", "2023年13月", "2022年3月14日", "23月14日", "il pleut en mars"]
+)
+def test_a_text_in_another_language_states_no_date_in_the_period(text):
+    assert not states_date_in(text, MARCH, NOW)
+
+
+def test_a_french_question_for_a_day_in_digits_finds_the_text_that_names_its_month():
+    repairs = [
+        Chunk("boiler", "Nils Delacroix a réparé la chaudière le 11 septembre 2025 pour 88 €."),
+        Chunk("shutter", "Dario Rasmussen a réparé le volet roulant le 11 mars 2025 pour 367 €."),
+        Chunk("sink", "Edda Gallo a réparé l'évier le 3 novembre 2025 pour 100 €."),
+    ]
+    assert found("Que s'est-il passé le 11/03/2025 ?", *repairs)[0] == "shutter"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "signed in April 2023",
         "signed in 2023",
         "march on, 2023 people came",

@@ -74,6 +74,10 @@ _ENGLISH = {
     for english, forms in (line.split(":") for line in _WORDS.strip().splitlines())
     for form in forms.split()
 }
+MONTH_NAMES = {
+    form: word for form, word in _ENGLISH.items() if word in MONTHS and form not in MONTHS and not form.endswith("月")
+}
+"""Names of months in the European languages that English spells otherwise -> the English name."""
 HINTS = frozenset(
     (  # noqa: SIM905 a list would take thirty lines
         "vorgestern gestern heute übermorgen hier avant-hier aujourd après-demain anteayer antes ayer hoy pasado ieri "

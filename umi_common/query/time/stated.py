@@ -1,7 +1,9 @@
 """Whether a text states a date in a period; the words in which texts state a day or a month, for a search.
 
 A text may state "12 March 2023", "12-Mar-23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "Q1 2023", "1Q23",
-"2023" and, in a period of at most a month, "12 March". "FY24" is read as the calendar year 2024, "1990s" as 1990.
+"2023" and, in a period of at most a month, "12 March". "FY24" is read as the calendar year 2024, "1990s" as 1990. The
+names of months are read in English, German, French, Spanish, Italian, Portuguese and Dutch ("12 de marzo de 2023"), and
+dates in Chinese and Japanese ("2023年3月12日").
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from itertools import count, product
 
 from umi_common.query.time.dates import of_year
 from umi_common.query.time.grammar import MONTH, MONTH_START
+from umi_common.query.time.other_languages import MONTH_NAMES
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, year_number
 from umi_common.times import MONTHS as MONTHS_BY_NAME
@@ -100,7 +103,13 @@ DECADE = timedelta(days=3_651)
 """Shortest period that may contain a decade: the 3,652 days from 1900 on, less one because clocks change."""
 LABEL_CHARACTERS = 12
 """Number of characters before digits that are searched for a label of `_NUMBER_OF`."""
-GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()  # noqa: SIM905
+_OTHER_MONTH = re.compile(
+    rf"(?:(?<=\d)(?:er|[.º])?\s(?:de\s)?|\b)(?P<name>{'|'.join(MONTH_NAMES)})\b(?:\sdel?(?=\s\d))?", re.IGNORECASE
+)
+"""A month in another language with the words between it and the day or the year: "1er mars", "12 de marzo de"."""
+_CHINESE_DATE = re.compile(r"(\d{4})年(\d\d?)月(?:(\d\d?)[日号號])?")
+_CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
+"""Dates in Chinese and Japanese, with and without a year."""
 
 
 def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: bool = False) -> bool:
@@ -118,7 +127,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         now: Only its time zone is used: the one in which a stated day begins.
         any_year: Whether a date with a year is read as if it had none.
     """
-    text = with_plain_letters(text[:CHARACTERS_READ])
+    text = _in_english(with_plain_letters(text[:CHARACTERS_READ]), period)
     if _names_years_of(text, period):
         return True
     parts, lowered = () if any_year else _parts_of_dates(period), text.lower()
@@ -131,6 +140,30 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         for match in different.values()
         for stated in _periods(match, now, yearless, any_year=any_year)
     )
+
+
+def _in_english(text: str, period: TimeRange) -> str:
+    """A text with the dates in other languages in a form that `_STATED` reads, if it may state one in the period."""
+    if "月" in text:
+        text = _CHINESE_DATE.sub(lambda date: f" {'-'.join(part.zfill(2) for part in date.groups() if part)} ", text)
+        text = _CHINESE_DAY.sub(lambda date: f" {date[2]} {MONTHS[int(date[1]) - 1]} ", text)
+    lowered = text.lower()
+    if any(name in lowered for name in _other_names(period)):
+        text = _OTHER_MONTH.sub(lambda month: f" {MONTH_NAMES[month['name'].lower()]}", text)
+    return text
+
+
+@lru_cache(maxsize=8)
+def _other_names(period: TimeRange) -> tuple[str, ...]:
+    """The names of the period's months in other languages; () for a period of a year or longer, whose years alone are
+    sought in texts."""
+    start, end = period.start, period.end
+    if start is None or end is None or end - start >= SHORTEST_YEAR:
+        return ()
+    first, last = start - timedelta(days=1), end + timedelta(days=1)  # whatever the time zone
+    count = 12 * (last.year - first.year) + last.month - first.month + 1
+    months = {MONTHS[(first.month - 1 + nth) % 12] for nth in range(count)}
+    return tuple(name for name, month in MONTH_NAMES.items() if month in months)
 
 
 def spoken_without_year(phrase: str) -> re.Pattern[str]:
@@ -207,14 +240,16 @@ def _inside(stated: CalendarPeriod, period: TimeRange) -> bool:
 
 
 def written(period: TimeRange) -> str:
-    """A search text with the forms of the period in English and German texts; "" if it is longer than a month.
+    """A search text with the forms of the period in texts, with the names of its month in all languages of
+    `MONTH_NAMES`; "" if it is longer than a month.
 
     One numeric form of a date is enough: the lexical index gives all numeric forms the same term (`stores.lexical`).
     """
     start, end = period.start, period.end
     if start is None or end is None or end - start > LONGEST_MONTH:
         return ""
-    month, german = (names[start.month - 1] for names in (MONTHS, GERMAN))
+    month = MONTHS[start.month - 1]
+    others = " ".join(name for name, english in MONTH_NAMES.items() if english == month)
     is_day = end - start <= LONGEST_DAY
     date = f"{start.day} {month} {start:%Y-%m-%d}" if is_day else f"{month} {start:%Y %m}"
-    return f"{date} {month[:3]} {german}"
+    return f"{date} {month[:3]} {others}"
