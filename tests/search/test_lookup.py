@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import time
 from datetime import datetime, timezone
 from unicodedata import normalize
@@ -143,8 +144,8 @@ def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
     [
         ("E-1042", ["E-1042:", "(e1042)", "E 1042", "E_1042"], ["E-10421", "XE-1042", "E-1402"]),
         ("1042", ["E-1042", "INV-2024-1042", "1042/7"], ["10425", "1.042", "1042.5", "a1042"]),
-        ("10.1", ["10.1", "10.1/24", "10-1"], ["101", "10.1.2", "2.10.1", "110.1"]),
-        ("v3.2", ["V3.2", "v 3.2"], ["v3.20", "v32", "v3.2.1"]),
+        ("10.1", ["10.1", "10.1/24", "10-1", "v10.1"], ["101", "10.1.2", "2.10.1", "110.1", "dev10.1"]),
+        ("v3.2", ["V3.2", "v 3.2", "version 3.2", "v.3.2"], ["v3.20", "v32", "v3.2.1", "2.v3.2"]),
         ("§15", ["§15", "15"], ["§ 150"]),
         ("m²", ["5 m²", "M²"], ["m2", "cm²"]),
     ],
@@ -153,6 +154,34 @@ def test_a_text_holds_a_code_as_a_whole_whatever_signs_join_its_parts(code, hold
     (sought,) = looked_up(code).codes
     assert all(sought.search(f"see {text}, please") for text in holding)
     assert not any(sought.search(f"see {text}, please") for text in other)
+
+
+VERSIONS = [
+    "5.0.4 (2022-08-30): The CSV importer is 7 times faster. Closes #195.",
+    "v5.1.0 (2022-09-18): Translated the REST client into Portuguese. Closes #685.",
+    "Version 5.1.1 (2022-10-06): Fixed a crash in the audit log when the file is empty. Closes #6668.",
+    "5.1.2 (2022-10-22): Translated the background worker into Portuguese. Closes #6700.",
+    "v5.2.0 (2022-11-04): Translated the permissions editor into Portuguese. Closes #1556.",
+    "v5.2.1 (2022-12-02): Deprecated the old API of the scheduler. Closes #9301.",
+    "5.2.2 (2022-12-20): Added dark mode to the login page. Closes #6309.",
+    "Version 5.2.3 (2022-12-26): Translated the scheduler into Portuguese. Closes #5809.",
+    "Version 5.3.0 (2023-01-08): The CSV importer now retries after a timeout. Closes #3346.",
+    "Version 5.4.0 (2023-01-23): The permissions editor is 9 times faster. Closes #1047.",
+    "5.4.1 (2023-02-02): Removed support for TLS 1.0 from the search index. Closes #3150.",
+    "5.4.2 (2023-02-08): Removed support for TLS 1.0 from the permissions editor. Closes #9746.",
+    "Version 5.4.3 (2023-02-18): Reduced memory use of the search index by 50 %. Closes #667.",
+    "Version 5.4.4 (2023-02-23): Reduced memory use of the audit log by 52 %. Closes #9480.",
+]
+
+
+@pytest.mark.parametrize(
+    "question", ["What changed in 5.2.1?", "release notes v5.4.1", "release notes v5.4.4", "what is new in v5.1.2"]
+)
+def test_the_entry_of_a_version_comes_first_whether_query_and_text_write_its_v_or_not(question):
+    version = re.search(r"5[.\d]+", question)[0]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"c{at}", text, source="CHANGELOG", position=at) for at, text in enumerate(VERSIONS)])
+        assert version in umi.search(question, now=NOW).hits[0].chunk.text
 
 
 LONG_NAME = "a" * 30 + "_" * 30 + "a" * 30 + "@"

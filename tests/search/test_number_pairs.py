@@ -144,13 +144,19 @@ def test_a_search_by_one_arm_does_not_use_it(pages):
         ),
         ("Absatz §7", {(("§",), ("7",))}),
         ("at 7 °C", {(("at",), ("7",)), (("7",), ("°",))}),
-        ("Changes of v3.2", {(("of",), ("v3.2",)), (("v3.2",), ())}),
+        ("Changes of v3.2", {(("of",), ("3.2",)), (("3.2",), ())}),
         ("clause 9.b", {(("claus",), ("9.b",))}),
         ("§ 12a", {(("§",), ("12a",))}),
     ],
 )
 def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
     assert query_pairs(text, terms_of).pairs == pairs
+
+
+@pytest.mark.parametrize(("query", "text"), [("fixed in v3.2.0", "3.2.0: fixed"), ("fixed in 3.2.0", "V3.2.0: fixed")])
+def test_a_version_is_found_with_and_without_its_v(query, text):
+    asked = query_pairs(query, terms_of)
+    assert (("3.2.0",), ()) in pairs_in_text(text, asked.numbers, terms_of)
 
 
 @pytest.mark.parametrize(

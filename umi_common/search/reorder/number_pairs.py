@@ -3,9 +3,9 @@
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
 its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). A number or code of
-several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. Two labelled
-numbers beside each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may
-write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
+several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. The v of a
+version is no part of it. Two labelled numbers beside each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a
+pair by themselves, too: a text may write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
 weight = `FusionConfig.number_pair_weight` * (1 + `BESIDE_OTHERS_FACTOR` * o) and
 
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
@@ -51,6 +51,8 @@ ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
 """A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
 amounts."""
+V_OF_VERSION = re.compile(r"v(?=\d)", re.IGNORECASE)
+"""The v before a number."""
 YEAR = re.compile(r"\d{4}")
 """A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
@@ -99,11 +101,12 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     parts: list[str] = []
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
-    distinct = list(dict.fromkeys(filter(_is_number, map(bare, parts))))[:PARTS_MAX]
+    distinct = list(dict.fromkeys(map(_without_v, filter(_is_number, map(bare, parts)))))[:PARTS_MAX]
     numbers = sorted(distinct, key=len, reverse=True)  # of numbers that begin alike, the longest is tried first
     joined = _labelled(query)[:PARTS_MAX]
     as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
-    either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *map(re.escape, numbers), *_letters(query)])
+    alone = (f"v?{re.escape(number)}" for number in numbers)
+    either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *alone, *_letters(query)])
     if not either:
         return None
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
@@ -146,6 +149,11 @@ def _is_number(part: str) -> bool:
     return plain or ENDS_IN_A_LETTER.fullmatch(part) is not None or SEVERAL_PARTS.search(part) is not None
 
 
+def _without_v(number: str) -> str:
+    """A number without the v of a version: "3.2" for "v3.2"."""
+    return V_OF_VERSION.sub("", number)
+
+
 def reorder_by_number_pairs(
     pool: Pool,
     ranked: RankedPool,
@@ -177,7 +185,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
             continue
         as_one = match.lastgroup == "as_one"
-        number = (":".join(DIGITS.findall(match[0])) if as_one else match[0].lower(),)
+        number = (":".join(DIGITS.findall(match[0])) if as_one else _without_v(match[0].lower()),)
         g = 1.0 - match.start() / len(text)
         before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-2:]
         if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:

@@ -31,6 +31,8 @@ IDENTIFIER_DIGITS = 5
 """Smallest number of digits of an identifier. A year and most quantities have fewer."""
 OTHER_WORDS_MAX = 2
 """Largest number of words, other than codes and function words, of a query whose short codes are looked up."""
+VERSION = re.compile(r"v?(\d+(?:\.\d+)+)")
+"""Numbers with points between them, which may be a version, with or without a v before them."""
 LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters or a run of digits."""
 
@@ -66,10 +68,12 @@ def _code(code: str) -> Code:
 
     The parts of a code are its runs of letters and its runs of digits. Between two parts a text may have one sign of
     any kind or none ("E-1042" finds "e1042"); between two runs of digits it must have one ("10.1" does not find "101").
-    The code must not touch another letter or digit, nor continue a number ("10.1" does not find "10.1.2").
+    The code must not touch another letter or digit, nor continue a number ("10.1" does not find "10.1.2"). A version
+    is found with and without its v: "v1.4" finds "1.4", and "1.4" finds "v1.4".
     """
-    parts = LETTERS_OR_DIGITS.findall(code)
-    pattern = re.escape(parts[0])
+    version = VERSION.fullmatch(code)
+    parts = LETTERS_OR_DIGITS.findall(version[1] if version else code)
+    pattern = (r"(?:v[\W_]?)?" if version else "") + re.escape(parts[0])
     for before, after in pairwise(parts):
         between_digits = before[-1].isdigit() and after[0].isdigit()
         pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
