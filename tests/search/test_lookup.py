@@ -745,3 +745,31 @@ def test_a_question_for_a_person_asks_for_no_entry_that_begins_with_its_word():
         store.add([Chunk("priya", "Priya started in accounting at Acme.")])
         store.add([Chunk("acme", "Acme moved to the old harbour.")])
         assert umi.search("who works at Acme?", now=NOW).ids == ["priya", "acme"]
+
+
+PLANT_CARE = {
+    "water": "Water {} every 6 days; let the top 5 cm of soil dry out first.",
+    "repot": "Repot {} in May, every 2 years, in a pot 2 inches wider.",
+    "propagate": "Propagate {} by cuttings in July.",
+    "pets": "{} is harmless for cats and dogs.",
+    "light": "{} wants half shade and does not tolerate frost below 9 °C.",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("How often do I water a {}?", "water"),
+        ("{} propagation", "propagate"),
+        ("repotting a {}", "repot"),
+        ("is {} safe for pets", "pets"),
+    ],
+)
+@pytest.mark.parametrize("plant", ["monstera", "olive tree"])
+def test_a_text_that_begins_with_more_words_of_the_question_is_rather_its_entry(plant, question, right):
+    plants = ["monstera", "olive tree", "fern", "basil", "orchid", "ivy", "jasmine", "begonia"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for name in plants:
+            texts = {f"{name}/{part}": text.format(name) for part, text in PLANT_CARE.items()}
+            store.add([Chunk(id, text[0].upper() + text[1:]) for id, text in texts.items()])
+        assert umi.search(question.format(plant), now=NOW).ids[0] == f"{plant}/{right}"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from umi_common.pool import Floats
+from umi_common.search.reorder.number_pairs import TermsOf
 from umi_common.search.reorder.words import content_words, words_in
 
 HEADS_MAX = 3
@@ -42,15 +43,27 @@ def heads_in(query: str) -> tuple[list[str], bool]:
     return heads, len(heads) == 1 and not MEANING.isdisjoint(content)
 
 
-def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool) -> Floats:
+def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool, terms_of: TermsOf | None) -> Floats:
     """(n, H) 1 where a text is the entry on one of H words, else 0.
+
+    No text is an entry that begins with fewer of these words than another one: "strawberry propagation" asks for
+    "Propagate strawberries in May ...", not for "Strawberry is harmless ...".
 
     Args:
         asks_meaning: Whether more than `ENTRIES_MAX` texts may be entries on one word.
+        terms_of: The store's function from a text to its terms, by which beginnings are compared; None: they are not
+            compared.
     """
     if not heads:
         return np.zeros((len(texts), 0))
     beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
     first = [words[0] if len(words) >= ENTRY_WORDS_MIN else "" for words in beginnings]
     held = np.array([[float(own == head) for head in heads] for own in first])
-    return held if asks_meaning else np.asarray(held * (held.sum(axis=0) <= ENTRIES_MAX))
+    if not asks_meaning:
+        held *= held.sum(axis=0) <= ENTRIES_MAX
+    if terms_of is None or not held.any():
+        return held
+    wanted = frozenset(terms_of(" ".join(heads)))
+    counts = [len(wanted.intersection(terms_of(" ".join(words[: len(heads)])))) for words in beginnings]
+    held[np.array(counts) < max(counts)] = 0.0
+    return held

@@ -218,7 +218,7 @@ def _words_held(
         return first
     if sought.content and (second := content_phrase_held(words, sought.content)).any():
         return second
-    entries = entries_held(texts, sought.heads, asks_meaning=sought.asks_meaning)
+    entries = entries_held(texts, sought.heads, asks_meaning=sought.asks_meaning, terms_of=terms_of)
     if not sought.keywords:
         return entries
     return np.hstack([keywords_held(words, sought.keywords) * near[:, np.newaxis], entries])
