@@ -103,3 +103,31 @@ def test_a_phrase_that_most_candidates_hold_changes_nothing():
         on, off = DualRetriever(store), DualRetriever(store, config=OFF)
         query = "kind regards from the team"
         assert [hit.score for hit in on.search(query)] == [hit.score for hit in off.search(query)]
+
+
+@pytest.mark.parametrize(
+    ("query", "share"),
+    [
+        ("when is the bake sale for year 3 in may", 0.0),
+        ("when is the bake sale for year 7 in may", 0.7),
+        ("the bake sale for year 3 in may", 5 / 8),  # no question: another value of a message
+    ],
+)
+def test_in_a_question_a_run_beside_another_number_is_about_something_else(query, share):
+    assert WordRuns(query).share_in("The bake sale for year 7, in the canteen") == pytest.approx(share)
+
+
+def test_a_question_for_a_class_finds_its_notice_before_the_same_words_about_another_class():
+    notices = [
+        Chunk("swim-7", "The swimming gala for Year 7 takes place on 6 November in the pool. Please bring £57.50."),
+        Chunk("swim-5", "Year 5 swimming gala: Saturday 11 January at 17:30 in the pool. Cost £40.50 per child."),
+        Chunk("chess-5", "The chess tournament for Year 5 takes place on 12 August in room 12. Please bring £14.50."),
+        Chunk("chess-7", "Year 7 chess tournament: Thursday 26 June at 14:15 in room 12. Cost £33.50 per child."),
+        Chunk("bake-3", "Eleni is organising the Year 3 bake sale (23 May, 14:45, the canteen). The price is £33.50."),
+        Chunk("bake-7", "The bake sale for Year 7 takes place on 5 April in the canteen. Please bring £18.50."),
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(notices)
+        assert umi.search("When is the swimming gala for year 5?").ids[0] == "swim-5"
+        assert umi.search("When is the chess tournament for year 7?").ids[0] == "chess-7"
+        assert umi.search("When is the bake sale for year 3?").ids[0] == "bake-3"

@@ -7,7 +7,8 @@
 
 A run is a sequence of adjacent words of the query, at least `RUN_WORDS_MIN` of them and not all function words. Between
 two runs, words may differ, as in a quotation from memory or in the values of an error message. If the query is a
-question, the questions in a text are not read: they hold the query's words, but not its answer. Scores below 0 stay.
+question, the questions in a text are not read: they hold the query's words, but not its answer. Nor does a text count
+that has another number beside a run: "the bake sale for year 7" if the question is about year 3. Scores below 0 stay.
 BM25 does not see the order of words. Measured in docs/decisions.md.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 
 import numpy as np
 
@@ -110,9 +111,18 @@ class WordRuns:
         places: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]
         if sum(len(places.get(word, ())) for word in words) > PAIRS_MAX:
             return 0.0
-        runs = ((at, size) for _, at, size in matcher.get_matching_blocks() if size >= RUN_WORDS_MIN)
-        held = sum(size for at, size in runs if _has_content(self._words[at : at + size]))
+        runs = [run for run in matcher.get_matching_blocks() if run.size >= RUN_WORDS_MIN]
+        if self._asks and any(self._other_number_beside(run, words) for run in runs):
+            return 0.0
+        held = sum(run.size for run in runs if _has_content(self._words[run.b : run.b + run.size]))
         return held / len(self._words) if held >= self._held_min else 0.0
+
+    def _other_number_beside(self, run: Match, words: Sequence[str]) -> bool:
+        """Whether a run of the query and of a text's words stands beside one number in the query and another one in the
+        text."""
+        asked, said = [*self._words, ""], [*words, ""]  # so that the word at -1 and the one after the last are ""
+        beside = ((asked[run.b + at], said[run.a + at]) for at in (-1, run.size))
+        return any(one.isdecimal() and other.isdecimal() and one != other for one, other in beside)
 
     def _most_held(self, joined: str) -> int:
         """An upper bound of h(i), which takes longer to compute: number of words in the runs that a text holds in any
