@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.search.reorder.alike import CHARACTERS_MAX, STAGE, Words, fuller_first
+from umi_common.search.reorder.alike import CHARACTERS_MAX, STAGE, Words, fuller_first, words_with_numbers
 from umi_common.search.reorder.words import words_in
 
 PLACES = ("Bistro Anker", "Golden Wok", "Pizzeria Rosa", "School kitchen Elm Street")
@@ -162,7 +162,7 @@ def test_the_section_of_a_contract_is_found_by_its_number():
 
 
 def order_of(texts, query, scores=None):
-    return fuller_first([Words(text, words_in(query)) for text in texts], scores or [1.0] * len(texts))
+    return fuller_first([Words(text, words_with_numbers(query)) for text in texts], scores or [1.0] * len(texts))
 
 
 def test_a_text_passes_those_before_it_that_hold_less():
@@ -246,3 +246,10 @@ def test_a_record_is_found_by_its_name_before_those_whose_longer_names_hold_it(n
         for at, each in enumerate(names):
             store.add([Chunk(each, f"2026-05-09 07:{at:02}:23 install {each}:amd64 <none> 2:{at}.0-{13 * at % 7}")])
         assert umi.search(f"When was {name} installed?").ids[0] == name
+
+
+def test_thousands_are_no_day_of_a_date():
+    item = "Council, 14 November 2023, item {} proposed to spend {} euros. The motion was adopted by 5 votes."
+    texts = [item.format("5: dog licence. Zora", "44,500"), item.format("4: flood barrier. Yusuf", "11,500")]
+    assert order_of(texts, "item 5 of the council meeting of 2023-11-14") == [0, 1]
+    assert order_of(texts, "who got 11500 euros at the council meeting of 2023-11-14") == [1, 0]

@@ -65,6 +65,8 @@ CHARACTERS_MAX = 20_000
 """Longest text, in characters, that is compared: reading the words of a longer text takes 1 ms."""
 PERIOD = " "
 """An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
+THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
+"""The sign between thousands: 11,500."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points join no words, because names in code are
 compared by their parts."""
@@ -86,7 +88,7 @@ class Words:
         self, text: str, query: Sequence[str], joined: frozenset[str] = frozenset(), *, of_period: bool = False
     ) -> None:
         self._text, self._query, self._joined = text, query, joined
-        self._words = words_in(text) if len(text) <= CHARACTERS_MAX else []
+        self._words = words_with_numbers(text) if len(text) <= CHARACTERS_MAX else []
         self.all = frozenset(self._words)
         self._common = common = self.all.intersection(query)
         self._content = (common - all_function_words()) | (common & NEGATIONS)
@@ -144,7 +146,7 @@ def reorder_alike(
     """
     rows = ranked.order[:COMPARED]
     query = query[:CHARACTERS_MAX]
-    query_words = words_in(query)
+    query_words = words_with_numbers(query)
     joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
     inside = [False] * len(rows) if of_period is None else of_period[rows].tolist()
     texts = [
@@ -153,6 +155,11 @@ def reorder_alike(
     ]
     with trace.stage(STAGE):
         return in_order(ranked, fuller_first(texts, ranked.scores[rows].tolist()), STAGE)
+
+
+def words_with_numbers(text: str) -> list[str]:
+    """`words_in` of a text without the signs between thousands: "11,500" does not hold the 11 of 2023-11-14."""
+    return words_in(THOUSANDS.sub("", text))
 
 
 def joined_in(text: str) -> frozenset[str]:
