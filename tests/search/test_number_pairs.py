@@ -147,6 +147,10 @@ def test_a_search_by_one_arm_does_not_use_it(pages):
         ("Changes of v3.2", {(("of",), ("3.2",)), (("3.2",), ())}),
         ("clause 9.b", {(("claus",), ("9.b",))}),
         ("§ 12a", {(("§",), ("12a",))}),
+        ("Night eight", {(("night",), ("8",))}),
+        ("2nd century", {(("2",), ("centuri",)), (("centuri",), ("2",))}),
+        ("SECOND CENTURY", {(("2",), ("centuri",)), (("centuri",), ("2",))}),
+        ("twenty-first chapter", {(("21",), ("chapter",)), (("chapter",), ("21",))}),
     ],
 )
 def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
@@ -157,6 +161,25 @@ def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
 def test_a_version_is_found_with_and_without_its_v(query, text):
     asked = query_pairs(query, terms_of)
     assert (("3.2.0",), ()) in pairs_in_text(text, asked.numbers, terms_of)
+
+
+@pytest.mark.parametrize("text", ["network", "someone", "ninety-one", "alone"])
+def test_a_part_of_a_word_names_no_number(text):
+    assert query_pairs(f"the {text} page", terms_of) is None
+
+
+def test_a_number_is_found_by_its_name():
+    hotels = ["Ueda", "Gallo", "Petrov", "Moreau", "Kowalski", "Santoro", "Rasmussen"]
+    nights = [(4 * at % 9 + 1, hotel) for at, hotel in enumerate(hotels)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for night, hotel in nights:
+            store.add([Chunk(f"n{night}", f"Night {night}: Hotel {hotel}, {90 + night} euros, check-in after 13:00.")])
+            store.add(
+                [Chunk(f"d{night}", f"Day {night}: train RE {night}61 to Coldfell, {2 * night}:35, seat 4{night}C.")]
+            )
+        assert umi.search("Where do we sleep on night five?", now=NOW).ids[0] == "n5"
+        assert umi.search("the hotel of the ninth night", now=NOW).ids[0] == "n9"
+        assert umi.search("the train of day one", now=NOW).ids[0] == "d1"
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
-its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). A number or code of
-several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. The v of a
-version is no part of it. Two labelled numbers beside each other ("chapter 5, verse 10", "verse 10 of chapter 5") are a
-pair by themselves, too: a text may write both as one number ("5:10", "5 (10)"). Scores are `words.raised` with
-weight = `FusionConfig.number_pair_weight` * (1 + `BESIDE_OTHERS_FACTOR` * o) and
+its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). The query may name
+it ("night eight"); an ordinal of the query ("the ninth night", "2nd century") is sought on both sides of the word.
+
+A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
+parts. The v of a version is no part of it. Two labelled numbers beside each other ("chapter 5, verse 10", "verse 10 of
+chapter 5") are a pair by themselves, too: a text may write both as one number ("5:10", "5 (10)"). Scores are
+`words.raised` with weight = `FusionConfig.number_pair_weight` * (1 + `BESIDE_OTHERS_FACTOR` * o) and
 
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
     o = max over the pairs p that a candidate holds, of the share of candidates that hold the number of p, but not p
@@ -27,6 +29,7 @@ from unicodedata import category
 import numpy as np
 
 from umi_common.pool import Floats, Ints, Pool
+from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, up_to_last, words_in
 from umi_common.search.trace import TraceBuilder
@@ -51,8 +54,16 @@ ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
 """A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
 amounts."""
-V_OF_VERSION = re.compile(r"v(?=\d)", re.IGNORECASE)
-"""The v before a number."""
+BESIDE_DIGITS = re.compile(r"v(?=\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
+"""The v before a version, and the ending of an ordinal."""
+ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\s+([^\W\d_]+)", re.IGNORECASE)
+"""An ordinal and the word behind it: "9th night"."""
+NUMBER_NAMES = {
+    **{name: f"{number}" for number, name in enumerate(NUMBERS)},
+    **{name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1)},
+}
+"""The names of numbers and what is read in their place: 2 for "two", 2th for "second"."""
+NUMBER_NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBER_NAMES)})(?![\w-])", re.IGNORECASE)
 YEAR = re.compile(r"\d{4}")
 """A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
@@ -98,19 +109,26 @@ def candidates_read(pool: Pool, order: Ints) -> int:
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
+    query = NUMBER_NAME.sub(lambda name: NUMBER_NAMES[name[0].lower()], query)
     parts: list[str] = []
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
-    distinct = list(dict.fromkeys(map(_without_v, filter(_is_number, map(bare, parts)))))[:PARTS_MAX]
+    distinct = list(dict.fromkeys(map(_plain, filter(_is_number, map(bare, parts)))))[:PARTS_MAX]
     numbers = sorted(distinct, key=len, reverse=True)  # of numbers that begin alike, the longest is tried first
     joined = _labelled(query)[:PARTS_MAX]
     as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
-    alone = (f"v?{re.escape(number)}" for number in numbers)
+    alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
     either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *alone, *_letters(query)])
     if not either:
         return None
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
-    pairs = frozenset([*pairs_in_text(query, found, terms_of), *(((":".join(each),), ()) for each in joined)])
+    pairs = frozenset(
+        [
+            *pairs_in_text(query, found, terms_of),
+            *(((":".join(each),), ()) for each in joined),
+            *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
+        ]
+    )
     return QueryPairs(found, pairs, terms_of) if pairs else None
 
 
@@ -145,13 +163,13 @@ def _letters(query: str) -> list[str]:
 
 def _is_number(part: str) -> bool:
     """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
-    plain = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
+    plain = DIGITS.search(part) is not None and not any(map(str.isalpha, _plain(part)))
     return plain or ENDS_IN_A_LETTER.fullmatch(part) is not None or SEVERAL_PARTS.search(part) is not None
 
 
-def _without_v(number: str) -> str:
-    """A number without the v of a version: "3.2" for "v3.2"."""
-    return V_OF_VERSION.sub("", number)
+def _plain(number: str) -> str:
+    """A number without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd"."""
+    return BESIDE_DIGITS.sub("", number)
 
 
 def reorder_by_number_pairs(
@@ -185,7 +203,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
             continue
         as_one = match.lastgroup == "as_one"
-        number = (":".join(DIGITS.findall(match[0])) if as_one else _without_v(match[0].lower()),)
+        number = (":".join(DIGITS.findall(match[0])) if as_one else _plain(match[0].lower()),)
         g = 1.0 - match.start() / len(text)
         before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-2:]
         if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
