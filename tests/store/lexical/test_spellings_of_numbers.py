@@ -36,6 +36,10 @@ SAME = {
     "millions": ("$1.5M", "1.5 million dollars", "1,5 Mio", "1,500,000", "1.500.000", "1.5 mn"),
     "grouped millions": ("1,234 million", "1,234,000,000", "1234 million", "1.234bn"),
     "thousands": ("10k", "10K", "10 thousand", "10,000"),
+    "thousands in words": ("nine thousand", "Nine thousand", "9,000", "9000", "9k", "9 thousand"),
+    "hundreds in words": ("twelve hundred", "one thousand two hundred", "1,200", "1200", "1.2k"),
+    "a long number in words": ("six hundred and twenty-five thousand", "625,000", "625 000", "625k"),
+    "millions in words": ("one million two hundred thousand", "1,200,000", "1.2 million", "1.2M"),
     "billions": ("2.25bn", "2.25 billion", "2,25 Mrd", "2,250,000,000"),
     "size": ("20x30 cm", "20 x 30", "20×30", "20 by 30", "20 X 30"),
     "three measures": ("20x30x4.5", "20 x 30 x 4,5", "20 by 30 by 4.5"),
@@ -61,6 +65,25 @@ def test_each_way_to_write_a_number_shares_a_term_with_every_other(kind: str):
 )
 def test_a_roman_numeral_is_found_by_its_number(one: str, other: str):
     assert set(TERMS(other)) <= set(TERMS(one))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("twenty-six", "26"), ("one hundred and five people", "105"), ("five hundred and more", "500")]
+)
+def test_a_number_of_several_words_is_found_by_its_digits(text: str, number: str):
+    assert number in TERMS(text)
+
+
+@pytest.mark.parametrize("text", ["one or two", "two three four", "hundred", "a thousand thanks", "twenty people"])
+def test_single_number_words_get_no_digits(text: str):
+    assert not any(map(str.isdigit, "".join(TERMS(text))))
+
+
+def test_a_price_in_words_is_found_by_its_digits():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        offers = ["The roofers want nine thousand.", "The roofers came at nine.", "The plumber wants 900."]
+        store.add([Chunk(text, text) for text in offers])
+        assert [id for id, _ in store.search_lexical("who wants 9,000?", k=1)] == offers[:1]
 
 
 @pytest.mark.parametrize("text", ["and I went", "5 miles", "10 km by bus", "Malcolm X", "reduce by 5", "0x10", "a 2x"])

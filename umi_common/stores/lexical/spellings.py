@@ -9,6 +9,7 @@
     12.3.2023   12/03/2023   20230312         2023-03-12
     commit d1bd7a1c4e0b9f                     d1bd7a1
     $1.5M   1.5 million   1,5 Mio             1500000
+    nine thousand   twenty-six                9000   26
     20 x 30   20×30   20 by 30                20x30
     Part V   Part 5                           5
     release 1.2.0                             1.2
@@ -50,6 +51,24 @@ _THOUSANDS = (
 _NAMES = "|".join(sorted(set().union(*_THOUSANDS)))
 _ROUND = re.compile(rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{_NAMES})))\b")
 """A number before a name of `_THOUSANDS`, without a space if the name has one letter: 1.5M, 1.5 million."""
+_UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
+_VALUES = {
+    **{name: value for value, name in enumerate(_UNDER_20, start=1)},
+    **{name: 10 * value for value, name in enumerate(_TENS, start=2)},
+}
+_TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNDER_20[:9])})"
+_UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(_VALUES)})"
+_SPELLED = re.compile(
+    rf"\b(?:{_UNDER_100}(?: (?:{'|'.join(_SCALES)})(?: and)?(?: {_UNDER_100})?)+|{_TENS_AND_ONE})\b", re.IGNORECASE
+)
+"""A number of several words: "twenty-six", "eighteen thousand five hundred"."""
+_PARTS_OF_SPELLED = (*_SCALES, "ty-")
+"""Every match of `_SPELLED` holds one of these, except "twenty six". Most texts hold none and are not searched."""
 _SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
 """Two or three measures of one thing: 20 x 30, 2 by 3 by 4."""
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
@@ -122,6 +141,8 @@ def with_common_forms(text: str) -> str:
     text = _ROMAN_DIGIT.sub(_and_decimal, text)
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
+    if any(part in text for part in _PARTS_OF_SPELLED):
+        text = _SPELLED.sub(_and_digits, text)
     if _HINT.search(text) is None:
         return text
     text = _SIZE.sub(_and_by, _ROUND.sub(_and_whole, text))
@@ -192,6 +213,19 @@ def _and_whole(number: re.Match[str]) -> str:
     whole, fraction, name = number[1].replace(",", ""), number[2] or "", (number[3] or number[4]).lower()
     zeros = next(3 * power for power, names in enumerate(_THOUSANDS, 1) if name in names)
     return f"{number[0]} {whole}{fraction.ljust(zeros, '0')}"
+
+
+def _and_digits(spelled: re.Match[str]) -> str:
+    """Eighteen thousand five hundred and, after it, 18500."""
+    total = below_1000 = 0
+    for word in re.findall("[a-z]+", spelled[0].lower()):
+        if word in _VALUES:
+            below_1000 += _VALUES[word]
+        elif word == "hundred":
+            below_1000 *= 100
+        elif word in _SCALES:
+            total, below_1000 = total + below_1000 * _SCALES[word], 0
+    return f"{spelled[0]} {total + below_1000}"
 
 
 def _and_by(size: re.Match[str]) -> str:
