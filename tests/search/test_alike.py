@@ -252,4 +252,5 @@ def test_thousands_are_no_day_of_a_date():
     item = "Council, 14 November 2023, item {} proposed to spend {} euros. The motion was adopted by 5 votes."
     texts = [item.format("5: dog licence. Zora", "44,500"), item.format("4: flood barrier. Yusuf", "11,500")]
     assert order_of(texts, "item 5 of the council meeting of 2023-11-14") == [0, 1]
-    assert order_of(texts, "who got 11500 euros at the council meeting of 2023-11-14") == [1, 0]
+    for amount in ("11500", "11,500", "11.5k"):
+        assert order_of(texts, f"who got {amount} euros at the council meeting of 2023-11-14") == [1, 0]

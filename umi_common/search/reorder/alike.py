@@ -37,15 +37,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
 from umi_common.pool import Bools, Pool
 from umi_common.search.rank import RankedPool, in_order, order_after_passing
-from umi_common.search.reorder.words import words_in
+from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
+from umi_common.stores.lexical.spellings import with_common_forms
 from umi_common.types import Chunk
 
 STAGE = "alike"
@@ -157,9 +158,11 @@ def reorder_alike(
         return in_order(ranked, fuller_first(texts, ranked.scores[rows].tolist()), STAGE)
 
 
-def words_with_numbers(text: str) -> list[str]:
-    """`words_in` of a text without the signs between thousands: "11,500" does not hold the 11 of 2023-11-14."""
-    return words_in(THOUSANDS.sub("", text))
+@lru_cache(TEXTS_KEPT)
+def words_with_numbers(text: str) -> tuple[str, ...]:
+    """`words_in` of a text, with the common form of each number ("2500" for "2.5k") and without the signs between
+    thousands: "11,500" does not hold the 11 of 2023-11-14."""
+    return words_in(THOUSANDS.sub("", with_common_forms(text)))
 
 
 def joined_in(text: str) -> frozenset[str]:
