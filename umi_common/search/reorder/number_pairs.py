@@ -54,7 +54,7 @@ ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
 """A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
 amounts."""
-BESIDE_DIGITS = re.compile(r"v(?=\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
+BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
 """The v before a version, and the ending of an ordinal."""
 ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\s+([^\W\d_]+)", re.IGNORECASE)
 """An ordinal and the word behind it: "9th night"."""
