@@ -103,7 +103,7 @@ def _by_words(
     if fusion.lookup_weight:
         sought = lookup_of(request, (0, 0) if when is None else when.span)
         if latest_or_first is not None and not sought.quoted:  # words do not tell which text is the latest
-            sought = sought._replace(phrases=[], content="", keywords=[])
+            sought = sought._replace(phrases=[], content="", keywords=[], heads=[])
         if read := sought.candidates(pool, order):
             weight = fusion.lookup_weight
             by_lookup = partial(reorder_by_lookup, sought=sought, read=read, weight=weight, terms_of=terms_of)
