@@ -68,6 +68,8 @@ PERIOD = " "
 """An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
 """The sign between thousands: 11,500."""
+AMOUNT = re.compile(r"(?!(?:19|20)\d\d$)\d{4,}")
+"""A number of a query that is no year and that a text may write otherwise: 2500, "2.5k"."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points join no words, because names in code are
 compared by their parts."""
@@ -89,7 +91,7 @@ class Words:
         self, text: str, query: Sequence[str], joined: frozenset[str] = frozenset(), *, of_period: bool = False
     ) -> None:
         self._text, self._query, self._joined = text, query, joined
-        self._words = words_with_numbers(text) if len(text) <= CHARACTERS_MAX else []
+        self._words = words_as_in(query, text) if len(text) <= CHARACTERS_MAX else ()
         self.all = frozenset(self._words)
         self._common = common = self.all.intersection(query)
         self._content = (common - all_function_words()) | (common & NEGATIONS)
@@ -156,6 +158,18 @@ def reorder_alike(
     ]
     with trace.stage(STAGE):
         return in_order(ranked, fuller_first(texts, ranked.scores[rows].tolist()), STAGE)
+
+
+def words_as_in(query: Sequence[str], text: str) -> tuple[str, ...]:
+    """`words_in` of a text, with numbers in the form of the query's, which are from `words_with_numbers`.
+
+    Most queries hold no amount, and then the forms of all numbers, which take longer than the words, are not computed.
+    """
+    if any(map(AMOUNT.fullmatch, query)):
+        return words_with_numbers(text)
+    if any(map(str.isdecimal, query)):
+        return words_in(THOUSANDS.sub("", text))
+    return words_in(text)
 
 
 @lru_cache(TEXTS_KEPT)
