@@ -23,7 +23,8 @@ ALL = 1_000_000
 """More chunks than a source has."""
 NO_POSITION = (
     "whole=%r joins adjacent chunks, but a found chunk has no source or no position, so it is returned alone; give "
-    "the documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
+    "the documents a source in their metadata, and either a position or a start index (split them with "
+    "add_start_index=True). Logged once for this key."
 )
 NO_KEY = (
     "whole=%r joins adjacent chunks with the same value under this metadata key, but no chunk of the store has the "
@@ -79,13 +80,16 @@ def _section(
     """
     if _value(found, key) is None:
         return [found]
-    if found.position is None:
+    if found.source is None or found.position is None:
         warn_once("whole", key, NO_POSITION, key)
         return [found]
     visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
     section = _within(found, visible, key)
+    # The section may go on beyond `visible` if it holds the first or last chunk of it, unless `around` is the whole
+    # source. Without a filter, it is the whole source if it has at most REACH chunks: a longer source has REACH chunks
+    # on one side of `found`, and `found` itself. With a filter, the number of chunks that pass tells nothing.
     ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
-    is_whole_source = where is None and len(around) <= REACH  # a longer source has REACH chunks on one side
+    is_whole_source = where is None and len(around) <= REACH
     if is_whole_source or not ends & {chunk.id for chunk in section}:
         return section
     whole = store.neighbours([found.id], reach=ALL, where=where).get(found.id, [])
@@ -99,7 +103,8 @@ def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
 
 
 def _value(chunk: Chunk, key: str) -> Any:
-    """The chunk's metadata value under `key`, as the document had it, also if nested; None: no such key."""
+    """The metadata value under `key` of the document that became this chunk. A nested value, such as a dict, is
+    restored from the JSON that the store keeps. None: no such key."""
     return to_metadata(chunk, METADATA_ALONE).get(key) if key in chunk.metadata else None
 
 
@@ -108,7 +113,8 @@ def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     # All scores are equal, so the chunks are joined in the order of their ranks, which is the reading order.
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # they describe the text's beginning, so the first chunk's count
+    # These keys describe how a text begins, so their values are those of the section's first chunk.
+    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)
     metadata = {key: value for key, value in found.metadata.items() if key not in places}
     metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
     return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

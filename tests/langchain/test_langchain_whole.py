@@ -8,7 +8,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_text_splitters import MarkdownHeaderTextSplitter, RecursiveCharacterTextSplitter
 
-from umi_common import HybridStore
+from umi_common import Chunk, HybridStore
 from umi_common.files import index
 from umi_langchain import UmiRetriever, UmiVectorStore, create_umi_context, create_umi_tool
 
@@ -145,6 +145,14 @@ def test_documents_that_cannot_be_joined_because_they_have_no_position_are_told(
         assert len(store.retriever(whole="section").invoke("part")) == 2
     (record,) = caplog.records
     assert "no source or no position" in record.getMessage() and "add_start_index=True" in record.getMessage()
+
+
+def test_chunks_that_cannot_be_joined_because_they_have_no_source_are_told(caplog):
+    with HybridStore.open() as store:
+        store.add([Chunk(f"c{n}", f"part {n}", position=n, metadata={"section": "S"}) for n in range(2)])
+        assert len(UmiRetriever.from_store(store, whole="section").invoke("part")) == 2
+    (record,) = caplog.records
+    assert "no source or no position" in record.getMessage()
 
 
 async def test_a_store_that_fails_beside_the_hits_costs_the_sections_and_not_the_answer(retriever, monkeypatch):

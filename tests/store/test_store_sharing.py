@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -376,3 +377,13 @@ def test_a_store_that_is_closed_while_another_opening_of_it_is_refused_releases_
     with pytest.raises(StoreLocked, match="with embedder"):
         HybridStore.open(path, embedder=Other(32))
     assert message_elsewhere(path) == ""
+
+
+def test_a_store_locked_by_a_connection_of_its_own_process_does_not_blame_another_program(tmp_path, monkeypatch):
+    monkeypatch.setattr("umi_common.stores.ledger.sqlite.BUSY_SECONDS", 0.1)
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(8)) as store:
+        with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreLocked, match=r"locked for 0\.1 s by another connection, perhaps"):
+                store.add([Chunk("a", "boat")])
+        assert store.ids() == []

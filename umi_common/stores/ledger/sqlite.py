@@ -1,4 +1,7 @@
-"""Opens SQLite files, turns SQLite's errors into umi's, and pools connections for several threads."""
+"""Opens SQLite files, turns SQLite's errors into umi's, and pools connections for several threads.
+
+The ledger, to which the other files of this folder refer, is one such file: the one with all data of a store.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ SQL_VARIABLES = 500
 BUSY_SECONDS = 10.0
 """Longest time that a statement waits for a lock of another connection, in seconds."""
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions that sqlite3 raises; UnicodeDecodeError if a message quotes damaged text that is not UTF-8."""
+"""Exceptions that sqlite3 raises; UnicodeDecodeError if SQLite's error message quotes text of a damaged file that is
+not UTF-8."""
 DAMAGED = (
     "malformed",
     "not a database",
@@ -31,13 +35,16 @@ DAMAGED = (
     "foreign key mismatch",
     "disk i/o error",
 )
-"""Parts of SQLite's messages about a damaged file. sqlite3 gives no error codes before Python 3.11."""
+"""Parts of the messages of DATABASE_ERRORS about a damaged file. sqlite3 gives no error codes before Python 3.11.
+
+"can't decode" is in the message of UnicodeDecodeError. "constraint failed" means damage, because umi's statements
+violate no constraint of an undamaged file."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
 """Parts of SQLite's messages about a write that the disk refused."""
 
 
 class ChangedWhileRead(StoreError):
-    """Another process changed the file during a read; `Ledger.retry_read` repeats the read."""
+    """Another process changed the file during a read; `Ledger.retry_read` (in ledger.py) repeats the read."""
 
 
 def unwritable(error: Exception) -> bool:
@@ -46,7 +53,10 @@ def unwritable(error: Exception) -> bool:
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
-    """The umi error for an error of SQLite; its message says what to do."""
+    """The umi error for an error of SQLite.
+
+    Its message says what to do. Only for an error that is none of the kinds below, it is the path and SQLite's message.
+    """
     message = str(error).lower()
     where = "the store in memory" if path is None else str(path)
     if "closed" in message:
@@ -59,7 +69,8 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
         return StoreReadOnly(f"{where} cannot be written ({error}); open it with read_only=True")
     if "locked" in message or "busy" in message:
         return StoreLocked(
-            f"{where} stayed locked for {BUSY_SECONDS:g} s by another program; end its transaction and repeat the call"
+            f"{where} stayed locked for {BUSY_SECONDS:g} s by another connection, perhaps of another program; end its "
+            "transaction and repeat the call"
         )
     if any(phrase in message for phrase in DAMAGED):
         return LedgerDamaged(
@@ -101,24 +112,27 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
 
 
 def insert(
-    connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], rows: Iterable[tuple[Any, ...]]
+    connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], others: Iterable[tuple[Any, ...]]
 ) -> None:
-    """Insert rows of `width` columns: the sequence number seqs[i], then the values of the i-th of `rows`.
+    """Insert one row for each chunk.
 
-    A statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one statement for each row.
+    One statement inserts as many rows as SQL_VARIABLES allows. This takes half as long as one statement for each row.
 
     Args:
         into: The table and its columns, in SQL.
+        width: Number of columns.
+        seqs: The first column: the sequence number of each chunk.
+        others: The other `width` - 1 columns of each row, in the order of `seqs`.
     """
     placeholders = f"({', '.join('?' * width)})"
-    statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
+    statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(others)
     full = statement + ", ".join([placeholders] * at_once)
     for start in range(0, len(seqs), at_once):
         batch = seqs[start : start + at_once]
         values: list[Any] = []
-        for seq, row in zip(batch, left):  # noqa: B905 the next statements take the rest of `left`
+        for seq, other in zip(batch, left):  # noqa: B905 the next passes of the outer loop take the rest
             values.append(seq)
-            values += row
+            values += other
         sql = full if len(batch) == at_once else statement + ", ".join([placeholders] * len(batch))
         connection.execute(sql, values)
 
@@ -148,8 +162,9 @@ class Location:
         """Raise StoreMoved if the path now names another directory or another file, or none."""
         if not self.unchanged():
             raise StoreMoved(
-                f"{self._path} or its directory was deleted, renamed or replaced while the store was open; no write of "
-                "this call counts. Close this store, then open it under its present path"
+                f"{self._path} or its directory was deleted, renamed or replaced while the store was open; a write of "
+                "this call may be lost. Close this store, then open it under its present path, or restore a deleted "
+                "store from a copy; then repeat the call"
             )
 
 
