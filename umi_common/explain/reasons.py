@@ -1,4 +1,13 @@
-"""Why a hit has its rank: its rank and score in each arm, and its rank after each stage."""
+"""Why a hit has its rank: its rank and score in each arm, and its rank after each stage.
+
+An arm is one way to find chunks: "lexical" (BM25), "dense" (vectors), or an extra arm that the user adds. A signal is
+the rank and score of a hit in one arm for one variation of the query: variation 0 is the query itself, the others are
+texts that were searched in addition to it. A stage is a step that computes all ranks anew, such as "fused" (the arms
+together) or "decay". For a hit that is first in the list of the vectors and second in the BM25 list of variation 1, and
+that the decay raised:
+
+    reasons(hit) == ["dense #1 (cosine 0.50)", "lexical #2 (BM25 3.00, variation 1)", "decay #3 → #1"]
+"""
 
 from __future__ import annotations
 
@@ -13,15 +22,17 @@ MEASURES = {"lexical": "BM25", "dense": "cosine"}
 FINAL = "final"
 """Name of the step for the rank in the result."""
 LEFT_OUT = {
+    # of a `Suppressed`, a chunk that was removed from the hits
     "mmr": "MMR chose a chunk that is less like the others",
     "relevance": "relevance below the minimum",
     "reranker": "dropped by the reranker",
+    # of a `Dropped`, a hit that is not shown in the context
     "total": "no tokens left in the budget",
     "source": "no tokens left for its source",
     "chunk": "no part of it fits the limit per chunk",
     "kind": "of a kind that the policy excludes",
 }
-"""Reason in a `Suppressed` or `Dropped` -> the reason in words. All other reasons already are words."""
+"""Reason in a `Suppressed` or `Dropped` -> the reason in words. All other reasons are words already: "same text"."""
 
 
 class Step(NamedTuple):
@@ -50,21 +61,29 @@ def _order(signal: Signal) -> tuple[float, float, int]:
 
 
 def reasons(hit: Hit) -> list[str]:
-    """Why a hit has its rank, the best arm first: `["lexical #1 (BM25 9.31)", "dense #4 (cosine 0.52)"]`."""
+    """Why a hit has its rank: its best signal in each arm, the best rank first; then the changes of rank by stages."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
     lines = [stated(signal) for signal in sorted(found, key=lambda each: (each.rank or 0, each.arm))]
-    return [*lines, *_moves(hit)] or ["beside a strong hit"]  # a neighbour of a hit, ranked by no arm and no stage
+    # A hit that no arm ranked, and whose rank no stage changed, is a candidate as the neighbour of a strong hit.
+    return [*lines, *_moves(hit)] or ["beside a strong hit"]
 
 
 def stated(signal: Signal) -> str:
-    """A signal in words: `dense #4 (cosine 0.52, variation 2)`, `lexical not in its list (BM25 1.20)`."""
+    """A signal in words: `dense #4 (cosine 0.52, variation 2)`, `lexical not in its list (BM25 1.20)`.
+
+    "lexical" and "dense" score all candidates, also those that only another arm found; the list of an arm holds only
+    the chunks that the arm itself found.
+    """
     rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
     via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
     return f"{signal.arm} {rank} ({MEASURES.get(signal.arm, 'score')} {signal.score:.2f}{via})"
 
 
 def _moves(hit: Hit) -> list[str]:
-    """The changes of the hit's rank by stages: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`."""
+    """The changes of the hit's rank by stages: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`.
+
+    The first stage, "fused", has no rank before it, so it is no change.
+    """
     names, ranks = list(hit.ranks), list(hit.ranks.values())
     through = None if hit.through is None else f" (found through {hit.through})"
     cause = " (named in the question)" if hit.named else through or ""

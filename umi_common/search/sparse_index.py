@@ -1,7 +1,8 @@
 """Postings of a learned sparse encoder over a store's chunks, updated before each search.
 
-Each distinct text has one row, so a chunk is not encoded again if only its metadata changes. The postings of new texts
-form a new segment. The last two segments are merged while the older of them has at most twice as many postings.
+Each distinct text has one row, so a chunk is not encoded again if only its metadata changes. (The rows of the store's
+listing of chunks are called places here.) The postings of new texts form a new segment. The last two segments are
+merged while the older of them has at most twice as many postings.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class _State(NamedTuple):
     ids: npt.NDArray[np.object_] = np.zeros(0, np.object_)
     """(n,) ids of the chunks."""
     versions: Ints = np.zeros(0, np.int64)
-    """(n,) versions of the chunks in the store's listing, rising."""
+    """(n,) versions of the chunks, rising. Each time that a chunk is added or replaced, the store gives it a version
+    that is larger than all before."""
     texts: Ints = np.zeros(0, np.int64)
     """(n,) row of each chunk's text."""
     rows: int = 0
@@ -65,7 +67,17 @@ class _State(NamedTuple):
 
 
 class SparseIndex:
-    """The index of a `SparseArm`. Arguments and errors are those of `SparseArm`. Thread-safe."""
+    """The index of a `SparseArm`. Thread-safe.
+
+    Args:
+        store: Has the method `listing` of `protocols.Store`, which gives the ids and versions of its chunks.
+        encoder: Computes the weights of a text's terms.
+        directory: Directory of the file that caches the encoded texts; None: the store's directory. There is no file
+            if the store has no directory, or if the encoder states no name.
+
+    Raises:
+        ConfigError: If the store has no `listing`.
+    """
 
     _lock: Lock
 
@@ -106,8 +118,8 @@ class SparseIndex:
         if where is not None or window is not None:
             listing = self._store.listing(where=where, window=window)
             scores *= np.isin(state.versions, listing.versions[listing.passing], assume_unique=True)
-        rows = np.flatnonzero(scores > 0.0)
-        found, values = best(rows, scores[rows], SearchLimits(k, None, None, state.ids.__getitem__))
+        chunks = np.flatnonzero(scores > 0.0)
+        found, values = best(chunks, scores[chunks], SearchLimits(k, None, None, state.ids.__getitem__))
         return list(zip(state.ids[found].tolist(), values.tolist(), strict=True))
 
     def update(self, *, show_progress: bool = False, wait_seconds: float = -1.0) -> _State:
@@ -132,9 +144,9 @@ class SparseIndex:
             self._state = state._replace(ids=state.ids[kept], versions=state.versions[kept], texts=state.texts[kept])
             with progress(len(new), show_progress) as advance:
                 for start in range(0, len(new), CHUNKS_AT_ONCE):
-                    rows = new[start : start + CHUNKS_AT_ONCE]
-                    chunks = self._store.get([listing.ids[row] for row in rows.tolist()])
-                    self._add(chunks, listing.versions[rows], advance)
+                    places = new[start : start + CHUNKS_AT_ONCE]
+                    chunks = self._store.get([listing.ids[place] for place in places.tolist()])
+                    self._add(chunks, listing.versions[places], advance)
             if self._state.rows > 2 * len(self._state.ids) + SPARE_ROWS:
                 self._drop_unused()
             return self._state
@@ -199,7 +211,9 @@ class SparseIndex:
         whole = _merged(state.segments)
         kept = used[whole.rows]
         segment = _Segment(whole.codes[kept], new_row[whole.rows[kept]].astype(np.int32), whole.weights[kept])
-        row_of, self._row_of = self._row_of, {}  # after an interrupt here, texts are read or encoded again
+        # Old row numbers must not meet the new state, so `_row_of` is empty until the last line. An interrupt before
+        # that line leaves it empty; the text of a new chunk then gets a new row, even if it has one already.
+        row_of, self._row_of = self._row_of, {}
         self._state = state._replace(texts=new_row[state.texts], rows=int(used.sum()), segments=(segment,))
         self._row_of = {key: int(new_row[row]) for key, row in row_of.items() if used[row]}
 

@@ -1,8 +1,14 @@
-"""The trace of one search or context: collected stage by stage; then counted, logged (at DEBUG) and exported.
+"""The trace of one search: collected stage by stage; then counted, logged (at DEBUG) and exported.
+
+    stage    one step of a search, such as "recall" or "fuse", with its duration
+    fact     a named value that a stage records, such as its number of candidates
+    arm      one way to find chunks: "lexical" (BM25), "dense" (vectors), or an extra arm that the user adds
+    context  the hits of one search as one text for a prompt; it is logged and exported, and only its search is counted
+    Body     a generator that runs a search or makes a context; see `runtime.calls`
 
 Spans and metrics go to OpenTelemetry if the process has imported its API and set up an SDK; umi imports neither. Spans,
-metrics and log lines hold numbers, names of parts of umi, and the facts named in `EXPORTED_STRINGS`. They never hold
-ids, or the text of a query, chunk or prompt.
+metrics and log lines hold numbers, names (of stages, arms, settings and classes of errors), and the facts named in
+`EXPORTED_STRINGS`. They never hold ids, or the text of a query, chunk or prompt.
 """
 
 from __future__ import annotations
@@ -34,10 +40,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("umi")
 
 EXPORTED_STRINGS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
-"""Names of the only stage facts that are exported and logged although they are strings: other strings may hold words of
-the query."""
+"""Names of the only facts that are exported and logged although they are strings; other strings may hold words of the
+query. "model" is the name of the LLM; umi chooses the values of the others: "filter", of a search in Qdrant, is "exact"
+or "widened"."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
-"""Fields of `SearchMetrics` that OpenTelemetry gets as counters named `umi.<field>`, with their units."""
+"""Fields of `stores.search_counts.SearchMetrics` that OpenTelemetry gets as counters named `umi.<field>`, with their
+units. Its field `failures` is not among them: a failed search is a span with status ERROR."""
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
 """Fields of `SearchMetrics` that OpenTelemetry gets as histograms named `umi.<field>`, with their units."""
 SearchBody = Callable[..., Body[SearchResult]]
@@ -70,7 +78,7 @@ class TraceBuilder:
                 on_end(self.stages[-1])
 
     def add(self, name: str, **facts: Any) -> None:
-        """Adds a stage that has facts and no duration."""
+        """Adds a stage that only records facts; its duration is nearly 0."""
         with self.stage(name) as stated:
             stated.update(facts)
 
@@ -91,8 +99,8 @@ class TraceBuilder:
 def observed_search(search: SearchBody) -> SearchBody:
     """Wrap a search so that it is counted, logged and traced.
 
-    Its span is made at the end, with the time of the start, because a search may end in another thread than it began
-    in.
+    Its span is made when it ends, and the spans of its stages are made from its trace. A search that failed has no
+    spans of stages; a search that was cancelled has no span at all.
     """
 
     @wraps(search)
@@ -118,7 +126,11 @@ def observed_search(search: SearchBody) -> SearchBody:
 
 
 def observed_context(assembled: ContextBody) -> ContextBody:
-    """Wrap the making of a context so that it is logged and traced; the span of its search becomes a child span."""
+    """Wrap the making of a context so that it is logged and traced.
+
+    Its span starts first, because it is the parent of the span of the search. It must be ended even if the search is
+    cancelled.
+    """
 
     @wraps(assembled)
     def body(components: Components, *others: Any) -> Body[AssembledContext]:
@@ -127,7 +139,7 @@ def observed_context(assembled: ContextBody) -> ContextBody:
             components = replace(components, span_context=_api("set_span_in_context")(span))
         try:
             context = yield from assembled(components, *others)
-        except BaseException as error:  # also when the search is cancelled: the span must end
+        except BaseException as error:  # a cancellation is no Exception
             _end_failed(span, error)
             raise
         stats = context.stats
@@ -160,7 +172,7 @@ def _count(counter: SearchCounter, request: SearchRequest, result: SearchResult)
 
 @lru_cache(maxsize=1)
 def _instruments(provider: Any) -> dict[str, Callable[..., None]]:
-    """By field of `SearchMetrics`, the function that records its value with OpenTelemetry."""
+    """Name of a field in COUNTERS or HISTOGRAMS -> the function that records its value with OpenTelemetry."""
     meter = provider.get_meter("umi")
     record = {name: meter.create_counter(f"umi.{name}", unit).add for name, unit in COUNTERS.items()}
     return record | {name: meter.create_histogram(f"umi.{name}", unit).record for name, unit in HISTOGRAMS.items()}
@@ -216,7 +228,7 @@ def _bm25_status(strategy: str, lost: tuple[str, ...], recall: Mapping[str, Any]
 
 
 def _ranked_by(result: SearchResult, arm: str) -> int:
-    """Number of hits that the arm ranked, for the query or for a variation."""
+    """Number of hits that the arm ranked, for the query or for one of `result.query_variations`."""
     return sum(any(signal.arm == arm and signal.rank is not None for signal in hit.signals) for hit in result)
 
 

@@ -1,7 +1,8 @@
 """The processes on Ray: workers and a writer. Ray restarts a process that dies and repeats its call.
 
-A worker reads, chunks, embeds and writes parts of files. The writer holds a store open, so that many workers can write
-to one directory through it.
+A part is a whole file, or a range of lines of a JSONL file. A worker reads, chunks, embeds and writes parts. The writer
+holds a store open, so that many workers can write to one directory through it. The driver is the process that called
+`ingest_on_ray`; it starts the others.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ class _Worker:
 def outcomes_of(actors: Sequence[Any], batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
     """Yield the outcomes of each batch, in the order in which the workers finish.
 
-    If the worker of a batch dies `RETRIES + 1` times, each part of the batch is repeated alone after all other batches.
-    If its worker dies `RETRIES + 1` times again, the outcome of the part is a problem "WorkerDied".
+    A batch fails if its worker dies at the first attempt and at each of the RETRIES repetitions. Each part of a failed
+    batch is repeated alone, after all other batches. If a part alone fails in the same way, its outcome is a problem
+    "WorkerDied".
     """
     failed_parts: list[FilePart] = []
     for batch, outcomes in _answers(actors, batches, BATCHES_AHEAD):
@@ -77,14 +79,14 @@ def outcomes_of(actors: Sequence[Any], batches: Iterable[Sequence[FilePart]]) ->
 def _answers(
     actors: Sequence[Any], batches: Iterable[Sequence[FilePart]], ahead: int
 ) -> Iterator[tuple[Sequence[FilePart], list[PartOutcome] | None]]:
-    """Yield each batch with its outcomes, or with None if its worker died `RETRIES + 1` times.
+    """Yield each batch with its outcomes, or with None if its worker died at every attempt.
 
     Args:
         ahead: Largest number of batches submitted to one worker at a time.
     """
     import ray
 
-    free = [*actors] * ahead  # each worker, once for each further batch that may be submitted to it
+    free = [*actors] * ahead  # a worker is in this list once for each further batch that may be submitted to it
     running: dict[Any, tuple[Any, Sequence[FilePart]]] = {}
     left = iter(batches)
     while True:
@@ -143,8 +145,8 @@ def _worker_died(part: FilePart) -> Problem:
 
 @contextmanager
 def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
-    """Open a store in a process of its own; the store is closed at the end of the block. If the block raises, the
-    process is ended without closing the store. Ray must be connected."""
+    """Start the writer, which opens the store at the first call of one of the store's methods. At the end of the block
+    the store is closed; if the block raises, the writer's process is killed instead. Ray must be connected."""
     import ray
 
     name = f"umi-writer-{uuid4().hex}"
@@ -169,7 +171,11 @@ def result(reference: Any) -> Any:
 
 
 class RemoteStore:
-    """The methods of a store that ingestion calls. Each call runs in the `_Writer`, the Ray actor of this name."""
+    """The methods of a store that ingestion calls. Each call runs in the `_Writer`.
+
+    Args:
+        name: Name of the writer's Ray actor.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name  # not the actor's handle: Ray cannot restart a worker whose arguments hold a handle
@@ -206,7 +212,7 @@ class RemoteStore:
 
 
 class _Writer:
-    """A Ray actor that holds a store. As in `_Worker`, the first call opens it."""
+    """A Ray actor that holds a store. The first call of `apply` opens it, for the reason given in `_Worker`."""
 
     def __init__(self, open_store: Callable[[], Any]) -> None:
         self._open_store = open_store

@@ -1,6 +1,22 @@
-"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A").
+"""Read the words that join two periods ("between A and B") or change one ("since A", "the week before A").
 
-In this file, A and B are phrases for periods, such as "May" or "last week".
+In this file, A and B are phrases for periods, such as "May" or "last week". Words such as "between" or "the week
+before" give a new period. Words such as "since" leave A as the period and give bounds; None is an open side. Examples,
+asked on 18 May 2023, where A is "10 May 2023", a Wednesday; the last day of a period belongs to it:
+
+    phrase                   period               bounds, or (a remark)
+    between A and 12 May     10 to 12 May
+    the week before A        3 to 9 May           (the week that ends where A starts)
+    two weeks before A       23 to 29 April       (the week around the day that is two weeks before A)
+    the Sunday before A      7 May
+    the week of A            8 to 14 May          (from Monday)
+    since A, not before A    10 May               from the start of 10 May, None
+    not until A              10 May               from the start of 10 May, None
+    after A                  10 May               from the end of 10 May, None
+    before A                 10 May               None, to the start of 10 May
+    until A, not after A     10 May               None, to the end of 10 May
+    by A                     10 May               None, to the end of 10 May
+    by 30 May                30 May               from the start of today (18 May), to the end of 30 May
 """
 
 from __future__ import annotations
@@ -12,6 +28,7 @@ from datetime import datetime, timedelta
 from umi_common.query.time import spans
 from umi_common.query.time.grammar import COUNT, THAN, UNIT, WEEKDAY, time_pattern
 from umi_common.query.time.spans import CalendarPeriod
+from umi_common.query.time.stated import LONGEST_DAY
 from umi_common.query.time.vocabulary import SINCE, WEEKDAYS, counted, words_of
 
 _WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{THAN}|{SINCE})"
@@ -37,7 +54,9 @@ _OFFSET = time_pattern(
     rf"(?<![\w-])(?:(?:the|last) )?(?:(?:{COUNT} )?{UNIT}(?(count)|(?<!s))|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
-"""Words before A that name another period beside it: "two weeks before", "the day after", "the Sunday before"."""
+"""Words before A that name another period beside it: "two weeks before", "the day after", "the Sunday before".
+
+A unit in the plural needs a count: "weeks before" names no period."""
 CHARACTERS_IN_FRONT = 24
 """Number of characters before A that are searched for a word that changes A."""
 OFFSET_CHARACTERS = 40
@@ -56,7 +75,8 @@ class FoundPeriod:
     end: int
     period: CalendarPeriod
     bounds: tuple[datetime | None, datetime | None] | None = None
-    """Start and end after a word beside the period has changed them: (start, None) for "since May"; None: unchanged."""
+    """The (start, end) that count in place of those of `period`: (1 May, None) for "since May". None: those of `period`
+    count."""
 
 
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> FoundPeriod | None:
@@ -70,20 +90,24 @@ def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> Found
     if join is None or opening not in {"", "between", "from"} or (join["word"].lower() == "and" and not opening):
         return None
     period, end = first.period, second.period.end
-    if (in_year := period.in_year) is not None:  # A lies in the year of B, or in the year before
+    # `in_year` is None if A names a year. If not, A lies in the year of B, or in the year before: the December of
+    # "December to March 2022" is that of 2021.
+    if (in_year := period.in_year) is not None:
         period = in_year(end.year)
         period = period if period.start < end else in_year(end.year - 1)
     return FoundPeriod(start, second.end, CalendarPeriod(period.start, end)) if end > period.start else None
 
 
 def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod:
-    """The period of "since A", "before A" or "the week before A", where `found` is A; `found` if no such word is there.
+    """The period A, which is `found`, changed by the words beside it, as in the table at the top of this file; `found`
+    itself if none of these words is there.
 
-    "By A" begins today if the end of A is in the future.
+    Words for another period, such as "the week before", give this period. Words such as "since" or "before" give
+    `bounds`; the period is then A.
     """
     period = found.period
     week = _WEEK.search(query, max(0, found.start - OFFSET_CHARACTERS), found.start)
-    if week is not None and period.end - period.start <= timedelta(hours=25):
+    if week is not None and period.end - period.start <= LONGEST_DAY:
         return FoundPeriod(week.start(), found.end, _week(period.start, **words_of(week)))
     word, start = _operator(query, found) or ("", found.start)
     if word in {"before", "after"}:
@@ -99,18 +123,25 @@ def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod
         **dict.fromkeys(_UNTIL_END, (None, period.end)),
         "by": (spans.midnight(now) if period.end > now else None, period.end),
     }.get(word)
-    return FoundPeriod(start, found.end, replace(period, in_year=None), bounds) if bounds else found
+    if bounds is None:
+        return found
+    return FoundPeriod(start, found.end, replace(period, in_year=None), bounds)  # its bounds hold in this year only
 
 
 def _week(day: datetime, unit: str, side: str) -> CalendarPeriod:
-    """The week or weekend that the words name beside a day: "of", "starting", "beginning", "commencing" or "ending"."""
+    """The week of, starting on (also "beginning", "commencing") or ending on `day`, as `side` says. For the unit
+    "weekend", `side` has no effect: it is the weekend of the week, from Monday, that contains `day`."""
     if unit == "weekend":
         return spans.weekend(day)
     return spans.week(day) if side == "of" else spans.days(day - timedelta(days=6 if side == "ending" else 0), 7)
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
-    """The word that changes A, and its index in the query: the first word of A's phrase, else the word before it."""
+    """(word, start) of the word that changes or joins A: the first word of A's phrase, else the word before A.
+
+    A negation before the word belongs to it: "no later than A" gives "not later than", and the start of "no". "Between"
+    and "from" are such words, too; they have an effect only in `joined_periods` and in "from A on".
+    """
     match = _FIRST_WORD.match(query, found.start, found.end)
     match = match or _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
     if match is None:
@@ -121,11 +152,17 @@ def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
 
 
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
-    """The period beside `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after"."""
+    """The period before or after `period` that a match of `_OFFSET` names.
+
+    With a count ("two weeks before"), it is the unit around the moment that is so many units away. Without ("the week
+    before"), it is the unit that ends where `period` starts, or starts where it ends. A weekday is the nearest one
+    outside of `period` ("the Sunday before"), a weekend the nearest or, with a count, the count-th.
+    """
     given = words_of(match)
     before = given["side"] == "before"
     edge, sign = (period.start, -1) if before else (period.end, 1)
-    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` searches from the next day on
+    # `spans.weekday` never returns `day` itself: it searches from the day after it on, or from the day before it back.
+    day = edge if before else edge - timedelta(days=1)
     if "weekday" in given:
         return spans.weekday(day, WEEKDAYS.index(given["weekday"]), sign)
     unit, (_, count) = given["unit"], counted(given.get("count", "one"))

@@ -1,12 +1,19 @@
-"""Statistics of a whole collection from two samples, which a search requests in its batch.
+"""Statistics of a whole collection from two samples of its chunks.
 
-    sample      the chunks with the smallest checksums of their ids. They give the average length, the background
-                cosines of a query and, by the size of the checksums, the number of chunks (Bar-Yossef et al., RANDOM
-                2002).
-    sources     the chunks of the sources with the smallest checksums of their names. They give `Calibration.numbers`.
+BM25 needs the number and the average length of all chunks. The ranking needs to know how high the cosines of a query
+are for chunks in general, and how much the positions and sources of chunks tell about them.
 
-Both samples depend only on the content of the collection. A search draws them again when they are five minutes old, or
-when an eighth of the chunks was written since; in a collection no larger than the sample, after each write.
+    sample      the chunks with the smallest checksums of their ids. From them are computed: the average length; for
+                each query, the mean and deviation of its cosines with them (`pool.Background`); and the number of
+                chunks, since the more chunks there are, the smaller are the smallest checksums (see `_count`).
+    sources     the chunks of the sources with the smallest checksums of their names. From them are computed the
+                numbers about positions and sources that `stores.corpus_stats` explains (`Calibration.numbers`), and
+                whether positions are gapless.
+
+A checksum is a CRC-32; it is stored with each point, in the payload field "draw" or "source_draw". So both samples
+depend only on the content of the collection. The statistics are cached. If they are five minutes old, or an eighth of
+the chunks was written since, a search requests new samples in the batch of its own requests to Qdrant; in a collection
+no larger than the sample, after each write.
 """
 
 from __future__ import annotations
@@ -31,8 +38,8 @@ from umi_common.stores.rows.rows import RowTable
 SOURCE_SAMPLE_SIZE = 2_048
 """Number of chunks in the sample of sources; a larger sample changes the calibration little."""
 GAPLESS_FROM = 0.9
-"""If at least this share of successive positions in the sample differ by 1, positions count as gapless. Chunks are then
-adjacent only if their positions differ by 1."""
+"""If at least this share of successive positions in the sample of sources differ by 1, positions count as gapless.
+Chunks are then adjacent only if their positions differ by 1."""
 CHECKSUMS = 2**32
 """Number of values of a CRC-32."""
 CHANGED_SHARE = 1 / 8
@@ -40,9 +47,9 @@ CHANGED_SHARE = 1 / 8
 SECONDS = 300.0
 """Age in seconds at which statistics are drawn again, because other processes may have written."""
 _OF_CHUNKS = ["draw", "length"]
-"""Payload fields of the points in the sample of chunks."""
+"""Payload fields of the points in the sample of chunks, first the checksum of the id."""
 _OF_SOURCES = ["source_draw", "id", "source", "position", "length"]
-"""Payload fields of the points in the sample of sources."""
+"""Payload fields of the points in the sample of sources, first the checksum of the source's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class Statistics:
     sample: Vectors
     """(at most SAMPLE_SIZE, dim) vectors of the sampled chunks."""
     calibration: Mapping[str, float]
-    """See `Calibration.numbers`."""
+    """The numbers about positions and sources; see `stores.corpus_stats`."""
     gapless: bool = True
     """Whether successive positions in a source mostly differ by 1; see GAPLESS_FROM."""
 
@@ -73,7 +80,10 @@ class CachedStatistics:
         self._drawn_at = 0.0
 
     def mark(self) -> int | None:
-        """The number of chunks written so far, if statistics must be drawn again; None: the cached ones are used."""
+        """The number of chunks written so far, if statistics must be drawn again; None: the cached ones are used.
+
+        Give it to `latest` with the new statistics: chunks written while they were drawn then count as later writes.
+        """
         with self._lock:
             if self._drawn is not None and time.monotonic() - self._drawn_at < SECONDS:
                 chunks = self._drawn.chunks
@@ -88,15 +98,17 @@ class CachedStatistics:
             self._written += chunks
 
     def latest(self, drawn: Statistics | None, mark: int | None) -> Statistics:
-        """Cache `drawn` and return it; if it is None, return the cached statistics.
+        """The statistics to use: `drawn`, which is cached; the cached ones if both arguments are None.
 
-        `mark` is the result of `mark()` before the statistics were drawn.
+        Args:
+            drawn: New statistics; None: none were drawn, because `mark()` returned None.
+            mark: The result of `mark()` before they were drawn.
         """
         with self._lock:
             if drawn is not None and mark is not None:
                 self._drawn, self._seen, self._drawn_at = drawn, max(mark, self._seen), time.monotonic()
             found = self._drawn if drawn is None else drawn
-        assert found is not None, "the first search draws statistics"
+        assert found is not None, "no statistics are cached, and none were drawn"
         return found
 
 
@@ -134,11 +146,18 @@ def _smallest(limit: int, payload: list[str]) -> Any:
     return models().QueryRequest(query=query, limit=limit, with_payload=payload, with_vector=[DENSE])
 
 
-def _count(draws: Sequence[int]) -> int:
-    """The estimated number n of chunks: the k-th smallest of n numbers spread evenly over 0..1 is near k / n."""
-    if len(draws) < SAMPLE_SIZE:
-        return len(draws)
-    return max(round((len(draws) - 1) / (draws[-1] + 1) * CHECKSUMS), len(draws))
+def _count(checksums: Sequence[int]) -> int:
+    """The number n of chunks, from the k smallest checksums of their ids, rising: k if the sample is not full, else
+
+        n = (k - 1) / v        v: the k-th smallest checksum as a share of all CHECKSUMS, 0..1
+
+    The k-th smallest of n numbers spread evenly over 0..1 is near k / n; with k - 1, the estimate has the right mean.
+
+    Source: Bar-Yossef et al., RANDOM 2002.
+    """
+    if len(checksums) < SAMPLE_SIZE:
+        return len(checksums)
+    return max(round((len(checksums) - 1) / (checksums[-1] + 1) * CHECKSUMS), len(checksums))
 
 
 def _vectors(points: Sequence[Any], dim: int) -> Vectors:

@@ -1,6 +1,14 @@
 """Find entries of a dictionary or a reference, which begin with the word that a query asks for: "what does open do?".
 
 This word is the head of the entry. Other texts use the head more often than its entry does, so BM25 ranks them first.
+An example, for the query "explain open and close", whose heads are "open" and "close":
+
+    candidate                                  open  close
+    "open (path): returns a file object."         1      0
+    "close() ends the use of a file."             0      1
+    "You can open and close a file twice."        0      0
+
+`entries_held` returns the matrix of these numbers.
 """
 
 from __future__ import annotations
@@ -13,28 +21,32 @@ from umi_common.pool import Floats
 from umi_common.search.reorder.number_pairs import TermsOf
 from umi_common.search.reorder.words import content_words, words_in
 
-HEADS_MAX = 3
-"""Largest number of distinct content words, `MEANING` aside, of a query that asks for an entry."""
-QUERY_WORDS_MAX = 8
-"""Largest number of words of a query that asks for an entry."""
-ENTRIES_MAX = 3
-"""Largest number of candidates that begin with the head of an entry. A word with which more candidates begin is a
-speaker's name or a label, and no head, unless the query asks for its meaning."""
-ENTRY_WORDS_MIN = 4
-"""Smallest number of words of an entry: a heading without a text says nothing about its head."""
-ENTRY_CHARACTERS = 100
-"""Number of characters at the beginning of a text that are read for its first words."""
 MEANING = frozenset(
     {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}
 )
 """Words that ask what another word or an abbreviation means."""
+HEADS_MAX = 3
+"""Largest number of heads (distinct content words that are not in MEANING) of a query that asks for an entry."""
+QUERY_WORDS_MAX = 8
+"""Largest number of words of a query that asks for an entry."""
+ENTRIES_MAX = 3
+"""Largest number of candidates that are taken for entries on one word. A word with which more candidates begin is taken
+for a speaker's name or a label, unless the query asks for its meaning."""
+ENTRY_WORDS_MIN = 4
+"""Smallest number of words of an entry: a heading without a text says nothing about its head."""
+ENTRY_CHARACTERS = 100
+"""Number of characters at the beginning of a text that are read for its first words."""
 NO_ENTRY = frozenset({"who", "whom", "whose", "when", "where"})
 """First words of questions that no entry answers: "who works at Acme?" asks for no text that begins with "Acme"."""
 
 
 def heads_in(query: str) -> tuple[list[str], bool]:
     """(heads, asks_meaning): the words of a short query with which an entry may begin, and whether the query asks what
-    its only head means. If it does, each entry on this head may be the answer."""
+    its only head means.
+
+    ([], False) for a query that asks for no entry. If it asks for the meaning of "open", all texts that begin with
+    "open" may be the answer, even if they are more than ENTRIES_MAX.
+    """
     content = content_words(query)
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
     words = words_in(query)
@@ -44,13 +56,13 @@ def heads_in(query: str) -> tuple[list[str], bool]:
 
 
 def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool, terms_of: TermsOf | None) -> Floats:
-    """(n, H) 1 where a text is the entry on one of H words, else 0.
+    """(n, H) 1 where a text begins with one of the H heads and is taken for its entry, else 0.
 
-    No text is an entry that begins with fewer of these words than another one: "strawberry propagation" asks for
+    A text that begins with fewer of the heads than another text is no entry: "strawberry propagation" asks for
     "Propagate strawberries in May ...", not for "Strawberry is harmless ...".
 
     Args:
-        asks_meaning: Whether more than `ENTRIES_MAX` texts may be entries on one word.
+        heads, asks_meaning: The result of `heads_in`.
         terms_of: The store's function from a text to its terms, by which beginnings are compared; None: they are not
             compared.
     """
