@@ -214,6 +214,23 @@ def test_hours_and_minutes_are_those_that_pass_also_where_clocks_change(phrase: 
     assert since == (timedelta(minutes=first), timedelta(minutes=last))
 
 
+@pytest.mark.parametrize(
+    ("query", "start", "end"),
+    [
+        ("what happened a day after 10 May 2023?", (2023, 5, 11), (2023, 5, 12)),
+        ("two days after 10 May 2023", (2023, 5, 12), (2023, 5, 13)),
+        ("2 days before 10 May 2023", (2023, 5, 8), (2023, 5, 9)),
+        ("two months after May 2022", (2022, 7, 1), (2022, 8, 1)),
+        ("two years after 2020", (2022, 1, 1), (2023, 1, 1)),
+        ("three days after Christmas 2022", (2022, 12, 29), (2022, 12, 30)),
+    ],
+)
+def test_days_after_a_day_are_counted_from_that_day(query, start, end):
+    when = find_time(query, datetime(2023, 5, 18, tzinfo=timezone.utc))
+    assert when is not None
+    assert (when.range.start, when.range.end) == tuple(datetime(*day, tzinfo=timezone.utc) for day in (start, end))
+
+
 def test_three_hours_before_the_clocks_went_back():
     when = find_time("in the last three hours", in_berlin(BERLIN_AUTUMN))
     assert when is not None

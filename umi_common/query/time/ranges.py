@@ -8,6 +8,7 @@ asked on 18 May 2023, where A is "10 May 2023", a Wednesday; the last day of a p
     between A and 12 May     10 to 12 May
     the week before A        3 to 9 May           (the week that ends where A starts)
     two weeks before A       23 to 29 April       (the week around the day that is two weeks before A)
+    two days after A         12 May
     the Sunday before A      7 May
     the week of A            8 to 14 May          (from Monday)
     since A, not before A    10 May               from the start of 10 May, None
@@ -168,5 +169,8 @@ def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     unit, (_, count) = given["unit"], counted(given.get("count", "one"))
     if unit == "weekend":
         return spans.days(spans.weekday(day, spans.SATURDAY, sign * count).start, 2)
+    if "count" in given:  # "two days after 10 May" counts from 10 May on, not from its end
+        start = edge if unit in {"minute", "hour"} else day
+        return spans.around(spans.shifted(start, unit, sign * count), unit)
     other = spans.shifted(edge, unit, sign * count)
-    return spans.around(other, unit) if "count" in given else CalendarPeriod(min(edge, other), max(edge, other))
+    return CalendarPeriod(min(edge, other), max(edge, other))
