@@ -54,6 +54,39 @@ def test_lists_of_different_lengths_are_refused():
         LexicalIndex(PLAIN).update([0, 1], ["ant"], [-1, -1])
 
 
+class Interrupted(Analyzer):
+    """Calls `write` when it is asked for the language of a text."""
+
+    write = staticmethod(lambda: None)
+
+    def language_of(self, text: str) -> str:
+        self.write()
+        return super().language_of(text)
+
+
+def test_a_search_reads_one_state_of_the_index_although_a_writer_comes_between_its_queries():
+    index = LexicalIndex(Interrupted(AnalyzerConfig(language="english")))
+    index.update([0], ["the garden"], [-1])
+
+    def write() -> None:
+        del index.analyzer.write
+        index.update([1], ["the gardn"], [-1])  # now a row holds the word, so it is not corrected to "garden"
+
+    index.analyzer.write = write
+    first, second = index.search(["gardn", "gardn"], k=2, config=LUCENE)
+    assert first.rows.tolist() == second.rows.tolist() == [0]
+
+
+def test_a_removed_row_does_not_decide_whether_a_mistyped_word_is_corrected():
+    texts = ["the time in the garden", "a book", "a man"]
+    index, new = LexicalIndex(Analyzer(AnalyzerConfig())), LexicalIndex(Analyzer(AnalyzerConfig()))
+    new.update(range(3), texts, [-1] * 3)
+    index.update(range(4), [*texts, "timegardn"], [-1] * 4)
+    index.update(removed=[3])
+    terms = index.weighted_terms("time gardn", LUCENE)
+    assert terms == new.weighted_terms("time gardn", LUCENE) and "garden" in terms
+
+
 def test_readers_beside_a_writer_never_see_a_half_written_index(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(corpus, "SMALL_SEGMENT", 40)
     index, stop, faults = LexicalIndex(PLAIN), threading.Event(), []

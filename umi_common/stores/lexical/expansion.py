@@ -83,8 +83,8 @@ class QueryExpander:
         return {term: weight for term, weight in expanded.items() if weight}
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-        """Last term of an English word of the query -> the terms of the word's other forms. If the index has a term for
-        the word joined with the next or previous word, see `_joined`, it is among them.
+        """Last term of an English word of the query -> the terms of the word's other forms. If a living row holds the
+        word joined with the next or previous word, see `_joined`, the term of the joined word is among them.
 
         The other forms are looked up by the word or by its stem, so "runs" has those of "run". Empty for a query of
         more than `SPELLED_TERMS_MAX` words.
@@ -93,13 +93,12 @@ class QueryExpander:
         found: dict[str, list[str]] = {}
         if len(words) > SPELLED_TERMS_MAX:
             return found
-        joined = _joined(words)
+        joined = {word: _last_terms(analyzer, wholes) for word, wholes in _joined(words).items()}
+        held = self._counts(filter(self.corpus.codes.__contains__, chain(*joined.values())))
         for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
             for term in terms[-1:]:  # a word such as 7th has several terms; the last is the whole word
-                others = analyzer.terms_of_pieces(forms.get(word) or forms.get(term, ()))
-                whole = analyzer.terms_of_pieces(joined.get(word, ()))
-                each = [other[-1] for other in others if other]
-                each += [other[-1] for other in whole if other and other[-1] in self.corpus.codes]
+                each = _last_terms(analyzer, forms.get(word) or forms.get(term, ()))
+                each += [whole for whole in joined.get(word, ()) if held.get(whole)]
                 if each:
                     found[term] = [other for other in each if other != term]
         return found
@@ -213,6 +212,11 @@ def _in_other_languages(
             if term in wanted:
                 found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
     return {term: list(same) for term, same in found.items()}
+
+
+def _last_terms(analyzer: Analyzer, words: Sequence[str]) -> list[str]:
+    """The last term of each word; words without terms are left out."""
+    return [terms[-1] for terms in analyzer.terms_of_pieces(words) if terms]
 
 
 def _joined(words: Sequence[str]) -> dict[str, list[str]]:

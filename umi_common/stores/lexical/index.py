@@ -1,7 +1,8 @@
 """The lexical index: BM25 over rows that are added and removed.
 
-Writes are serialised by a lock. A reader uses the current snapshot and never waits. Scores equal those of an index
-newly built from the living rows, to the bit, whatever was added, removed, merged or loaded before.
+Writes are serialised by a lock. Each call of a reading method uses the snapshot of the last write and never waits; for
+several calls on one snapshot, see `LexicalIndex.view`. Scores equal those of an index newly built from the living
+rows, to the bit, whatever was added, removed, merged or loaded before.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from umi_common.stores.lexical.bm25 import RowScorer, Term
 from umi_common.stores.lexical.corpus import Corpus, with_texts, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
-from umi_common.stores.lexical.segment import Int32s, running
+from umi_common.stores.lexical.segment import Int32s, ranges, running
 from umi_common.stores.lexical.spellings import Spellings
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
@@ -70,7 +71,8 @@ class Snapshot:
         self._analyzer = analyzer
         self._scorers: dict[LexicalConfig, RowScorer] = {}
         self.references: dict[int, Floats] = {}
-        """A cache of `stores.references`: row -> its references, as `References._cached` returns them."""
+        """A cache of `stores.references`: row -> its references to rows that it names or shares a rare term with, as
+        `References._cached` returns them."""
 
     def row_scorer(self, config: LexicalConfig) -> RowScorer:
         """The scorer of rows, and of their sources, under a configuration."""
@@ -104,6 +106,7 @@ class LexicalIndex:
         self.analyzer = analyzer
         self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus, analyzer)
         self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
+        # Spellings without accents are stemmed as words of a text whose language is not found.
         self._spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
         self._spellings.update(self._snapshot.corpus.codes)
         self._write_lock = threading.Lock()
@@ -113,7 +116,11 @@ class LexicalIndex:
         return self._snapshot.corpus.documents
 
     def view(self) -> LexicalIndex:
-        """The current content, for reading only; later writes to the index do not change it."""
+        """The current content, for reading only: later writes change neither its rows nor its scores.
+
+        Index and view share the terms' codes and spellings, which only grow: terms that only later rows hold count as
+        terms that no row holds.
+        """
         return copy.copy(self)
 
     def update(
@@ -124,7 +131,9 @@ class LexicalIndex:
         *,
         removed: Sequence[int] = (),
     ) -> None:
-        """Remove rows, then index texts[i] as rows[i] of source code sources[i] (-1: none). An error changes nothing.
+        """Remove rows, then index texts[i] as rows[i] of the source with the number sources[i] (-1: of no source).
+
+        An error changes no row and no score; new terms may have got codes, which nothing uses.
 
         Args:
             rows: Rising, and above every row added so far, which is asserted; row numbers may be skipped.
@@ -136,7 +145,7 @@ class LexicalIndex:
             InputError: If the lengths differ.
         """
         if not len(rows) == len(texts) == len(sources):
-            raise InputError(f"{len(rows)} rows, {len(texts)} texts and {len(sources)} sources; expected one of each")
+            raise InputError(f"{len(rows)} rows, {len(texts)} texts and {len(sources)} sources; expected equally many")
         with self._write_lock:
             corpus = self._snapshot.corpus
             if len(removed):
@@ -156,9 +165,10 @@ class LexicalIndex:
         arrays: file.Arrays = MappingProxyType({}),
         facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write the index to `directory`, in place of an older file; see `file`.
+        """Write the index to a file in `directory`, in place of an older one; see the module `file`.
 
-        The arguments other than `directory` are the fields of `file.Saved`.
+        The arguments other than `directory` are the fields of `file.Saved`: the ledger's mark, the sequence number of
+        each row, the names of the sources, and further arrays and values of the store.
 
         Raises:
             OSError: If the file cannot be written; an older file stays as it was.
@@ -189,7 +199,8 @@ class LexicalIndex:
         weights: Floats | None = None,
         id_of: IdOf = str,
     ) -> list[LexicalHits]:
-        """The best rows of each query, exactly. Of a long query the `bm25.QUERY_TERMS_MAX` heaviest terms are scored.
+        """The best rows of each query, the same as if every row were scored. Of a long query, only the
+        `bm25.QUERY_TERMS_MAX` heaviest terms are scored.
 
         Args:
             k: Largest number of rows in a result, >= 1.
@@ -206,7 +217,8 @@ class LexicalIndex:
         snapshot = self._snapshot
         limits = _limits(snapshot.corpus, k, allowed, weights, id_of)
         scorer = snapshot.row_scorer(config)
-        return [top_k(scorer, scorer.query(self.weighted_terms(query, config)), limits) for query in queries]
+        terms = [scorer.query(self._weighted_terms(snapshot, query, config)) for query in queries]
+        return [top_k(scorer, each, limits) for each in terms]
 
     def score(
         self,
@@ -226,40 +238,41 @@ class LexicalIndex:
         snapshot = self._snapshot
         scorer = snapshot.row_scorer(config)
         wanted = np.asarray(rows, np.int64)
-        order = wanted.argsort()
-        start, stop = wanted.take(order).searchsorted((0, snapshot.corpus.rows))
-        order = order[start:stop]
-        order = order[snapshot.corpus.alive.take(wanted.take(order))]
-        living = wanted[order]
+        living, at = _living_among(snapshot.corpus, wanted)
         owners, languages = snapshot.corpus.sources.take(living), snapshot.corpus.languages.take(living)
         shape = (len(queries), len(wanted))
         lexical, source = np.zeros(shape), np.zeros(shape)
         other_language, rare = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
         bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
-            query = scorer.query(self.weighted_terms(text, config)) if searched is None else searched[v].query
-            known = None if searched is None else searched[v].all_scores
-            lexical[v, order] = scorer.score(query, living) if known is None else known.take(living)
-            source[v, order], source_bound[v] = scorer.score_sources(query, owners)
+            known = None
+            if searched is None:
+                query = scorer.query(self._weighted_terms(snapshot, text, config))
+            else:
+                query, known = searched[v].query, searched[v].all_scores
+            lexical[v, at] = scorer.score(query, living) if known is None else known.take(living)
+            source[v, at], source_bound[v] = scorer.score_sources(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
             if query.rare:
-                rare[v, order] = np.isin(living, scorer.rows_of_rare(query))
+                rare[v, at] = np.isin(living, scorer.rows_of_rare(query))
             own = self.analyzer.language_of(text)
             others = np.array([differ(own, language) for language in self.analyzer.languages])
-            other_language[v, order] = others[languages]
+            other_language[v, at] = others[languages]
         length = np.zeros(len(wanted), np.int64)
-        length[order] = snapshot.corpus.lengths[living]
+        length[at] = snapshot.corpus.lengths[living]
         return LexicalScores(lexical, bound, coverage, source, source_bound, length, other_language, rare)
 
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
-        snapshot = self._snapshot
+        return self._weighted_terms(self._snapshot, query, config)
+
+    def _weighted_terms(self, snapshot: Snapshot, query: str, config: LexicalConfig) -> Mapping[str, float]:
         idf = snapshot.row_scorer(config).weighting.idf
         expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, self._spellings, idf)
         return expander.weighted_terms(query, config.function_word_weight)
 
     def terms_in_order(self, query: str) -> list[list[str]]:
-        """For each language of the living rows, the terms of a query in order."""
+        """For each analyzer in `Snapshot.analyzers`, the terms of a query in order."""
         split = pieces(query)
         return [list(chain.from_iterable(each.terms_of_pieces(split))) for each in self._snapshot.analyzers]
 
@@ -278,39 +291,38 @@ class LexicalIndex:
         return self._snapshot.row_scorer(config)
 
     def held(self, terms: Sequence[Term], rows: Ints, config: LexicalConfig) -> Mask:
-        """(T, n) whether each of n living rows (rising) holds each of T terms, which were looked up with `config`."""
+        """(T, n) whether each of n living rows (rising) holds each of T terms, found by `scorer(config).query`."""
         held: Mask = self.scorer(config).lookup(terms, rows) > 0
         return held
 
     def living(self, rows: Sequence[int]) -> list[int]:
-        """The rows among `rows` that are alive; rows that a later write added are not alive."""
+        """The rows among `rows` that are alive; rows that were added after this snapshot are not."""
         alive = self._snapshot.corpus.alive
         return [row for row in rows if row < len(alive) and alive[row]]
 
     def codes(self, terms: Sequence[str]) -> list[int]:
-        """For each term, its code plus 1; 0 for a term that no row has ever held."""
+        """For each term, its code plus 1, so that 0 can stand for no term; 0 for a term that no row has ever held."""
         codes = self._snapshot.corpus.codes
         return [codes.get(term, -1) + 1 for term in terms]
 
     def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-        """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
+        """The holders of the rare terms of n living rows. A holder of a term is a living row with the term; a term is
+        rare if it has at most `most` holders.
 
         Returns:
-            Three (P,) arrays, with an entry for each combination of a given row, a rare term of this row, and a row
-            that holds the term, the given row included: the index of the given row in `rows`, the row that holds the
-            term, and the number of rows that hold the term.
+            Three (P,) arrays: index in `rows`, holder, and number of holders of the term. They have one entry for each
+            holder (the row itself included) of each rare term of each row. If the only rare term of row 7 is also in
+            row 9, `rows` = [7] gives [0, 0], [7, 9] and [2, 2].
         """
         corpus = self._snapshot.corpus
-        found = [part.segment.rare_terms(rows, most + part.dead) for part in corpus.parts]
-        of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
-        codes = np.concatenate([np.zeros(0, np.int32), *(codes for _, codes in found)])
+        of_row, codes = _terms_perhaps_rare(corpus, rows, most)
         terms = distinct(codes)
+        term, holder = corpus.rows_of_rare(terms, most)  # sorted by term: the holders of a term are consecutive
+        holders = np.bincount(term, minlength=len(terms))  # 0 for a term that is not rare
         own = terms.searchsorted(codes)
-        term, row = corpus.rows_of_rare(terms, most)
-        counts = np.bincount(term, minlength=len(terms))
-        sizes = counts[own]
-        posting = np.arange(sizes.sum()) + np.repeat(running(counts)[:-1][own] - running(sizes)[:-1], sizes)
-        return np.repeat(of_row, sizes), row[posting], np.repeat(sizes, sizes)
+        sizes = holders[own]
+        at = ranges(running(holders)[:-1][own], sizes)
+        return np.repeat(of_row, sizes), holder[at], np.repeat(sizes, sizes)
 
     def lengths(self, count: int) -> Int32s:
         """(count,) number of terms in each of the first `count` rows; 0 where nothing was indexed."""
@@ -329,6 +341,25 @@ class LexicalIndex:
             if not alive or indexed[row] != expected or corpus.lengths[row] != terms.total():
                 wrong.append(at)
         return wrong
+
+
+def _living_among(corpus: Corpus, rows: Ints) -> tuple[Ints, Ints]:
+    """The living rows among `rows`, rising, and the index of each in `rows`."""
+    at = rows.argsort()
+    start, stop = rows.take(at).searchsorted((0, corpus.rows))
+    at = at[start:stop]  # the other row numbers were never used
+    at = at[corpus.alive.take(rows.take(at))]
+    return rows[at], at
+
+
+def _terms_perhaps_rare(corpus: Corpus, rows: Ints, most: int) -> tuple[Ints, Int32s]:
+    """(P,) index into `rows`, and (P,) code of a term of this row, for all its terms that at most `most` living rows
+    hold, and perhaps for others."""
+    # A segment counts its dead rows, too.
+    found = [part.segment.rare_terms(rows, most + part.dead) for part in corpus.parts]
+    of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
+    codes = np.concatenate([np.zeros(0, np.int32), *(codes for _, codes in found)])
+    return of_row, codes
 
 
 def _limits(corpus: Corpus, k: int, allowed: Mask | None, weights: Floats | None, id_of: IdOf) -> SearchLimits:

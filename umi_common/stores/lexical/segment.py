@@ -115,8 +115,7 @@ class Segment:
         wanted = rows.astype(np.int32)  # the type of `known[0]`: with another type, numpy converts the whole array
         start, stop = known[0].searchsorted(wanted), known[0].searchsorted(wanted, "right")
         sizes = stop - start
-        at = np.arange(sizes.sum()) + np.repeat(start - running(sizes)[:-1], sizes)
-        return np.repeat(np.arange(len(rows)), sizes), known[1][at]
+        return np.repeat(np.arange(len(rows)), sizes), known[1][ranges(start, sizes)]
 
     def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:
         """Offsets of rows, which are all in the segment's block."""
@@ -206,6 +205,11 @@ def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
+
+
+def ranges(starts: Ints, sizes: Ints) -> Ints:
+    """For each start in order, as many consecutive numbers from it as `sizes` says: [5, 6, 0] for [5, 0] and [2, 1]."""
+    return np.arange(sizes.sum()) + np.repeat(starts - running(sizes)[:-1], sizes)
 
 
 def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
