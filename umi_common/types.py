@@ -319,9 +319,10 @@ class Degradation:
     """A part of a search that failed, and the consequence for the result."""
 
     part: str
-    """"embedder", "lexical", "references", "rewriter", "reranker" or "late_interaction"; "when" or "period": the period
-    that the query names; "neighbours": the chunks beside a hit, in a context; "arms": the store's scores of chunks that
-    only extra arms found; the store's engine, such as "chroma"; or an extra arm's name."""
+    """"embedder", "lexical", "references", "rewriter", "reranker" or "late_interaction"; "period": the search in the
+    period that the query names; "when": no part, but that no chunk lies in this period; "neighbours": the chunks beside
+    a hit, in a context; "arms": the store's scores of chunks that only extra arms found; the store's engine, such as
+    "chroma"; or the name of an extra arm, which the user adds to the arms BM25 and vectors."""
     reason: str
     """Why the part failed, in one line, without the text of the query."""
     consequence: str = ""

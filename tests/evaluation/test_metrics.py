@@ -76,6 +76,12 @@ def test_an_unknown_metric_is_refused(name):
         parse_metric(name)
 
 
+def test_the_error_names_the_metrics_that_need_no_cut_off():
+    with pytest.raises(ConfigError, match=r"only mrr, ndcg, map may stand without @k"):
+        parse_metric("recall")
+    assert [parse_metric(name) for name in ("mrr", "ndcg", "map")] == [("mrr", None), ("ndcg", None), ("map", None)]
+
+
 @pytest.mark.parametrize("judged", [{"a": 0.5}, {"a": "1"}, ["a"]])
 def test_a_grade_that_is_no_whole_number_is_refused_and_not_scored_0(judged):
     with pytest.raises(DatasetError, match=r"query 'q' is judged by .*expected a whole number by document id"):

@@ -35,7 +35,7 @@ PACKAGED: dict[str, Callable[[], Embedder]] = {
 model is made once per process."""
 
 LIBRARIES = {"fastembed": "TextEmbedding", "sentence-transformers": "SentenceTransformer"}
-"""Library -> name of its class of models, which is called with the name of a model."""
+"""Library -> its class that loads a model by name, as in `SentenceTransformer("all-MiniLM-L6-v2")`."""
 LIBRARY_METHODS = (("encode_document", "encode_query"), ("encode", "encode"), ("embed", "query_embed"))
 """Names of the methods for documents and for queries. First: sentence-transformers since version 5, whose methods put
 the model's own instruction before the text. Second: its older versions, and model2vec. Third: fastembed."""
@@ -56,8 +56,9 @@ asyncio's few threads."""
 class CallableEmbedder:
     """An embedder made of functions, each of which takes texts and returns vectors.
 
-    In sync code, a coroutine function runs on an event loop in a thread. It is called only if there is no sync function
-    or the sync function raises NotImplementedError.
+    Sync methods call the sync function. If there is none, or it raises NotImplementedError, they run the coroutine
+    function on an event loop in a thread. `aembed_queries`, which exists only if queries have a coroutine function,
+    awaits that function.
 
     Args:
         documents: Function for documents.
@@ -105,11 +106,11 @@ class CallableEmbedder:
         return self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32 as the function returns them."""
+        """(n, dim) the function's vectors, converted to float32 and not normalised."""
         return _as_matrix(self._loop_thread.call(self._documents, self._adocuments, list(texts)), self.name)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32 as the function returns them."""
+        """(n, dim) the function's vectors, converted to float32 and not normalised."""
         return _as_matrix(self._loop_thread.call(self._queries, self._aqueries, list(texts)), self.name)
 
     async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
@@ -154,14 +155,20 @@ class AbsentEmbedder:
 def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     """An Embedder from a model, a name or a function.
 
-    A store records the embedder's name. It is the model's class and the name that the model states, for example
-    "OpenAIEmbeddings/text-embedding-3-small". If the model states no name, it is that of the class or function alone.
-    A model that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the wrapped model's name.
+    A store records the embedder's name. By form of `model`, the embedder and its name are:
+
+    - "default" or "minilm": a packaged model (PACKAGED), with the model's own name.
+    - "LIBRARY:MODEL", such as "fastembed:BAAI/bge-small-en-v1.5": a CallableEmbedder with this string as its name.
+    - An Embedder (its class has `embed_documents` and `embed_queries`, and it has a `name`), or umi's object that wraps
+      one for a framework: the Embedder itself.
+    - A model of LangChain or LlamaIndex: a FrameworkEmbedder, named by the model's class and the name that the model
+      states, such as "OpenAIEmbeddings/text-embedding-3-small"; by the class alone if it states none. A model that
+      wraps another (WRAPPED) gets the wrapped model's name.
+    - A model of sentence-transformers, model2vec or fastembed: a CallableEmbedder, named in the same way.
+    - A function from texts to vectors, sync or async: a CallableEmbedder with the function's name.
 
     Args:
-        model: An Embedder, a name, a model of LangChain, LlamaIndex, sentence-transformers, model2vec or fastembed, or
-            a function from texts to vectors. Methods and functions may be async. None: `config.embedder.model`; if
-            that is None too, the default embedder.
+        model: See above; methods may be async. None: `config.embedder.model`; if that is None too, "default".
 
     Raises:
         ConfigError: If `model` is none of these.
@@ -173,7 +180,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
         return _model_of_name(model)
     if isinstance(model, type):
         raise ConfigError(f"embedder is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
-    model = getattr(model, "umi_embedder", None) or model  # the adapters wrap umi's embedders for their framework
+    model = getattr(model, "umi_embedder", None) or model  # umi_langchain and umi_llamaindex wrap umi's embedders
     if all(hasattr(type(model), part) for part in ("embed_documents", "embed_queries")) and hasattr(model, "name"):
         return model  # type: ignore[no-any-return]
     for documents, query in FRAMEWORK_METHODS:
@@ -181,7 +188,8 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
             return FrameworkEmbedder(model, documents, query)
     if (embedder := _library_model(model, *name_of(model))) is not None:
         return embedder
-    if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004 - its type
+    # B004 advises `callable`, which does not tell whether the method is a coroutine function.
+    if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004
         return CallableEmbedder(None, adocuments=model, name=name_of(model)[0], named=False)
     if callable(model):
         return CallableEmbedder(model, name=name_of(model)[0], named=False)
@@ -200,8 +208,8 @@ def _model_of_name(name: str) -> Embedder:
     library, _, model = name.partition(":")
     if library not in LIBRARIES or not model:
         raise ConfigError(
-            f"embedder is {name!r}; expected {EMBEDDER_NAMES}; the directory of a store is an argument of its own: "
-            "persist_directory (LangChain), persist_dir (LlamaIndex)"
+            f"embedder is {name!r}; expected {EMBEDDER_NAMES}; if it is the directory of a store, pass it as "
+            "persist_directory (LangChain) or persist_dir (LlamaIndex)"
         )
     module = optional_module(library.replace("-", "_"), library)
     embedder = _library_model(getattr(module, LIBRARIES[library])(model), name)
@@ -232,13 +240,17 @@ def declared_dim(embedder: Embedder) -> int | None:
 
 
 class FrameworkEmbedder(CallableEmbedder):
-    """An embedding model of LangChain or LlamaIndex, and the names of its methods for documents and for one query."""
+    """An embedding model of LangChain or LlamaIndex, and the names of its methods for documents and for one query.
+
+    A user may set `symmetric = True` on the model: a query gets the same vector as a document with its text, so queries
+    are embedded as documents, several in one call.
+    """
 
     def __init__(self, model: Any, documents: str, query: str) -> None:
         self._given = model, documents, query
         name, named = name_of(_unwrapped(model)[-1])
         own: dict[str, Any] = {"name": name, "named": named, "adocuments": _async_method(model, f"a{documents}")}
-        if getattr(model, "symmetric", False) is True:  # a query gets the same vector as a document with its text
+        if getattr(model, "symmetric", False) is True:
             super().__init__(getattr(model, documents, None), **own)
             return
         embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
@@ -259,7 +271,8 @@ class FrameworkEmbedder(CallableEmbedder):
 
 
 def _async_method(model: Any, name: str) -> Any:
-    """A model's async method; None: it has none, or inherits it from LangChain's base class (LANGCHAIN_BASE)."""
+    """A model's async method. None if there is none, or if the model, or a model that it wraps, inherits it from
+    LangChain's base class (LANGCHAIN_BASE)."""
     method = getattr(model, name, None)
     inherited = any(
         getattr(getattr(each, name, None), "__module__", None) == LANGCHAIN_BASE for each in _unwrapped(model)

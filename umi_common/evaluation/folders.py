@@ -1,10 +1,11 @@
-"""Read folders as datasets: in BEIR's layout, or in LongMemEval's, where each question has its own store.
+"""Read folders as datasets: in BEIR's layout, or as LongMemEval, where each question has its own documents.
 
 A BEIR folder has `corpus.jsonl` (objects with `_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`)
 and `qrels.tsv` (a header, then lines of query id, document id and grade; a grade above 0 means relevant).
 
-LongMemEval's folder has `queries.jsonl` (`_id, text, metadata` with `question_date, question_type,
-answer_session_ids`) and `haystacks/`, with a file `<question id>.json.gz` for each question: `{session_ids, dates,
+LongMemEval publishes each of its sets as one JSON file. umi expects the same data as a folder: `queries.jsonl` (`_id,
+text, metadata` with `question_date, question_type, answer_session_ids` and, if the sessions do not answer the question,
+`abstention: true`) and `haystacks/`, with a file `<question id>.json.gz` for each question: `{session_ids, dates,
 sessions: [[{role, content, has_answer?}]]}`.
 """
 
@@ -36,18 +37,20 @@ HISTORY_KEY = "history"
 """Metadata key of a query's history: a list of earlier messages, each a string or {"role", "content"}."""
 
 HAYSTACKS = "haystacks"
-"""Name of the folder of haystacks in a collection. A haystack is the sessions that one question is about."""
+"""Name of the folder of haystacks in a collection. A haystack is the sessions that are searched for one question; most
+of them do not help to answer it."""
 Granularity = Literal["turn", "session"]
 """The unit of a document: one turn (message) of a session, or a whole session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The metadata keys of a document from which the fields of its chunk are read. None: the field stays empty."""
+    """The metadata keys of a document from which the fields of its chunk are read. None: the field stays empty, except
+    `position`."""
 
     source: str | None = "session"
     position: str | None = None
-    """None: documents of a source are numbered from 0 in the order of the file."""
+    """None: the documents of a source are numbered from 0 in the order of the file."""
     event_time: str | None = "timestamp"
 
 
@@ -60,11 +63,13 @@ def load_beir(
 ) -> Dataset:
     """Read a BEIR folder as one dataset; the text of a document with a title is `title + ". " + text`.
 
-    Documents without text and title are left out; if they are judged relevant, they count as not found.
+    Documents whose text and title are blank are left out; if they are judged relevant, they count as not found. A
+    document without the field `text` is malformed.
 
     Args:
         folder: Has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
-        name: The collection's name; None: the folder's name. The group is always the folder's name.
+        name: The collection's name; None: the folder's name. `Dataset.group`, the name of this part of the collection,
+            is always the folder's name.
         keys: Metadata keys of source, position and time; by default documents have none of these fields.
         default_source: Source of documents whose metadata have no source.
 
@@ -89,8 +94,9 @@ def load_beir(
 def load_conversations(folder: str | Path, *, name: str | None = None, keys: Keys | None = None) -> list[Dataset]:
     """Read a folder of BEIR folders, each a conversation or meeting: one dataset for each, sorted by folder name.
 
-    A document's source is the session in its metadata, else the name of its folder. Documents of a source are numbered
-    from 0. A document's event_time is its timestamp; a timestamp without a zone is UTC.
+    With the default `keys`, a document's source is the `session` in its metadata, its position is its number in the
+    source from 0, and its event_time is its `timestamp`; a timestamp without a zone is UTC. The source of a document
+    whose metadata have none is the name of its folder.
 
     Raises:
         DatasetError: If there is no such folder, if it has no BEIR folder, or if a file in it is malformed.
@@ -109,8 +115,8 @@ def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", nam
 
     The dataset's group is the question's id, and the query's `now` is the question_date. A document's source is its
     session, its position is its number in the session from 0, and its event_time is the session's date (a date without
-    a zone is UTC). Questions that the haystack does not answer are left out, as in LongMemEval's own metrics. Questions
-    without a document of this granularity that is marked as evidence are left out, too.
+    a zone is UTC). Two kinds of questions are left out: those with `abstention`, which the haystack does not answer, as
+    in LongMemEval's own metrics; and those for which no document of this granularity is marked as evidence.
 
     Args:
         folder: Has `queries.jsonl` and `haystacks/`.
@@ -224,7 +230,7 @@ class _FileRecord:
         )
 
     def _time(self, value: Any, name: str) -> datetime | None:
-        """The time in a text; without a zone it is UTC. None: `value` is None. The error calls the value `name`."""
+        """The time in a text; without a zone it is UTC. None: `value` is None. Errors name the value `name`."""
         found = read_time(value) if isinstance(value, str) else None
         if found is None and value is not None:
             raise DatasetError(f"{self.where}: {name} {value!r:.60}; expected an ISO-8601 date and time")
@@ -283,7 +289,8 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
         before = judgements.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
             raise DatasetError(
-                f"{where}: {query!r} and {document!r} are judged with {before} before; drop one of the lines"
+                f"{where}: {query!r} and {document!r} (query and document) were judged with {before} before, and with "
+                f"{grade} here; drop one of the lines"
             )
     return judgements
 
@@ -293,7 +300,7 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a file of a BEIR folder there") from error
+        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a file of a dataset there") from error
     except UnicodeDecodeError as error:
         raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
 

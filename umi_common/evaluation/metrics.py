@@ -95,7 +95,8 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     base, _, cut = str(name).partition("@")
     if base not in MEASURES or (cut and not (cut.isdigit() and int(cut) > 0)) or (not cut and base in CUTS_REQUIRED):
         raise ConfigError(
-            f"{name!r} is not a metric; expected one of {', '.join(MEASURES)} followed by @k, e.g. ndcg@10"
+            f"{name!r} is not a metric; expected one of {', '.join(MEASURES)} followed by @k, e.g. ndcg@10; "
+            f"only {', '.join(name for name in MEASURES if name not in CUTS_REQUIRED)} may stand without @k"
         )
     return base, int(cut) if cut else None
 

@@ -1,4 +1,8 @@
-"""Base class of the adapters' classes that choose positions for chunks that are added to a stored source."""
+"""Base class for the choice of positions of chunks whose source the store already holds. Each adapter has a subclass.
+
+Example: the first half of "report.txt" was added with the positions 0 to 4. The chunks of the second half, added later
+without positions, get 5 to 9.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,16 @@ from umi_common.types import Chunk
 
 
 class KnownSources(ABC):
-    """Remembers facts of stored sources that a subclass needs to choose the positions of further chunks.
+    """Remembers facts of stored sources, such as the largest position, from which a subclass chooses positions.
 
-    The stored chunks of a source are read when the first chunk of the source is added. They are read again if another
-    object has written to the store, or if a write within `_stored` has failed. Chunks that are added at the same time
-    get different positions. Thread-safe.
+    A subclass calls `_stored` with a function `place`, which returns the chunks with their positions:
+
+    - For a source that is not in `_sources`, `place` reads its stored chunks and those in `_pending`, and adds facts.
+    - `_note` adds chunks to the facts of the sources in `_sources`.
+
+    `_sources` is emptied, so that `place` reads again, if another object has written to the store, or if a write within
+    `_stored` has failed. A write by another object during a `with` block of `_stored` may go unnoticed. Chunks that are
+    added to this object at the same time get different positions. Thread-safe.
     """
 
     _lock: Lock
@@ -33,7 +42,7 @@ class KnownSources(ABC):
         self._last_write: object = None
         """The result of `_written()` for the store that `_sources` describes."""
         self._pending: list[list[Chunk]] = []
-        """The chunks of each running `with` block of `_stored`. Their positions count as taken."""
+        """The chunks of each running `with` block of `_stored`. Not all are stored yet; their positions are taken."""
         give_lock(self)
 
     @contextmanager
@@ -63,11 +72,12 @@ class KnownSources(ABC):
         """Add these chunks to the facts of their sources, for the sources that were read."""
 
     def _written(self) -> object:
-        """A value that changes with each write; for a store without `last_write` the number of chunks."""
+        """A value that changes with each write; for a store without `last_write` the number of chunks, which does not
+        change if a chunk is replaced."""
         return getattr(self.store, "last_write", None) or len(self.store)
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self  # the store is shared, as by a copy of a retriever
+        return self  # a copied adapter shares its store, so it must choose positions by the same facts
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self.keys)

@@ -16,7 +16,8 @@ FOLLOW_UP_CHARACTERS = 300
 _ROLE = re.compile(r"\A(?:human|ai|user|assistant|chatbot|model|chat): ")
 """The role of a message's author as the adapters write it before the text, for the LLM; it is not searched."""
 _NOT_SEARCHED = re.compile(r"(?:system|developer|tool|function|remove): |(?:\w+: )?\s*\Z")
-"""Matches a message that is not searched: one by a program or tool, or one without text, such as a tool call."""
+"""Matches a message that is not searched: instructions to the model (system, developer), the result of a tool, a marker
+that removes an earlier message, or a message without text, such as a tool call."""
 _WORD = re.compile(r"[\w'\u2019]+")
 _REFERRING = frozenset(
     {"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"}
@@ -40,7 +41,7 @@ _REFERRING_ELSEWHERE = frozenset(
 """As `_REFERRING`, in other languages; without words that are an article or a preposition in one of the languages."""
 _REFERRING_QUERY_WORDS = 6
 """A word of `_REFERRING_ELSEWHERE` counts only in a query of at most this number of words. XQuAD has no follow-up
-questions; with this limit, 3 of its 7,140 questions in six languages are taken for one."""
+questions; with this limit, 3 of its 7,140 questions in six languages are taken for follow-up questions."""
 _QUESTION_WORDS = (
     "wat wanneer hoe hoeveel waar welke voor kiedy jak gdzie ile czy dla quando come quanto dove per como onde para "
     "quand comment combien où pour qui hvad hvornår hvordan hvor hva når vad när hur för for mikor hogyan mennyi"
@@ -54,21 +55,24 @@ _LEADING_ELSEWHERE = re.compile(
     r"|(?:warum|wieso|pourquoi|por qué|perché|waarom|por que|dlaczego|почему|neden)\W*$)",
     re.IGNORECASE,
 )
-"""As `_LEADING`, in other languages. A word with another meaning in another language counts only before a question word
-or "for": "en" is "and" in Dutch, but "in" in French."""
+"""As `_LEADING`, in other languages. A word with another meaning in another language counts only before certain words,
+mostly a question word or "for": "en" is "and" in Dutch, but "in" in French. "e" also counts before "a", "por" and "se".
+"y" does not count before the words that follow it in French, such as "a" in "y a-t-il"."""
 
 
 def follow_up(query: str, history: Sequence[str]) -> str | None:
     """The last MESSAGES messages of user and model and then the query, each on a line.
 
-    None if the query is no follow-up question. It is one in each of these cases:
+    None if there is no earlier message, or the query is no follow-up question. A query of at most FOLLOW_UP_CHARACTERS
+    is one in each of these cases:
 
-    - One of its first words refers to something ("it", "they", "there"). Words of other languages than English count
-      only in a short query.
-    - It begins with a word of continuation, such as "what about", "and" or "und".
+    - It has no name and begins with an English word of continuation, such as "and" or "what about".
+    - It has no name, and one of its first words refers to something ("it", "they", "there"). Words of other languages
+      than English count only in a short query.
+    - It begins with a word of continuation in another language, such as "und". It may have a name, because German nouns
+      look like names.
 
-    A query with a name is no follow-up question: a capital letter at a word after the first, except in "I". For words
-    of continuation in other languages, capital letters do not matter, because German nouns have them.
+    A name is a word after the first that begins with a capital letter, except "I".
 
     Args:
         history: Earlier messages of the conversation, oldest first. A message that equals the query is left out,
@@ -80,8 +84,20 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
         return None
     plain = query.replace("\u2019", "'").strip()
     words = [word.partition("'")[0] for word in _WORD.findall(plain)]  # "it's": "it"
-    has_name = any(word[:1].isupper() and word != "I" for word in words[1:])
+    continues = not _has_name(words) and (_refers(words) or _LEADING.match(plain))
+    if not (continues or _LEADING_ELSEWHERE.match(plain)):
+        return None
+    return "\n".join([*(message[:MESSAGE_CHARACTERS] for message in earlier), query])
+
+
+def _has_name(words: Sequence[str]) -> bool:
+    """Whether a word after the first begins with a capital letter, except "I"."""
+    return any(word[:1].isupper() and word != "I" for word in words[1:])
+
+
+def _refers(words: Sequence[str]) -> bool:
+    """Whether one of the first words of a query refers to something in an earlier message."""
     first = {word.lower() for word in words[:_REFERRING_WITHIN]}
-    refers = first & _REFERRING or (len(words) <= _REFERRING_QUERY_WORDS and first & _REFERRING_ELSEWHERE)
-    continues = (not has_name and (refers or _LEADING.match(plain))) or _LEADING_ELSEWHERE.match(plain)
-    return "\n".join([*(message[:MESSAGE_CHARACTERS] for message in earlier), query]) if continues else None
+    if first & _REFERRING:
+        return True
+    return len(words) <= _REFERRING_QUERY_WORDS and not first.isdisjoint(_REFERRING_ELSEWHERE)

@@ -17,12 +17,15 @@ REASON_CHARACTERS_MAX = 200
 
 @dataclass(slots=True)
 class RecallTrace:
-    """Facts and failures of one recall, for the pool that it returns. Not thread-safe."""
+    """Facts and failures of one recall, in which a store finds and scores the candidates (the pool) of a search.
+
+    Not thread-safe.
+    """
 
     degraded: list[Degradation] = field(default_factory=list)
     """One entry for each failed part."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """Numbers and settings of this recall, such as "embed_ms", by name."""
+    """Numbers and settings of the recall, such as "embed_ms", by name."""
 
     def lost(self, part: str, error: Exception | str, consequence: str) -> None:
         """Record that a part failed, the reason, and the consequence for the search.
@@ -53,11 +56,12 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
-    """The ids and versions of a store's chunks in a snapshot of n rows."""
+    """The n rows of a store at one moment, as `listing(where=..., window=...)` of the store returns them."""
 
     ids: Sequence[str]
-    """ids[i] is the id of row i, i < n; ids of later rows may follow."""
+    """ids[i] is the id of the chunk in row i; after n ids, those of rows that were added later may follow."""
     versions: Ints
     """(n,) rising. A replacement of a chunk gets a new row with a larger version; no version is used twice."""
     passing: Bools
-    """(n,) whether the row's chunk is neither deleted nor replaced, and passes the filter and the time range."""
+    """(n,) whether the row's chunk is neither deleted nor replaced, and passes the filter `where` and lies in the time
+    range `window` of the call."""

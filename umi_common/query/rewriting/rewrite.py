@@ -3,7 +3,7 @@
     cache -> breaker -> LLM within its deadline -> parser
 
 If a step fails, no error is raised, and the search uses the original query alone. `variations` and `avariations` run
-the same generator, which yields the call of the LLM.
+the same generator. It yields the call of the LLM and is sent the call's outcome: the reply, or a `CallFailure`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Rewrites:
     degraded: Degradation | None = None
     """The failure; None: the call did not fail."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """For the trace: model, attempts, milliseconds, breaker state; no query text."""
+    """For the trace: "model" and "cached" (whether the cache had the variations); if not cached also "attempts",
+    "milliseconds" and "breaker" (its state); after a failure also "fault". No query text."""
 
 
 class Rewriting:
@@ -58,8 +59,8 @@ class Rewriting:
         clock: Returns monotonic seconds, for the breaker and the time limit.
         directory: The directory of the cache file; None: the cache is in memory only.
         writable: False: the cache file is read and never written.
-        previous: A `Rewriting` whose cache, breaker and thread limit are used again, if the settings of cache and
-            breaker are the same. They survive a change of other settings.
+        previous: A `Rewriting` of the same rewriter, whose cache, breaker and thread limit are used again if the
+            settings of cache and breaker are the same. A change of other settings then does not reset them.
 
     Thread-safe.
     """
@@ -123,6 +124,7 @@ class Rewriting:
         deadline = started + self.config.timeout_seconds
         while attempt <= self.config.retries and self._clock() < deadline:
             attempt += 1
+            # Yields a tuple with one call, and is sent a tuple with its outcome.
             (outcome,) = yield (self._limiter.limited(complete, deadline - self._clock(), without_blocking),)
             if isinstance(outcome, CallFailure):
                 log_bug("rewriter", outcome.error)
@@ -158,20 +160,21 @@ class Rewriting:
 
 
 def _reuse_key(config: RewriteConfig) -> tuple[object, ...]:
+    """The settings of cache and breaker. `keep_replies` decides whether the cache has a file."""
     return config.cache_size, config.keep_replies, config.breaker_failures, config.breaker_seconds
 
 
 def _failure(error: Exception) -> str:
-    """The failure in a few words. The error's own message is left out, because it may contain the prompt."""
+    """The failure in a few words. The message of an LLM's own error is left out, because it may contain the prompt."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
     if isinstance(error, TooManyCalls):
         return "too many calls to the LLM have not returned"
-    if isinstance(error, InputError):  # raised by `text_of`
+    if isinstance(error, InputError):  # by umi (`models.text_of`): the reply has no text; names only its type
         return str(error)
     status = getattr(error, "status_code", None)
     suffix = f" (status {status})" if isinstance(status, int) else ""
-    return re.sub(r"\W", "", type(error).__name__) + suffix
+    return re.sub(r"\W", "", type(error).__name__) + suffix  # a class made at run time may have any string as its name
 
 
 def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
@@ -209,7 +212,8 @@ class RewriteCache:
         directory: The existing directory of the file `rewrites.db`; None: the cache is in memory only.
         writable: False: the file is read and never written.
 
-    The file has hashes of the prompts and, in plain text, the variations. Only its owner may read it.
+    The file has hashes of the prompts, which `FileCache` computes, and, in plain text, the variations. Only its owner
+    may read it.
     """
 
     def __init__(self, size: int, directory: str | Path | None = None, *, writable: bool = True) -> None:

@@ -1,8 +1,12 @@
 """`umi.mark`: the last acknowledged write, kept outside the ledger.
 
-If the end of a write-ahead log was cut off, zeroed or deleted, SQLite opens the file without its last commits and
-raises no error. The mark, which is written after each commit, reveals the loss. If the mark cannot be read, a loss is
-not detected.
+If the end of the write-ahead log (`umi.db-wal`) was cut off, zeroed or deleted, SQLite opens `umi.db` without its last
+commits and raises no error. The mark, which is written after each commit, reveals the loss. If the mark cannot be read,
+a loss is not detected.
+
+A session begins with a writer's first write and ends when the writer closes the store. Before this write, the session's
+random name is added to the names in the ledger, newest first: it is committed to the log and then copied into `umi.db`.
+If another process is reading, SQLite may not copy it; then the mark holds "" in place of the name.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ class Acknowledged:
 
     mark: Mark = field(default_factory=Mark)
     session: str = ""
-    """Name of the writer's session; "": it may not have been copied from the write-ahead log into `umi.db`."""
+    """Name of the session of the last write; "": the name may not have been copied from the log into `umi.db`."""
     closed: bool = True
     """Whether the session ended with all commits copied into `umi.db`, so that losing the log loses nothing."""
 
@@ -56,42 +60,51 @@ class MarkFile:
             body, check = self._path.read_text(encoding="ascii").strip().rsplit(" ", 1)
             if zlib.crc32(body.encode()) == int(check):
                 values = json.loads(body)
-                return Acknowledged(Mark(*values["mark"]), str(values["session"]), bool(values["closed"]))
+                mark = Mark(*values["mark"])  # JSON holds a named tuple as a list
+                return Acknowledged(mark, str(values["session"]), bool(values["closed"]))
         return Acknowledged()
 
-    def refuse_foreign_log(self, file: Path) -> None:
-        """Raise if the write-ahead log belongs to another file: SQLite would write the log's pages into `file`.
+    def refuse_foreign_log(self, database: Path) -> None:
+        """Raise if the write-ahead log belongs to another database: SQLite would write its pages into this one.
 
-        Called before the ledger is opened. A writer copies the name of its session into `umi.db` before its first
-        write. If a reader prevents the copy, the mark holds "" in place of the name. So if the mark holds the newest
-        name in the log, `umi.db` must have the same newest name. Otherwise `umi.db` may have any name in the log as its
-        newest, or no name.
+        Called before the ledger is opened. Decides by the newest session name in three places:
+
+            umi.mark   umi.db read without its log   umi.db read with its log   result
+            A          A                             A                          accepted
+            A          not A, or no name             A                          raises
+            not A      A, an older name, or none     A                          accepted: A may not have been copied
+            not A      another name                  A                          raises
+            any        any                           none                       accepted
+
+        An older name is another name that `umi.db` read with its log has.
 
         Raises:
-            LedgerDamaged: If the log belongs to another file; no file was changed.
+            LedgerDamaged: If the log belongs to another database; no file was changed.
         """
-        wal = file.with_name(f"{file.name}-wal")
+        wal = database.with_name(f"{database.name}-wal")
         if not wal.exists() or not wal.stat().st_size:
             return
         try:
-            with closing(connect(file, ALONE)) as without_log, closing(connect(file, "mode=ro")) as whole:
-                in_file, with_log = sessions_of(without_log), sessions_of(whole)
+            with closing(connect(database, ALONE)) as without, closing(connect(database, "mode=ro")) as whole:
+                without_log, with_log = sessions_of(without), sessions_of(whole)
         except DATABASE_ERRORS:
             return  # opening the ledger raises the right error
         if not with_log:
             return
-        accepted = [with_log[0]] if self.read().session == with_log[0] else [*with_log, ""]
-        if next(iter(in_file), "") not in accepted:
+        newest = with_log[0]
+        accepted = [newest] if self.read().session == newest else [*with_log, ""]
+        if next(iter(without_log), "") not in accepted:
             raise LedgerDamaged(
-                f"{wal} and {file.name} were written by different sessions; delete {wal.name} and "
-                f"{file.name}-shm if {file.name} is a copy that you put back, else restore both from a copy"
+                f"{wal} and {database.name} were written by different sessions; delete {wal.name} and "
+                f"{database.name}-shm if {database.name} is a copy that you put back, else restore both from a copy"
             )
 
     def check(self, acknowledged: Acknowledged, ledger: Ledger, now: Mark) -> None:
         """Raise if the ledger, whose last commit is `now`, lacks an acknowledged write.
 
-        An older copy of `umi.db` that was put back is accepted with a warning. Its last session has another name than
-        the acknowledged one.
+        An older copy of `umi.db` that was put back is accepted with a warning if its newest session is not that of the
+        mark. A copy made during the session of the mark looks like a lost log and raises, and so does any older copy if
+        the mark has no session name. If the session was closed, nothing is compared.
 
         Args:
             acknowledged: Content of the mark, read before the ledger was opened.
@@ -103,7 +116,8 @@ class MarkFile:
         last = acknowledged.mark
         if acknowledged.closed or ledger.holds(last):
             return
-        if acknowledged.session and acknowledged.session not in str(ledger.meta().get("session", "")).split()[:1]:
+        newest = next(iter(str(ledger.meta().get("session", "")).split()), "")
+        if acknowledged.session and acknowledged.session != newest:
             log.warning(
                 "%s is an older copy that was put back: the store works, without the later writes. If you did not put "
                 "it back, restore the newest copy",
@@ -121,7 +135,8 @@ class MarkFile:
             return
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
         with suppress(OSError):  # on a full disk the mark is not written; the acknowledged write is valid without it
-            if self._handle is None and inode_of(self._path.parent) == self._inode:  # else the directory was replaced
+            # A directory that replaced the store's gets no mark: its inode is another one.
+            if self._handle is None and inode_of(self._path.parent) == self._inode:
                 self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             if self._handle is not None:
                 os.lseek(self._handle, 0, os.SEEK_SET)
