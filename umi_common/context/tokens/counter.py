@@ -107,10 +107,9 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
     encoding was named or a download allowed.
 
     Args:
-        spec: One of these; None is `DEFAULT_ENCODING`.
-            - a model ("gpt-4o") or an encoding ("o200k_base") that tiktoken knows;
-            - a tiktoken `Encoding`, a Hugging Face tokenizer, a LangChain model, or an object with `.count(text)`;
-            - a function from a text to its tokens or their number, such as LlamaIndex's `Settings.tokenizer`.
+        spec: A model ("gpt-4o") or an encoding ("o200k_base") that tiktoken knows; a tiktoken `Encoding`, a Hugging
+            Face tokenizer, a LangChain model, or an object with `.count(text)`; or a function from a text to its tokens
+            or their number, such as LlamaIndex's `Settings.tokenizer`. None: `DEFAULT_ENCODING`.
         allow_download: Whether tiktoken may download a file that its cache lacks.
         timeout_seconds: Longest time for the download, in seconds.
 
