@@ -63,8 +63,8 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
 
     Args:
         heads, asks_meaning: The result of `heads_in`.
-        terms_of: The store's function from a text to its terms, by which beginnings are compared; None: they are not
-            compared.
+        terms_of: The store's function from a text to its terms, by which beginnings are compared; None: they are
+            compared by their words.
     """
     if not heads:
         return np.zeros((len(texts), 0))
@@ -73,8 +73,9 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
     held = np.array([[float(own == head) for head in heads] for own in first])
     if not asks_meaning:
         held *= held.sum(axis=0) <= ENTRIES_MAX
-    if terms_of is None or not held.any():
+    if not held.any():
         return held
+    terms_of = terms_of or words_in
     wanted = frozenset(terms_of(" ".join(heads)))
     counts = [len(wanted.intersection(terms_of(" ".join(words[: len(heads)])))) for words in beginnings]
     held[np.array(counts) < max(counts)] = 0.0
