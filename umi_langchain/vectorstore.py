@@ -388,7 +388,8 @@ class UmiVectorStore(SharesStore, VectorStore):
     def _diverse(self, fetch_k: int, lambda_mult: float) -> DualRetriever:
         if not 0 <= lambda_mult <= 1:
             raise ConfigError(f"lambda_mult is {lambda_mult!r}; expected 0 (diversity alone) to 1 (relevance alone)")
-        return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": 1 if fetch_k == 0 else fetch_k})
+        pool = 1 if fetch_k == 0 else fetch_k  # below k, MMR chooses from k
+        return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": pool})
 
     def _scored(self, result: SearchResult) -> list[tuple[Document, float]]:
         return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]
