@@ -319,3 +319,10 @@ def test_an_abbreviated_number_is_a_label():
     found = query_pairs("sec. 4 no. 12", str.split)
     assert found is not None
     assert (("4:12",), ()) in found.pairs
+
+
+@pytest.mark.parametrize(
+    "query", ["two charity events in a row", "the discount on my first order", "which one did I like"]
+)
+def test_a_quantity_in_words_is_no_number_beside_a_label(query):
+    assert query_pairs(query, terms_of) is None

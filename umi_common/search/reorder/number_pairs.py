@@ -60,9 +60,9 @@ ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\s+([^\W\d_]+)", re.IGNORECASE)
 """An ordinal and the word behind it: "9th night"."""
 NUMBER_NAMES = {
     **{name: f"{number}" for number, name in enumerate(NUMBERS)},
-    **{name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1)},
+    **{name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1) if number > 1},
 }
-"""The names of numbers and what is read in their place: 2 for "two", 2th for "second"."""
+"""The names of numbers and what is read in their place: 2 for "two", 2th for "second". "First" is mostly no number."""
 NUMBER_NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBER_NAMES)})(?![\w-])", re.IGNORECASE)
 YEAR = re.compile(r"\d{4}")
 """A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
@@ -109,7 +109,7 @@ def candidates_read(pool: Pool, order: Ints) -> int:
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
-    query = NUMBER_NAME.sub(lambda name: NUMBER_NAMES[name[0].lower()], query)
+    query = NUMBER_NAME.sub(_in_digits, query)
     parts: list[str] = []
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
@@ -130,6 +130,12 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
         ]
     )
     return QueryPairs(found, pairs, terms_of) if pairs else None
+
+
+def _in_digits(name: re.Match[str]) -> str:
+    """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
+    number, before = NUMBER_NAMES[name[0].lower()], words_in(name.string[: name.start()])[-1:]
+    return name[0] if number.isdecimal() and all_function_words().issuperset(before) else number
 
 
 def _labelled(query: str) -> list[tuple[str, str]]:
