@@ -38,7 +38,7 @@ from umi_common.types import Chunk
 
 STAGE = "number_pairs"
 CANDIDATES = 50
-"""Number of best candidates whose texts are read."""
+"""Smallest number of best candidates whose texts are read."""
 FAR_CANDIDATES, RECORD_TERMS_MAX, HOLDING_SHARE = 200, 100, 0.6
 """Texts are read up to the last of the first `FAR_CANDIDATES` that has at most `RECORD_TERMS_MAX` terms and at least
 this share of the best BM25: where every record holds "item 1", that of "minutes no. 1" may have any rank."""
@@ -185,14 +185,16 @@ def reorder_by_number_pairs(
     trace: TraceBuilder,
     *,
     query: QueryPairs,
+    read: int,
     weight: float,
 ) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
+    """The ranking with its first `read` rows sorted by the formula at the top of this file; see `ReorderStage`.
 
     Args:
+        read: Number of candidates to read, from `candidates_read`.
         weight: >= 0, `FusionConfig.number_pair_weight`.
     """
-    rows = np.sort(ranked.order[: candidates_read(pool, ranked.order)])
+    rows = np.sort(ranked.order[:read])
     with trace.stage(STAGE) as facts:
         held = [pairs_in_text(chunks[id].indexed_text, query.numbers, query.terms_of) for id in pool.ids_at(rows)]
         holding = sum(not query.pairs.isdisjoint(own) for own in held)

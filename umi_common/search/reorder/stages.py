@@ -75,8 +75,9 @@ def _by_numbers_and_tokens(
     number_weight, late = config.fusion.number_pair_weight, config.late_interaction
     pairs = number_pairs.query_pairs(request.asked, terms_of) if number_weight and terms_of is not None else None
     if pairs is not None:
-        by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=number_weight)
-        yield ReorderStage(number_pairs.candidates_read(pool, order), by_pairs)
+        read = number_pairs.candidates_read(pool, order)
+        by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, read=read, weight=number_weight)
+        yield ReorderStage(read, by_pairs)
     share = _late_interaction_share(late, pool, order)
     if share > 0:
         by_tokens = late_interaction.reorder_by_late_interaction
