@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stopwatch import processor_seconds
 
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time.find import find_time
@@ -154,19 +154,14 @@ def test_no_anchor_breaks_it(row: dict[str, Any], now: datetime):
 )
 def test_ten_thousand_bytes_of_near_misses_are_read_in_linear_time(piece: str):
     query = (piece * 10_000)[:9_990] + " may 2023"
-    begun = time.process_time()
-    find_time(query, NOW)
-    assert time.process_time() - begun < 0.5  # it takes milliseconds; exponential patterns never end
+    assert (
+        processor_seconds(lambda: find_time(query, NOW)) < 0.5
+    )  # it takes milliseconds; exponential patterns never end
 
 
 def test_a_query_without_time_words_costs_microseconds():
     query = "What is the name of my cat and where did I buy her food?"
-    times = []
-    for _ in range(50):
-        begun = time.process_time()
-        find_time(query, NOW)
-        times.append(time.process_time() - begun)
-    assert min(times) < 50e-6
+    assert min(processor_seconds(lambda: find_time(query, NOW)) for _ in range(50)) < 50e-6
 
 
 @pytest.mark.parametrize(

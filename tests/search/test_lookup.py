@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 import re
-import time
 from datetime import datetime, timezone
 from unicodedata import normalize
 
 import pytest
+from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.search.reorder.lookup import STAGE, looked_up
@@ -201,12 +201,13 @@ LONG_NAME = "a" * 30 + "_" * 30 + "a" * 30 + "@"
     ],
 )
 def test_any_query_is_read_and_searched_for_in_a_moment(query):
-    began = time.thread_time()
-    lookup = looked_up(query)
-    for sought in [*lookup.codes, *lookup.names]:
-        sought.search("1." * 10_000)
-        sought.search("ab_" * 10_000)
-    assert time.thread_time() - began < 1.0
+    def work():
+        lookup = looked_up(query)
+        for sought in [*lookup.codes, *lookup.names]:
+            sought.search("1." * 10_000)
+            sought.search("ab_" * 10_000)
+
+    assert processor_seconds(work) < 1.0
 
 
 def test_of_many_codes_the_first_sixteen_are_searched_for():

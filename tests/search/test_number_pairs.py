@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timezone
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
@@ -231,11 +231,12 @@ def test_a_text_holds_the_pair_whatever_punctuation_stands_around_it():
     "query", ["1" * 9_999 + "a", "1." * 4_999 + "a", "7 " * 4_999, " ".join(map(str, range(1_500)))]
 )
 def test_any_query_is_read_in_a_moment(query):
-    began = time.thread_time()
-    asked = query_pairs(query, terms_of)
-    if asked is not None:
-        pairs_in_text("revision 7 of 1,499 pages " * 400, asked.numbers, terms_of)
-    assert time.thread_time() - began < 1.0
+    def work():
+        asked = query_pairs(query, terms_of)
+        if asked is not None:
+            pairs_in_text("revision 7 of 1,499 pages " * 400, asked.numbers, terms_of)
+
+    assert processor_seconds(work) < 1.0
 
 
 @pytest.mark.parametrize("question", ["what of 2023 and 7", "revision 2023"])
@@ -243,10 +244,8 @@ def test_a_long_table_that_holds_the_number_in_each_row_is_searched_in_a_moment(
     table = "\n".join(f"row 2023 x{row}" for row in range(100_000))
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk("table", table), Chunk("page", "The revision 2023 and 7 open in May.")])
-        umi.search(question, now=NOW)
-        began = time.thread_time()
         found = umi.search(question, now=NOW)
-        assert time.thread_time() - began < 0.3
+        assert processor_seconds(lambda: umi.search(question, now=NOW)) < 0.3
     assert found.ids[0] == "page" and found.hits[0].stages[STAGE]
 
 

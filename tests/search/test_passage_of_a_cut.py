@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, Hit, HybridStore, TokenBudget
 from umi_common.context.budget import AssemblyPolicy
@@ -55,9 +54,7 @@ def test_a_text_without_a_word_of_the_query_has_no_such_passage(text):
 
 @pytest.mark.parametrize("text", ["a" * 200_000, "a " * 100_000, ". " * 100_000, "\n" * 200_000 + "a", "a.b" * 70_000])
 def test_hostile_texts_take_little_time(text):
-    started = time.process_time()
-    found("a b", text)
-    assert time.process_time() - started < 5.0
+    assert processor_seconds(lambda: found("a b", text)) < 5.0
 
 
 MENU = "The cafe serves lunch. Its menu has soup. "
