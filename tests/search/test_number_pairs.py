@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timezone
 
 import numpy as np
@@ -12,7 +13,7 @@ from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
-from umi_common.search.reorder.number_pairs import STAGE, pairs_in_text, query_pairs, with_number_pairs
+from umi_common.search.reorder.number_pairs import STAGE, key_gains, pairs_in_text, query_pairs, with_number_pairs
 from umi_common.stores.lexical.analyzer import Analyzer
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -325,3 +326,52 @@ def test_an_abbreviated_number_is_a_label():
 )
 def test_a_quantity_in_words_is_no_number_beside_a_label(query):
     assert query_pairs(query, terms_of) is None
+
+
+def records(count=120):
+    """Analyses of samples, numbered; each holds small numbers of other things, too."""
+    draw = random.Random(0).randint
+    return [
+        f"Sample {number}: pH {draw(3, 10)}.{draw(0, 9)}, {draw(1, 40)} mg/l nitrate, taken from well {draw(1, 30)} "
+        f"by {('Ivo', 'Zoe', 'Tom', 'Ada')[draw(0, 3)]}, analysed in run {draw(1, 60)}."
+        for number in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize("question", ["who took sample {}?", "pH of sample no. {}", "nitrate in samples {}?"])
+def test_the_record_of_a_number_comes_first_among_records_that_hold_this_number_elsewhere(question):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(f"s{at}", text, source="one", position=at) for at, text in enumerate(records(), start=1))
+        first = [umi.search(question.format(number), now=NOW).ids[0] for number in range(1, 40)]
+    assert first == [f"s{number}" for number in range(1, 40)]
+
+
+def test_of_two_numbers_that_are_keys_both_count_and_a_number_before_its_word_is_one_too():
+    flats = [
+        Chunk(f"{house} {street} {flat}", f"{house} {street} Street, flat {flat}. {rooms} rooms, floor {flat % 4}.")
+        for street in ("Elm", "Oak")
+        for house in range(1, 7)
+        for flat in range(1, 6)
+        for rooms in [1 + (house * 3 + flat) % 5]
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(flats)
+        for question in ("how many rooms has flat 4 at 2 Oak Street?", "2 Oak Street, flat 4", "flat 4, 2 Oak Street"):
+            assert umi.search(question, now=NOW).ids[0] == "2 Oak 4"
+
+
+def test_a_number_is_a_key_only_if_most_other_candidates_hold_its_word_with_another_number():
+    asked = query_pairs("revision 7", terms_of)
+    for others, gain in (
+        (["revision 8", "Revisions no. 9", "the revision (10)"], 3 / 4),
+        (["revision 8", "Revision 9", "the page 7", "revised"], 0.0),
+        (["7 pages", "8 pages", "revision of 8"], 0.0),
+        ([], 0.0),
+    ):
+        texts = ["revision 7", *others]
+        held = [pairs_in_text(text, asked.numbers, terms_of) for text in texts]
+        assert key_gains(asked, held, texts) == pytest.approx([gain] + [0.0] * len(others))
+
+
+def test_a_year_behind_a_function_word_is_no_key():
+    assert not query_pairs("a house that was founded in 2005", terms_of).beside_any

@@ -7,15 +7,19 @@ it ("night eight"); an ordinal of the query ("the ninth night", "2nd century") i
 
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
 parts. The v of a version is no part of it. Two labelled numbers beside each other ("chapter 5, verse 10", "verse 10 of
-chapter 5") are a pair by themselves, too: a text may write both as one number ("5:10", "5 (10)"). Scores are
-`words.raised` with weight = `FusionConfig.number_pair_weight` * (1 + `BESIDE_OTHERS_FACTOR` * o) and
+chapter 5") are a pair by themselves, too: a text may write both as one number ("5:10", "5 (10)"). For candidate i with
+score(i) > 0:
 
+    final(i) = raised(i) + max score * sum_p key(p) * w(p) * g(p, i) / max_i g(p, i)
+    raised(i) = `words.raised` of score(i), with weight = `FusionConfig.number_pair_weight` and g
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
-    o = max over the pairs p that a candidate holds, of the share of candidates that hold the number of p, but not p
+    w(p) = the share of candidates that do not hold p
+    key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
+    x = the share, of the candidates that do not hold p, that holds the word of p beside another number
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
-5"). If all texts hold "item 1", BM25 cannot tell which one holds "minutes 1", so the pair counts more. A label and its
-abbreviation ("rev. 5") are equal. Measured in docs/decisions.md.
+5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
+other words of the query. A label and its abbreviation ("rev. 5") are equal. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -72,10 +76,11 @@ WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
 """Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
+NUMBER_WORD = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
 ABBREVIATION_LETTERS = (2, 3, 4)
 """Numbers of letters of an abbreviated label: "rev. 5" is the same pair as "revision 5"."""
-BESIDE_OTHERS_FACTOR = 6
-"""How much o raises the weight of the stage; see the formula at the top of this file."""
+KEY_FROM, KEY_TO = 0.5, 0.9
+"""x at the top of this file up to which a number is no key, and from which it is one; 0.4 and 0.8 give the same."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
 TermsOf = Callable[[str], Sequence[str]]
@@ -92,6 +97,8 @@ class QueryPairs(NamedTuple):
     """Matches the query's numbers in a text. It also matches the end of a longer word; `pairs_in_text` drops such
     matches."""
     pairs: frozenset[Pair]
+    beside_any: Mapping[Pair, re.Pattern[str]]
+    """By pair of a number and a word that is no function word: matches the word beside any number in a text."""
     terms_of: TermsOf
     """The store's function from a text to its terms."""
 
@@ -129,7 +136,24 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
             *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
         ]
     )
-    return QueryPairs(found, pairs, terms_of) if pairs else None
+    return QueryPairs(found, pairs, _words_beside_numbers(query, found, terms_of), terms_of) if pairs else None
+
+
+def _words_beside_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
+    """`QueryPairs.beside_any` of a query."""
+    patterns: dict[Pair, re.Pattern[str]] = {}
+    for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
+        words = [part[0] for part in pair if part and part[0].isalpha()]
+        if len(words) != 1 or not _number(pair) or words[0] in all_function_words():
+            continue
+        word, term = words[0], _terms(words[0], terms_of)
+        start = re.escape(term[0] if word.startswith(term[0]) else word)  # "sample" also matches "samples"
+        if pair[0] == (word,):
+            pattern = rf"(?<![^\W_]){start}[^\W\d_]*\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?v?\d"
+            patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
+        else:
+            patterns[pair[0], term] = re.compile(rf"\d\W{{1,3}}{start}", re.IGNORECASE)
+    return patterns
 
 
 def _in_digits(name: re.Match[str]) -> str:
@@ -196,10 +220,13 @@ def reorder_by_number_pairs(
     """
     rows = np.sort(ranked.order[:read])
     with trace.stage(STAGE) as facts:
-        held = [pairs_in_text(chunks[id].indexed_text, query.numbers, query.terms_of) for id in pool.ids_at(rows)]
+        texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
+        held = [pairs_in_text(text, query.numbers, query.terms_of) for text in texts]
         holding = sum(not query.pairs.isdisjoint(own) for own in held)
         facts.update(candidates=len(rows), pairs=len(query.pairs), held=holding)
-        scores = with_number_pairs(ranked.scores[rows], query.pairs, held, weight)
+        own = ranked.scores[rows]
+        scores = with_number_pairs(own, query.pairs, held, weight)
+        scores += own.max(initial=0.0) * (own > 0) * key_gains(query, held, texts)
         return reorder(ranked, rows, scores, STAGE)
 
 
@@ -243,11 +270,20 @@ def with_number_pairs(
         held: For each of n candidates, g of its pairs.
     """
     sorted_pairs = sorted(pairs)
-    g = np.array([[_g(own, pair) for pair in sorted_pairs] for own in held])
-    numbers = [set(map(_number, own)) - {()} for own in held]
-    beside_others = np.array([[_number(pair) in own for pair in sorted_pairs] for own in numbers]) & (g == 0)
-    o = beside_others.mean(axis=0)[g.any(axis=0)].max(initial=0.0)
-    return raised(scores, g, weight * (1 + BESIDE_OTHERS_FACTOR * float(o)))
+    return raised(scores, np.array([[_g(own, pair) for pair in sorted_pairs] for own in held]), weight)
+
+
+def key_gains(query: QueryPairs, held: Sequence[Mapping[Pair, float]], texts: Sequence[str]) -> Floats:
+    """(n,) the sum in the formula at the top of this file, for n texts; `held`: for each of them, g of its pairs."""
+    gains = np.zeros(len(texts))
+    for pair, beside_any in sorted(query.beside_any.items()):
+        g = np.array([_g(own, pair) for own in held])
+        if not (g > 0).any():
+            continue
+        others = [text for text, has in zip(texts, g > 0, strict=True) if not has]
+        x = sum(beside_any.search(text) is not None for text in others) / max(1, len(others))
+        gains += np.interp(x, (KEY_FROM, KEY_TO), (0.0, 1.0)) * (g / g.max()) * (g == 0).mean()
+    return gains
 
 
 def _number(pair: Pair) -> tuple[str, ...]:
