@@ -209,7 +209,8 @@ class FusionConfig(Frozen):
     """Weight of each variation that the LLM wrote and of each question of a longer query; the query itself has 1."""
     number_pair_weight: NotNegative = 0.3
     """Largest gain of a chunk, as a share of its score, if it holds a number of the query together with the word beside
-    it ("revision 7"). 0: off."""
+    it ("revision 7"). A number that tells records apart ("sample 7") adds up to the best score of all chunks, whatever
+    the weight is. 0: off."""
     lookup_weight: NotNegative = 1.0
     """Largest gain of a chunk, as a share of its score, if it holds a part of the query verbatim: a code ("error 502"),
     a name ("os.path.join", "GDPR"), a phrase in quotation marks, or the whole of a short query (`search.reorder.lookup`
