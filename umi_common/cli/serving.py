@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BeforeValidator, Field
+from pydantic import Field, create_model
 
 from umi_common import __version__
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened_retriever, where_of
@@ -20,7 +20,17 @@ from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
 from umi_common.filters.tree import comparisons, shown
 from umi_common.frameworks.records import own_metadata, to_chunk
-from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_time, tool_window
+from umi_common.frameworks.tools import (
+    TOOL_DESCRIPTION,
+    Conditions,
+    End,
+    Query,
+    Start,
+    ToolArguments,
+    nothing_found,
+    tool_time,
+    tool_window,
+)
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult
@@ -35,31 +45,8 @@ TOKENS_MAX = 20_000
 """Largest number of tokens of a context that one call may ask for."""
 HITS_DEFAULT, TOKENS_DEFAULT = 5, 2_000
 """Numbers of hits and of tokens if a call does not state them."""
-
-_EMPTY_IS_MISSING = BeforeValidator(lambda value: None if value == "" else value)
-"""Makes "" count as missing, like null, because models send "" or null for arguments that they do not use."""
-Tokens = Annotated[
-    Annotated[int, Field(ge=50, le=TOKENS_MAX)] | None,
-    _EMPTY_IS_MISSING,
-    Field(description=f"Largest number of tokens of the answer; {TOKENS_DEFAULT} if left out."),
-]
-Query = Annotated[str, Field(description="What to look for, in plain words.")]
-Limit = Annotated[
-    Annotated[int, Field(ge=1, le=HITS_MAX)] | None,
-    _EMPTY_IS_MISSING,
-    Field(description=f"Largest number of texts to return; {HITS_DEFAULT} if left out."),
-]
-Conditions = Annotated[
-    dict[str, Any] | None,
-    _EMPTY_IS_MISSING,
-    Field(description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
-]
-Start = Annotated[
-    str | None, _EMPTY_IS_MISSING, Field(description="Only texts whose time is this or later; an ISO date or time.")
-]
-End = Annotated[
-    str | None, _EMPTY_IS_MISSING, Field(description="Only texts whose time is before this; an ISO date or time.")
-]
+Tokens = Annotated[int, Field(ge=50, le=TOKENS_MAX, description="Largest number of tokens of the answer.")]
+Limit = Annotated[int, Field(ge=1, le=HITS_MAX, description="Largest number of texts to return.")]
 
 FilterOption = Annotated[
     list[str] | None,
@@ -94,35 +81,31 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     """
     from mcp.server import MCPServer
 
-    def search_arguments(limit: int | None, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
-        return {
-            "limit": HITS_DEFAULT if limit is None else limit,
-            "where": scope.narrow(asked_filter(filter)),
-            "time_range": tool_window(start, end),
-        }
+    def conditions(filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
+        return {"where": scope.narrow(asked_filter(filter)), "time_range": tool_window(start, end)}
 
     async def search(
-        query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
+        query: Query, limit: Limit = HITS_DEFAULT, filter: Conditions = None, start: Start = None, end: End = None
     ) -> dict[str, Any]:
         with _errors_for_the_model():
-            result = await umi.asearch(query, **search_arguments(limit, filter, start, end))
+            result = await umi.asearch(query, limit=limit, **conditions(filter, start, end))
             note = "" if result.hits else nothing_found(umi.store, filter, scope.where, None)
             return {"hits": _hits(result), "note": with_losses(note, result.degraded)}
 
     async def context(
-        query: Query, tokens: Tokens = None, filter: Conditions = None, start: Start = None, end: End = None
+        query: Query, tokens: Tokens = TOKENS_DEFAULT, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
-            budget = TOKENS_DEFAULT if tokens is None else tokens
-            packed = await umi.aget_context(query, budget=budget, **search_arguments(HITS_MAX, filter, start, end))
+            asked = conditions(filter, start, end)
+            packed = await umi.aget_context(query, budget=tokens, limit=HITS_MAX, **asked)
             text = packed.text or nothing_found(umi.store, filter, scope.where, None)
             return with_losses(text, packed.degraded)
 
     async def explain(
-        query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
+        query: Query, limit: Limit = HITS_DEFAULT, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
-            return to_text(await umi.asearch(query, **search_arguments(limit, filter, start, end)), full=True)
+            return to_text(await umi.asearch(query, limit=limit, **conditions(filter, start, end)), full=True)
 
     tools = [
         _tool(search, TOOL_DESCRIPTION),
@@ -135,15 +118,13 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
 
 def _tool(function: Any, description: str) -> Tool:
-    """A tool that refuses unknown arguments. Otherwise a misspelt `filter` would be ignored, and the search would
-    return chunks that the model meant to exclude."""
+    """A tool whose arguments are read as `ToolArguments`."""
     from mcp.server.mcpserver.tools import Tool
 
     tool = Tool.from_function(function, description=description)
-    arguments = tool.fn_metadata.arg_model
-    arguments.model_config["extra"] = "forbid"
-    arguments.model_rebuild(force=True)
-    tool.parameters = arguments.model_json_schema()
+    own = tool.fn_metadata.arg_model
+    arguments = create_model(own.__name__, __base__=(ToolArguments, own))
+    tool.fn_metadata.arg_model, tool.parameters = arguments, arguments.model_json_schema()
     return tool
 
 
@@ -152,15 +133,11 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
 
     async def add(
         text: Annotated[str, Field(description="What to remember, in whole sentences.")],
-        source: Annotated[
-            str | None, _EMPTY_IS_MISSING, Field(description="Page, file or conversation that it is from.")
-        ] = None,
+        source: Annotated[str | None, Field(description="Page, file or conversation that it is from.")] = None,
         time: Annotated[
-            str | None, _EMPTY_IS_MISSING, Field(description="When it happened; an ISO date or time. Now, if left out.")
+            str | None, Field(description="When it happened; an ISO date or time. Now, if left out.")
         ] = None,
-        metadata: Annotated[
-            dict[str, Any] | None, _EMPTY_IS_MISSING, Field(description="Further facts to filter by.")
-        ] = None,
+        metadata: Annotated[dict[str, Any] | None, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
             tool_time("time", time)  # raises InputError if it is no date or time

@@ -1,10 +1,13 @@
-"""An agent's search tool: the arguments that a model may give, and the answer if nothing is found."""
+"""An agent's search tool: the arguments that a model may give, and the answer if nothing is found.
+
+The tools of both adapters and of `umi mcp` have these arguments.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -25,8 +28,17 @@ EXAMPLE_CHARACTERS = 40
 """Characters of a metadata value that `nothing_found` shows."""
 
 
-class _ToolArguments(BaseModel):
-    """Arguments of a tool. null and "" count as missing, except in `query`: models send them for unused arguments.
+_WHEN = "ISO date or time, for example 2024-05-01 or 2024-05-01T09:30:00+02:00"
+Query = Annotated[str, Field(description="What to look for, in plain words.")]
+Conditions = Annotated[
+    dict[str, Any] | None, Field(description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.')
+]
+Start = Annotated[str | None, Field(description=f"Only texts about this time or later; {_WHEN}.")]
+End = Annotated[str | None, Field(description=f"Only texts about a time before this; {_WHEN}.")]
+
+
+class ToolArguments(BaseModel):
+    """Arguments of a tool. null and "" count as missing for optional ones: models send them for unused arguments.
 
     Unknown arguments are refused: if the model meant one as a limit or a filter, ignoring it would widen the search.
     """
@@ -38,7 +50,8 @@ class _ToolArguments(BaseModel):
     def _without_empty(cls, asked: Any) -> Any:
         if not isinstance(asked, Mapping):
             return asked
-        return {name: value for name, value in asked.items() if value not in (None, "") or name == "query"}
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return {name: value for name, value in asked.items() if value not in (None, "") or name in required}
 
 
 def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
@@ -49,19 +62,15 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
         limit: Default limit; if it is larger than `limit_max`, `limit_max` is the default.
         limit_max: Largest limit that the model may give.
     """
-    when = "ISO date or time, for example 2024-05-01 or 2024-05-01T09:30:00+02:00"
-    limit = min(limit, limit_max)
+    limit_field = Field(min(limit, limit_max), ge=1, le=limit_max, description="Largest number of texts to return.")
     fields: dict[str, Any] = {
-        "query": (str, Field(description="What to look for, in plain words.")),
-        limit_name: (int, Field(default=limit, ge=1, le=limit_max, description="Largest number of texts to return.")),
-        "filter": (
-            dict[str, Any] | None,
-            Field(default=None, description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
-        ),
-        "start": (str | None, Field(default=None, description=f"Only texts about this time or later; {when}.")),
-        "end": (str | None, Field(default=None, description=f"Only texts about a time before this; {when}.")),
+        "query": (Query, ...),
+        limit_name: (int, limit_field),
+        "filter": (Conditions, None),
+        "start": (Start, None),
+        "end": (End, None),
     }
-    return create_model("UmiSearch", __base__=_ToolArguments, **fields)
+    return create_model("UmiSearch", __base__=ToolArguments, **fields)
 
 
 def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
