@@ -13,7 +13,6 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from typing_extensions import Self
 
-from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidVector, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
 from umi_common.frameworks.records import PlaceKeys
@@ -37,8 +36,7 @@ from umi_langchain._positions import SourcePlaces
 from umi_langchain.retriever import CallOptions, UmiRetriever
 
 log = logging.getLogger("umi")
-OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text", "on_invalid")
-"""Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
+
 SEARCHES = [
     *(f"similarity_search{which}" for which in ("", "_with_score", "_with_relevance_scores", "_by_vector")),
     *(f"max_marginal_relevance_search{which}" for which in ("", "_by_vector")),
@@ -65,11 +63,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         search_text: As in `UmiRetriever.from_documents`, for all documents that are added.
         on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
             `skipped` lists them.
-        source_key: Metadata key of the source, such as a file, that a text is a part of; None: texts have no source.
-        position_key: Metadata key of the position in the source. A document without it, or any document if this is
-            None, gets its position from "start_index", which LangChain's splitters write.
-        time_key: Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None:
-            no key.
+        source_key, position_key, time_key: As the fields of `UmiRetriever`.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
 
     Raises:
@@ -93,7 +87,6 @@ class UmiVectorStore(SharesStore, VectorStore):
         time_key: str | None = "timestamp",
         **stages: Any,
     ) -> None:
-        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
         self._owns_store = store is None
         self._embedding = embedding
         self._search_text = search_text
@@ -101,7 +94,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         self._keys = PlaceKeys(source_key, position_key, time_key)
         opening = {"embedding": embedding, "persist_directory": persist_directory}
         parts = {"rewriter": llm, "reranker": reranker_of(reranker)}
-        self.umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
+        self.umi = retriever_over(UmiVectorStore, store, opening, stages, read_only=read_only, **parts)
         self.store: HybridStore = self.umi.store  # type: ignore[assignment]
         self._places = SourcePlaces(self.store, self._keys)
 
@@ -255,7 +248,10 @@ class UmiVectorStore(SharesStore, VectorStore):
         return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
 
     def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
-        """The best documents, best first. A blank query, as from `SelfQueryRetriever`, returns the first `k` by id."""
+        """The best documents, best first, at most `k` (1..100); options are those of `DualRetriever.search`.
+
+        A blank query, as from `SelfQueryRetriever`, returns the first `k` documents by id that pass the filter.
+        """
         return [document for document, _ in self.similarity_search_with_score(query, k, filter, **options)]
 
     async def asimilarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
@@ -265,10 +261,9 @@ class UmiVectorStore(SharesStore, VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """The best documents with their scores, best first. Scores of different queries do not compare.
+        """`similarity_search` with scores, which do not compare between queries.
 
-        A blank query returns the first `k` documents by id that pass the filter, with score 0; `min_relevance` has no
-        effect then.
+        For a blank query they are 0, and `min_relevance` has no effect.
         """
         return self._scored(self._search(self.umi, query, k, filter, options))
 
@@ -281,16 +276,11 @@ class UmiVectorStore(SharesStore, VectorStore):
     def similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """The best documents with their `hit.relevance`, 0..1, best first. Relevances of different queries compare.
-
-        A blank query returns the first `k` documents by id that pass the filter, with relevance 1.
+        """`similarity_search` with `hit.relevance`, 0..1, which compares between queries; 1 for a blank query.
 
         Args:
-            query: As in `similarity_search`.
-            k: Largest number of documents, 1..100.
-            filter: Metadata filter.
+            query, k, filter, options: As in `similarity_search`.
             score_threshold: 0..1; documents of a lower relevance are left out. Another name of `min_relevance`.
-            **options: As in `similarity_search`.
 
         Raises:
             SearchUnavailable: If the dense arm did not answer.
@@ -322,12 +312,9 @@ class UmiVectorStore(SharesStore, VectorStore):
         A blank query returns the documents that `similarity_search` returns for it.
 
         Args:
-            query: As in `similarity_search`.
-            k: Largest number of documents, 1..100.
+            query, k, filter, options: As in `similarity_search`.
             fetch_k: Number of best documents from which MMR chooses; if it is below `k`, MMR chooses from `k`.
             lambda_mult: 0..1; with 1 only relevance counts, with 0 only diversity.
-            filter: Metadata filter.
-            **options: As in `similarity_search`.
         """
         found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
         return [document for document, _ in found]
@@ -436,8 +423,7 @@ class StoreEmbeddings(Embeddings):
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `DualRetriever.search`. Documents must pass `filter` and the option `where`, if both are given.
 
-    Raises:
-        TypeError: If an option is unknown.
+    An unknown option raises TypeError.
     """
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
     where = Scope(asked_filter(filter)).narrow(options.get("where"))
@@ -455,11 +441,7 @@ def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> d
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a search by a vector alone.
-
-    Raises:
-        InvalidVector: If the vector is None.
-    """
+    """The options of a search by a vector alone."""
     if embedding is None:
         raise InvalidVector("embedding is None; expected a list of numbers: store.embeddings.embed_query(text)")
     return {**options, "strategy": "vector", "query_vector": embedding}

@@ -85,7 +85,16 @@ class UmiDecay(DecayFields, _Stage):
         return self.decayed(scores, (item.node.metadata for item in nodes), now)
 
 
-class UmiNearDuplicates(NearDuplicatesFields, _Stage):
+class _VectorStage(_Stage):
+    """Base class of the stages that compare texts by their vectors."""
+
+    embed_model: Any = Field(default=None, exclude=True)
+    """Embeds the texts if a node has no embedding. None: umi's built-in model; `Settings`: its current embed model."""
+    store: Any = Field(default=None, exclude=True)
+    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
+
+
+class UmiNearDuplicates(NearDuplicatesFields, _VectorStage):
     """Removes duplicates: of nodes with equal or nearly equal texts, the one with the best score stays.
 
     The order of the nodes does not change. Texts are equal if they differ only in case, white space, Unicode form or
@@ -96,28 +105,18 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
     as images, all stay.
     """
 
-    embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts if a node has no embedding. None: umi's built-in model; `Settings`: its current embed model."""
-    store: Any = Field(default=None, exclude=True)
-    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
-
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         vectors = vectors_of(nodes, self.embed_model, self.store)
         groups = [repr((item.node.ref_doc_id, sorted(item.node.metadata.items()))) for item in nodes]
         return self.distinct(scores, list(map(node_text, nodes)), vectors, groups)
 
 
-class UmiMMR(MmrFields, _Stage):
+class UmiMMR(MmrFields, _VectorStage):
     """Chooses nodes one by one by maximal marginal relevance: relevant, and unlike the nodes chosen before.
 
     The nodes are returned in the order in which they are chosen. The relevance of a node is its score, scaled to 0..1
     over all nodes. The given scores do not change.
     """
-
-    embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts if a node has no embedding. None: umi's built-in model; `Settings`: its current embed model."""
-    store: Any = Field(default=None, exclude=True)
-    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         return self.chosen(scores, vectors_of(nodes, self.embed_model, self.store))

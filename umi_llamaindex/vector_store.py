@@ -26,7 +26,7 @@ from llama_index.core.vector_stores.types import (
 )
 from typing_extensions import Self
 
-from umi_common.config import MmrConfig, UmiConfig
+from umi_common.config import MmrConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidVector
 from umi_common.filters import And, Filter, matches, parse_filter
@@ -57,8 +57,6 @@ from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.query import NO_TEXT
 from umi_llamaindex.retriever import UmiRetriever
 
-OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only", "on_invalid")
-"""Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
 COPIES_CHECKED = 3
 """Number of nodes of one `add` whose texts are looked up in the store, to detect nodes that are added again under new
 ids. A few are enough, because a second run adds every text again."""
@@ -90,8 +88,7 @@ PREFETCH_FACTOR = 4.0
 same default."""
 EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
 """Arguments of `query` besides the query. LlamaIndex calls them `vector_store_kwargs`; its stores use them, too."""
-HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
-"""Modes that search by BM25 and by vectors."""
+
 TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 """Modes that search by BM25 alone."""
 LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sparse_top_k")}
@@ -162,13 +159,13 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         **stages: Any,
     ) -> None:
         super().__init__(stores_text=True)
-        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
+
         self._owns_store = store is None
         self._keys = PlaceKeys(source_key, position_key, time_key)
         self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
         opening = {"embed_model": embed_model_of(embed_model), "persist_dir": persist_dir}
         parts = {"rewriter": llm_of(llm), "reranker": reranker_of(reranker)}
-        self._umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
+        self._umi = retriever_over(UmiVectorStore, store, opening, stages, read_only=read_only, **parts)
         self._store: HybridStore = self._umi.store  # type: ignore[assignment]
         self._ends = SourceEnds(self._store, self._keys)
 
@@ -389,11 +386,11 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         find only texts that were stored as nodes.
 
         Raises:
-            ConfigError: If umi does not have the mode.
+            ConfigError: If umi does not have the mode or an argument, or if alpha is outside 0..1.
             EmptyQuery: If the query has neither `query_str` nor `query_embedding` nor a filter.
             UmiError: As `DualRetriever.search`.
         """
-        text, options, changes = self._search_without_index_list(query, kwargs)
+        text, options, changes = self._search_of(query, kwargs)
         with _with_advice():
             hits = self._umi.with_config(**changes).search(text, **options).hits if text else ()
         return self._answer(query, options, hits)
@@ -402,18 +399,41 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
         """`query` for an event loop, which is never blocked."""
         if overrides(self, UmiVectorStore, "query") and not overrides(self, UmiVectorStore, "aquery"):
             return await asyncio.to_thread(self.query, query, **kwargs)
-        text, options, changes = await asyncio.to_thread(self._search_without_index_list, query, kwargs)
+        text, options, changes = await asyncio.to_thread(self._search_of, query, kwargs)
         with _with_advice():
             hits = (await self._umi.with_config(**changes).asearch(text, **options)).hits if text else ()
         return await asyncio.to_thread(self._answer, query, options, hits)
 
-    def _search_without_index_list(
+    def _search_of(
         self, query: VectorStoreQuery, extras: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """`_search_of` for the query, without its node ids if they are an index list."""
+        """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query); raises as `query`.
+
+        The query text is "" for a blank query, and NO_TEXT for a query that has only a vector.
+
+        Args:
+            extras: The arguments EXTRAS. Nodes must pass the filter `where` and the query's filters.
+        """
+        refuse_unknown_options(extras, EXTRAS, ConfigError)
+        strategy, changes = _mode_settings(query, extras)
         if self._is_index_list(query.node_ids or []):
             query = replace(query, node_ids=None)
-        return _search_of(query, extras)
+        limit_name = LIMITS.get(query.mode, "similarity_top_k")
+        if getattr(query, limit_name) is None:
+            limit_name = "similarity_top_k"
+        where, text = _filter_of(query, extras.get("where")), query.query_str
+        by_vector = not text and query.query_embedding is not None and strategy != "text"
+        if text is None and not by_vector and where is None:
+            needed = "query_str" if strategy == "text" else "query_str or query_embedding"
+            raise EmptyQuery(f"the query has nothing to search for; give {needed}, or filters to list nodes")
+        options = {
+            "limit": checked_limit(getattr(query, limit_name), limit_name),
+            "where": where,
+            "deep_search": False,
+            "strategy": "vector" if by_vector else strategy,
+            "query_vector": None if strategy == "text" else query.query_embedding,
+        }
+        return NO_TEXT if by_vector else end_of("" if text is None else text.strip()), options, changes
 
     def _is_index_list(self, ids: list[str]) -> bool:
         """Whether the node ids of a query are an index list: all that are stored are ids of image and index nodes.
@@ -452,60 +472,24 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
     """`get_nodes` in a thread."""
 
 
-def _search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
-
-    The query text is "" for a blank query, and NO_TEXT for a query that has only a vector.
-
-    Args:
-        query: A query of LlamaIndex.
-        extras: The arguments EXTRAS. Nodes must pass the filter `where` and the query's filters.
-
-    Raises:
-        ConfigError: If umi does not have the mode or an extra, or if alpha is outside 0..1.
-        InvalidLimit: If the limit is outside 1..100.
-        FilterError: If a filter is invalid.
-        EmptyQuery: If the query has neither text nor vector nor filter.
-    """
-    refuse_unknown_options(extras, EXTRAS, ConfigError)
-    mode = query.mode
-    if mode not in HYBRID + TEXT:
+def _mode_settings(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """(strategy, changes of `UmiConfig`) for the mode of a query; raises ConfigError if umi does not have the mode."""
+    mode, alpha = query.mode, query.alpha
+    if mode in TEXT:
+        return "text", {}
+    if mode == VectorStoreQueryMode.MMR:
+        return "hybrid", {"mmr": _mmr(query, extras)}
+    if mode not in (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID):
         raise ConfigError(
             f"mode {getattr(mode, 'value', mode)!r}: expected default, hybrid, text_search, sparse or mmr"
         )
-    limit_name = LIMITS.get(mode, "similarity_top_k")
-    if getattr(query, limit_name) is None:
-        limit_name = "similarity_top_k"
-    changes: dict[str, Any] = {}
-    strategy = "text" if mode in TEXT else "hybrid"
-    if mode == VectorStoreQueryMode.HYBRID:
-        strategy = _strategy(query.alpha)
-        if strategy == "hybrid" and query.alpha is not None:
-            changes["fusion"] = {"lexical_weight": 1.0 - query.alpha, "dense_weight": query.alpha}
-    if mode == VectorStoreQueryMode.MMR:
-        changes["mmr"] = _mmr(query, extras)
-    where, text = _filter_of(query, extras.get("where")), query.query_str
-    by_vector = not text and query.query_embedding is not None and strategy != "text"
-    if text is None and not by_vector and where is None:
-        needed = "query_str" if strategy == "text" else "query_str or query_embedding"
-        raise EmptyQuery(f"the query has nothing to search for; give {needed}, or filters to list nodes")
-    options = {
-        "limit": checked_limit(getattr(query, limit_name), limit_name),
-        "where": where,
-        "deep_search": False,
-        "strategy": "vector" if by_vector else strategy,
-        "query_vector": None if strategy == "text" else query.query_embedding,
-    }
-    return NO_TEXT if by_vector else end_of("" if text is None else text.strip()), options, changes
-
-
-def _strategy(alpha: float | None) -> str:
-    """The arms for `alpha`, the dense arm's share 0..1: 0 is "text", 1 is "vector", any other and None "hybrid"."""
-    if alpha is None:
-        return "hybrid"
+    if mode == VectorStoreQueryMode.DEFAULT or alpha is None:
+        return "hybrid", {}
     if not 0 <= alpha <= 1:
         raise ConfigError(f"alpha {alpha!r}: expected 0 (the lexical arm alone) to 1 (the dense arm alone)")
-    return {0.0: "text", 1.0: "vector"}.get(alpha, "hybrid")
+    if alpha in (0, 1):
+        return "vector" if alpha else "text", {}
+    return "hybrid", {"fusion": {"lexical_weight": 1.0 - alpha, "dense_weight": alpha}}
 
 
 def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:

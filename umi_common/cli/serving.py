@@ -123,7 +123,7 @@ def _tool(function: Any, description: str) -> Tool:
 
     tool = Tool.from_function(function, description=description)
     own = tool.fn_metadata.arg_model
-    arguments = create_model(own.__name__, __base__=(ToolArguments, own))
+    arguments: Any = create_model(own.__name__, __base__=(ToolArguments, own))
     tool.fn_metadata.arg_model, tool.parameters = arguments, arguments.model_json_schema()
     return tool
 

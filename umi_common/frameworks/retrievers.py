@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Mapping
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
@@ -14,6 +15,7 @@ from umi_common.errors import ConfigError
 from umi_common.frameworks.options import stages_and_fields
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
+from umi_common.search.request import refuse_unknown_options
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.embedded.hybrid import HybridStore
 
@@ -92,11 +94,18 @@ class OpensStore(OwnsStore):
 
 
 def retriever_over(
-    store: HybridStore | None, opening: Mapping[str, Any], stages: Mapping[str, Any], *, read_only: bool, **parts: Any
+    kind: type,
+    store: HybridStore | None,
+    opening: Mapping[str, Any],
+    stages: Mapping[str, Any],
+    *,
+    read_only: bool,
+    **parts: Any,
 ) -> DualRetriever:
     """The `DualRetriever` of an adapter's vector store.
 
     Args:
+        kind: Class of the vector store, whose constructor takes the stages as its last parameter.
         store: The store to search; None: a store is opened, and closed again if the retriever cannot be made.
         opening: Embedder and directory, in this order, under the names of the vector store's arguments.
         stages: Stages of `UmiConfig` by name.
@@ -104,8 +113,10 @@ def retriever_over(
         **parts: As in `DualRetriever`.
 
     Raises:
-        ConfigError: If an embedder, a directory or `read_only` is given beside a store, or a stage is wrong.
+        ConfigError: If an embedder, a directory or `read_only` is given beside a store, or a stage is unknown or wrong.
     """
+    own = list(signature(kind.__init__).parameters)[1:-1]  # type: ignore[misc]
+    refuse_unknown_options(stages, (*own, *UmiConfig.model_fields), ConfigError)
     config = UmiConfig(**stages)
     embedder, directory = opening.values()
     if store is not None:
