@@ -14,14 +14,13 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from pydantic import BaseModel
 
 from umi_common.errors import ConfigError, InputError, InvalidChunk
-from umi_common.explain import reasons
 from umi_common.filters import Filter, matches
 from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
 from umi_common.runtime.losses import warn_once
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.chroma.records import copied_chunk
-from umi_common.types import Chunk, Hit, utf8_text
+from umi_common.types import Chunk, utf8_text
 from umi_langchain._positions import SourcePlaces, document_source, stated_positions
 
 log = logging.getLogger("umi")
@@ -164,11 +163,6 @@ def as_documents(
 ) -> list[Document]:
     """Documents made of texts, metadatas and ids, which are aligned.
 
-    Args:
-        texts: n strings.
-        metadatas: n dicts; None: no document has metadata.
-        ids: n strings, or None for a document without an id; None in place of the list: no document has an id.
-
     Raises:
         ConfigError: If the lists differ in length.
         InvalidChunk: If a string or a dict is given in place of a list, a text or an id is no string, or a metadata is
@@ -226,22 +220,14 @@ def add_documents(
     skipped: list[SkippedChunk] | None = None,
     show_progress: bool = False,
 ) -> list[str]:
-    """Insert documents into a store, or replace stored documents with the same id. Returns the ids, aligned.
+    """`UmiVectorStore.add_documents`, for a vector store or a retriever.
 
     Args:
         places: Chooses the positions; documents are added to `places.store`.
-        documents: In reading order.
-        ids: Ids in place of the documents' own, aligned; None for a document keeps its own id.
-        search_text: As in `searched_text`.
         replaces: As in `SourcePlaces.placed`.
         within: The retriever's own filter; see `warn_of_hidden`.
-        skipped: Documents that cannot be stored are appended here, and the result lacks their ids; None: such a
-            document raises. A stored older document with the id of a skipped one stays; the logger `umi` warns of it.
-        show_progress: Whether to show a progress bar while texts are embedded.
-
-    Raises:
-        InvalidChunk, DuplicateId: If a document cannot be stored, or two have the same id; the message names the
-            document. Nothing is written.
+        skipped: Documents that cannot be stored are appended here; None: such a document raises. A stored older
+            document with the id of a skipped one stays, and the logger `umi` warns of it.
     """
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
@@ -274,11 +260,7 @@ def warn_of_hidden(chunks: Sequence[Chunk], within: Filter | None) -> None:
 
 
 def checked_chroma(vectorstore: Any) -> Any:
-    """The collection of a Chroma vector store.
-
-    Raises:
-        ConfigError: If `vectorstore` is no `langchain_chroma.Chroma`.
-    """
+    """The collection of a `langchain_chroma.Chroma`; raises ConfigError for any other object."""
     collection = chroma_collection(vectorstore, "Chroma")
     if collection is None:
         raise ConfigError(
@@ -290,22 +272,14 @@ def checked_chroma(vectorstore: Any) -> Any:
 
 
 def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection; it has a position only if its metadata states one.
-
-    Raises:
-        InvalidChunk: If the record cannot be stored as a chunk.
-    """
+    """The chunk of a record of a Chroma collection; it has a position only if its metadata states one."""
     return to_chunks([Document(id=id, page_content=text, metadata=dict(metadata))], keys)[1][0]
 
 
-def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
-    """Yield the chunks of a Chroma vector store and their vectors (n, dim), page by page.
-
-    Raises:
-        ConfigError: If `vectorstore` is no `langchain_chroma.Chroma`.
-    """
+def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
+    """Yield the chunks of a Chroma collection and their vectors (n, dim), page by page."""
     following: Counter[str] = Counter()
-    for records, vectors in pages_with_text(checked_chroma(vectorstore)):
+    for records, vectors in pages_with_text(collection):
         documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in records]
         pairs = zip(records, to_chunks(documents, keys, following)[1], strict=True)
         yield [copied_chunk(record, chunk, partial(document_chunk_of_record, keys)) for record, chunk in pairs], vectors
@@ -314,28 +288,6 @@ def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk]
 def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
     """A new document with the chunk's id, text and metadata."""
     return Document(id=chunk.id, page_content=chunk.text, metadata=to_metadata(chunk, keys))
-
-
-def to_scored_documents(
-    hits: Iterable[Hit], keys: PlaceKeys, *, score_key: str | None = SCORE_KEY, with_reasons: bool = False
-) -> list[Document]:
-    """The document of each hit, in order, with the hit's score in the metadata.
-
-    Args:
-        hits: Best first.
-        keys: Metadata keys of source, position and time.
-        score_key: Metadata key of the score. A value that a document already has under this key stays. None: no score.
-        with_reasons: Whether `metadata["umi_reasons"]` lists the reasons why the document was found.
-    """
-    documents = []
-    for hit in hits:
-        document = to_document(hit.chunk, keys)
-        if score_key is not None:
-            document.metadata.setdefault(score_key, hit.score)
-        if with_reasons:
-            document.metadata[REASONS_KEY] = reasons(hit)
-        documents.append(document)
-    return documents
 
 
 def message_text(message: BaseMessage) -> str:
@@ -372,12 +324,7 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
 
 
 def checked_documents(given: Any) -> list[Document]:
-    """The documents as a list.
-
-    Raises:
-        InvalidChunk: If `given` is no list, an item is no document, or the metadata of an item is no dict; the message
-            names the item.
-    """
+    """The documents as a list; raises InvalidChunk if one is no document, or its metadata no dict, and names it."""
     advice = "expected a list of LangChain Documents; from_texts takes strings"
     if not isinstance(given, Iterable) or isinstance(given, (str, Document)):
         raise InvalidChunk(f"documents is {type(given).__name__}; {advice}")

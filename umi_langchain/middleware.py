@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -110,11 +111,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         """Call the model with the context added to its system message."""
         query, options = self._question(request)
         context = None
-        if query:
-            try:
-                context = self.umi.get_context(query, **options)
-            except UmiError as error:
-                _warn("recalling", error)
+        with _warning_if_it_fails("recalling"):
+            context = self.umi.get_context(query, **options) if query else None
         return handler(self._with_context(request, context))
 
     async def awrap_model_call(
@@ -123,11 +121,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         """`wrap_model_call` for an event loop."""
         query, options = self._question(request)
         context = None
-        if query:
-            try:
-                context = await self.umi.aget_context(query, **options)
-            except UmiError as error:
-                _warn("recalling", error)
+        with _warning_if_it_fails("recalling"):
+            context = await self.umi.aget_context(query, **options) if query else None
         return await handler(self._with_context(request, context))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
@@ -196,7 +191,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
             if isinstance(message, (HumanMessage, AIMessage)) and message.id and message_text(message)
             if MADE_BY_KEY not in message.additional_kwargs
         ]
-        try:
+        with _warning_if_it_fails("remembering"):
             chunks = [_chunk(message, who, now, index) for index, message in spoken]
             known = self.umi.store.get([chunk.id for chunk in chunks])
             new = [
@@ -208,8 +203,6 @@ class UmiMemoryMiddleware(AgentMiddleware):
             new = [chunk for chunk in new if chunk.id not in resent]
             if new:
                 self._store(new, now)
-        except UmiError as error:
-            _warn("remembering", error)
 
     def _resent(self, chunks: Sequence[Chunk], new: set[str], who: dict[str, str]) -> set[str]:
         """The ids in `new` of messages that are stored in this thread under another id.
@@ -304,5 +297,10 @@ def _user_and_thread(runtime: Runtime[Any]) -> tuple[Any, Any]:
     return user, configurable.get("thread_id", getattr(info, "thread_id", None))
 
 
-def _warn(doing: str, error: UmiError) -> None:
-    log.warning("the agent goes on without memory: %s failed with %s", doing, type(error).__name__)
+@contextmanager
+def _warning_if_it_fails(doing: str) -> Iterator[None]:
+    """Log a warning in place of a UmiError in the `with` block."""
+    try:
+        yield
+    except UmiError as error:
+        log.warning("the agent goes on without memory: %s failed with %s", doing, type(error).__name__)

@@ -21,6 +21,7 @@ from typing_extensions import Self, TypedDict, Unpack
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
+from umi_common.explain import reasons
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.frameworks.mirror import add_mirrored
 from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, stages_and_fields
@@ -36,6 +37,7 @@ from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import SearchResult
 from umi_langchain import _runs
 from umi_langchain._convert import (
+    REASONS_KEY,
     SCORE_KEY,
     SKIP_ADVICE,
     SearchText,
@@ -48,7 +50,7 @@ from umi_langchain._convert import (
     document_chunk_of_record,
     document_origin,
     to_chunks,
-    to_scored_documents,
+    to_document,
     warn_of_hidden,
 )
 from umi_langchain._parts import Finder, as_arm, reranker_of
@@ -266,7 +268,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             return cls._owning(store, None, llm=llm, k=k, **options)
 
         def fill(retriever: Self) -> None:
-            add_with_vectors(retriever.umi.store, collection.name, chunk_pages(vectorstore, retriever.keys))
+            add_with_vectors(retriever.umi.store, collection.name, chunk_pages(collection, retriever.keys))
 
         return cls._opened(fill, embedding, persist_directory, llm=llm, k=k, **options)
 
@@ -419,7 +421,15 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
 
     def documents(self, result: SearchResult) -> list[Document]:
         """The documents of a result of `search`, one for each hit."""
-        return to_scored_documents(result, self.keys, score_key=self.score_key, with_reasons=self.reasons)
+        documents = []
+        for hit in result:
+            document = to_document(hit.chunk, self.keys)
+            if self.score_key is not None:
+                document.metadata.setdefault(self.score_key, hit.score)
+            if self.reasons:
+                document.metadata[REASONS_KEY] = reasons(hit)
+            documents.append(document)
+        return documents
 
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:
         """The arguments of `DualRetriever.search` for the options of a call; missing ones are the retriever's own.

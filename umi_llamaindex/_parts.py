@@ -26,7 +26,7 @@ from umi_common.types import TimeRange
 from umi_llamaindex._convert import node_text, to_chunks
 from umi_llamaindex.query import UmiQuery
 
-KEYS = PlaceKeys(None, "position", "timestamp")
+KEYS = PlaceKeys(None)
 """Default metadata keys of source, position and time."""
 FILTERING_STORES = ("SimpleVectorStore", "ChromaVectorStore", "UmiVectorStore")
 """Classes of vector stores that are known to compare strings exactly. An arm passes a filter only to these; some other
