@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
-from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.options import TakesBudget
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
@@ -25,7 +25,7 @@ from umi_langchain._positions import PAGE, START_INDEX, document_source, sources
 from umi_langchain._sections import IDS_KEY
 
 
-class UmiCompressor(CheckedFields, BaseDocumentCompressor):
+class UmiCompressor(TakesBudget, BaseDocumentCompressor):
     """Returns the documents that fit a token budget. Repeats are left out, adjacent texts joined, and long texts cut
     around the passage that answers the query.
 
@@ -52,11 +52,6 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     position from "start_index", which LangChain's splitters write."""
     time_key: str | None = "timestamp"
     """Metadata key of the time; None: texts have no time."""
-
-    def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
-        if budget is not None:
-            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, (int, np.integer)) else budget
-        super().__init__(**fields)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

@@ -18,7 +18,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.options import TakesBudget
 from umi_common.frameworks.records import METADATA_ALONE, time_in
 from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
@@ -34,7 +34,7 @@ ROUNDS = 8
 """Largest number of attempts to fit texts and metadata by shortening texts; then metadata is hidden from the LLM."""
 
 
-class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
+class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
     """Keeps the best nodes that fit a token budget. Repeats are left out, adjacent nodes joined, and long nodes cut
     around the passage that answers the query.
 
@@ -68,9 +68,7 @@ class UmiContextBudget(NamedInTraces, CheckedFields, BaseNodePostprocessor):
     """Metadata key of the event time, which the order "chronological" sorts by."""
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
-        if budget is not None:
-            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, (int, np.integer)) else budget
-        super().__init__(**fields)
+        super().__init__(budget, **fields)
         self.where = copy.deepcopy(self.where)  # the caller may change the dict later
 
     def _postprocess_nodes(

@@ -8,10 +8,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import date, datetime, timezone
+from datetime import date, datetime
 from typing import Any
 
-import numpy as np
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory.memory import BaseMemoryBlock
@@ -22,13 +21,13 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import EmbedderError, FilterError, StoreError
 from umi_common.filters import scope
-from umi_common.frameworks.options import CheckedFields
+from umi_common.frameworks.options import TakesBudget
 from umi_common.frameworks.records import content_id, time_in
 from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
-from umi_common.types import Chunk
+from umi_common.types import Chunk, utc_now
 from umi_llamaindex.query import chat_text, history_texts
 
 log = logging.getLogger("umi")
@@ -39,7 +38,7 @@ TIME_KEY = "timestamp"
 """Key of a message's time in its additional_kwargs."""
 
 
-class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
+class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
     """The memory of one user, in a store that many users may share.
 
     A call reads and writes only messages of this user; a call that names another user raises FilterError. Without
@@ -80,8 +79,6 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """Messages that could not be stored. Each later call that stores its own messages tries to store these, too."""
 
     def __init__(self, **fields: Any) -> None:
-        if isinstance(fields.get("budget"), (int, np.integer)):
-            fields["budget"] = TokenBudget(max_total=fields["budget"])
         super().__init__(**fields)
         scope(user=self.user)  # raises FilterError for an empty name, which would match every user
         weakref.finalize(self, _warn_of_lost, self._unstored)
@@ -156,7 +153,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         return rest or None
 
     def _store_messages(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
-        now = datetime.now(timezone.utc) if self.clock is None else self.clock()
+        now = utc_now() if self.clock is None else self.clock()
         chunks = []
         for message in messages:
             session = message.additional_kwargs.get(SESSION_KEY) if session_id is None else session_id

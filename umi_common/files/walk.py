@@ -85,9 +85,10 @@ def _paths_below(
         seen.add(identity)
         for entry in _entries(folder, report):
             path = Path(folder, entry.name)
-            if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)) or path in named:
+            is_folder = os.path.isdir(path)  # noqa: PTH112 - `Path.is_dir` raises for a link that cannot be followed
+            if entry.name.startswith(".") or (is_folder and entry.name in FOLDERS_LEFT_OUT) or path in named:
                 continue
-            if not _is_folder(path):
+            if not is_folder:
                 if _has_known_ending(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
                     yield in_linked or entry.is_symlink(), path
             elif not entry.is_symlink():
@@ -158,13 +159,6 @@ def _identity(folder: Path) -> tuple[int, int] | Path:
     except OSError:  # the folder is gone or not accessible: `_entries` adds it to the report
         return folder
     return found.st_dev, found.st_ino
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # a link into a folder that cannot be accessed
-        return False
 
 
 def _has_known_ending(path: Path, report: Report) -> bool:

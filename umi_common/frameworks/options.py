@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from inspect import getattr_static
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from umi_common.config import UmiConfig, first_fault
+from umi_common.context.budget import TokenBudget
 from umi_common.errors import ConfigError
 from umi_common.search.request import refuse_unknown_options
 
@@ -34,6 +36,15 @@ class CheckedFields:
             super().__init__(**fields)
         except ValidationError as error:
             raise ConfigError(first_fault(type(self), error)) from error  # type: ignore[arg-type]
+
+
+class TakesBudget(CheckedFields):
+    """First base of a pydantic class with a field `budget`, which may be given as a number of tokens, and first."""
+
+    def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
+        if budget is not None:
+            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, (int, np.integer)) else budget
+        super().__init__(**fields)
 
 
 def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
