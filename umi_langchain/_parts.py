@@ -112,9 +112,6 @@ def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
     """The chunks of the first `k` documents that have text, scored by rank.
 
     A document that cannot be a chunk is left out, and a warning is logged.
-
-    Raises:
-        BadReply: If the reply is no list of documents.
     """
     with_text = [document for document in checked_reply(reply, Document) if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []

@@ -230,12 +230,9 @@ class _Batch:
         return [(result, options) for result in results]
 
     async def _answer(self, found: Any, on_stage: OnStage | None, stack: AsyncExitStack) -> Any:
-        """The documents of one input; raises the error of the search or of a handler.
+        """The documents of one input, for its item of `_found` or the error of `_found`; closes the stack of `_opened`.
 
-        Args:
-            found: This input's item of the result of `_found`, or the error that `_found` raised.
-            on_stage: Gets a child run for each failed part.
-            stack: As in `_opened`. It is closed.
+        Raises the error of the search or of a handler.
         """
         async with stack:
             if isinstance(found, Exception):
@@ -268,10 +265,7 @@ async def _outcome(value: Awaitable[Any]) -> Any:
 
 
 async def _ended(run: Any, answer: Any) -> Any:
-    """Return `answer`, the documents or the exception of an input, and end the input's run with it.
-
-    `run` is an exception if the run could not start.
-    """
+    """Return `answer`, and end the input's run with it, unless the run could not start."""
     if not isinstance(run, Exception):
         failed = isinstance(answer, Exception)
         await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))

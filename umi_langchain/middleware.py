@@ -134,11 +134,6 @@ class UmiMemoryMiddleware(AgentMiddleware):
         await asyncio.to_thread(self._remember, list(state["messages"]), self._owner(runtime))
 
     def _now(self) -> datetime:
-        """The present.
-
-        Raises:
-            ConfigError: If the clock returns no aware datetime: no search and no write could succeed with its time.
-        """
         return as_utc(self._clock(), "the time that clock() returned", ConfigError)
 
     def _owner(self, runtime: Runtime[Any]) -> dict[str, str]:

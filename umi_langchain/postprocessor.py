@@ -49,12 +49,7 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
 
     @abstractmethod
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
-        """(indices of the documents to return, in order; new scores (n,) of all documents, or None: no new scores).
-
-        Args:
-            documents: n documents.
-            scores: (n,) >= 0.
-        """
+        """The result for n documents with scores (n,) >= 0; see `Ranked`."""
 
 
 class UmiDecay(DecayFields, _Stage):

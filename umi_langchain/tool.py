@@ -91,14 +91,9 @@ class _Calls:
     retriever: UmiRetriever
     k: int
     packing: dict[str, Any]
-    """The argument of `_packed`."""
 
     def search(self, query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
-        """Search, and return the content and the documents.
-
-        Raises:
-            ToolException: If an argument is wrong; LangChain returns its message to the model.
-        """
+        """The content that the model reads, and the documents. LangChain returns a ToolException's message to it."""
         try:
             options = self._options(asked)
             result = searched(self.retriever.umi.search, callbacks, end_of(query), **options)
@@ -122,13 +117,7 @@ class _Calls:
         return self.retriever.core_options({"k": asked.get("k", self.k), **conditions})
 
     def _reply(self, found: SearchResult, options: dict[str, Any], asked: dict[str, Any]) -> Reply:
-        """The content that the model reads, and the documents.
-
-        Args:
-            found: The result of the search.
-            options: The options of the search, from `core_options`.
-            asked: The arguments that the model gave.
-        """
+        """The reply for the result of a search with these options, for which the model asked with `asked`."""
         retriever = self.retriever
         if not found.hits:
             own = retriever.core_options({})
@@ -155,10 +144,7 @@ def create_umi_context(
 
     Args:
         retriever: Searches, with its own filter and other settings.
-        budget: Limits in tokens: of the whole context, per source and per chunk. A number limits the whole context.
-            None: the budget of the settings `assembly`.
-        policy: Order, format and neighbours; None: that of the settings `assembly`. If the retriever's `whole` is set,
-            sections take the place of chunks, and no neighbours are added.
+        budget, policy: As in `create_umi_tool`.
         counter: Counts tokens: the name of a model or encoding, a tokenizer, or a function; None: the default of
             `counter_for`.
         k: Number of hits that are candidates for the context, 1..100.
@@ -199,11 +185,7 @@ def _packed(
 ) -> tuple[str, SearchResult]:
     """(text of a context, the result that it shows, with sections in place of chunks if `retriever.whole` is set).
 
-    Args:
-        retriever: The retriever that has searched.
-        found: The result of the search.
-        options: The options of the search, from `core_options`.
-        packing: `budget`, `policy` and `counter` of `create_umi_context`.
+    `options` are those of the search, from `core_options`; `packing` is `budget`, `policy` and `counter`.
     """
     limits, layout = asked_assembly(retriever.umi.config.assembly, packing["budget"], packing["policy"])
     layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds the neighbours

@@ -178,18 +178,9 @@ class SourceEnds(KnownSources):
     ) -> AbstractContextManager[list[Chunk]]:
         """A context manager that gives the chunks of the nodes with their positions; the `with` block must store them.
 
-        Args:
-            nodes: In reading order.
-            skipped: As in `to_chunks`.
-
-        Raises:
-            InvalidChunk: As `to_chunks`.
+        Arguments and errors are those of `to_chunks`.
         """
-
-        def chunks() -> list[Chunk]:
-            return to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE)
-
-        return self._stored(chunks)
+        return self._stored(lambda: to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE))
 
     def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
         """Source -> the position of the first of `nodes` in the source, for sources of nodes that state no position.
@@ -231,26 +222,14 @@ class SourceEnds(KnownSources):
 
 
 def listed(nodes: Any, name: str = "nodes") -> list[Any]:
-    """The items of an argument as a list.
-
-    Args:
-        nodes: The argument.
-        name: Name of the argument, for the message.
-
-    Raises:
-        InvalidChunk: If the argument is one node, a string or None in place of a list.
-    """
+    """The items of the argument `name` as a list; raises InvalidChunk for one node, a string or None."""
     if not isinstance(nodes, Iterable) or isinstance(nodes, (str, BaseComponent)):
         raise InvalidChunk(f"{name} is {type(nodes).__name__}; expected a list of LlamaIndex nodes or Documents")
     return list(nodes)
 
 
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
-    """Raise InvalidChunk if the item `node` at `index` of a list is no LlamaIndex node.
-
-    Args:
-        holder: Expression that makes a node of a string; the message suggests it.
-    """
+    """Raise InvalidChunk if the item at `index` of a list is no node; the message suggests `holder` for a string."""
     if not isinstance(node, BaseNode):
         raise InvalidChunk(
             f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
@@ -392,11 +371,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
 
 
 def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection, with a position only if the node or the metadata states one.
-
-    Raises:
-        InvalidChunk: If the record cannot be converted to a chunk.
-    """
+    """The chunk of a record of a Chroma collection, with a position only if the node or the metadata states one."""
     node = _node(id, text, dict(metadata))
     return _as_recorded(to_chunks([node], keys)[0], node, metadata, keys)
 
@@ -467,11 +442,7 @@ def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str,
     """The metadata of a node, with the changes that other programs have made in the record since the node was written.
 
     The order of the keys stays. Two differences are no changes: "" in the record for None, and a float that the server
-    has rounded.
-
-    Args:
-        written: Metadata in the node's JSON.
-        record: Metadata of the record.
+    has rounded. `written` is the metadata in the node's JSON.
     """
     found, own = {}, {NODE_ID, START, *NODE_FIELDS}
     for key, value in written.items():

@@ -110,12 +110,9 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
 
 
 def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
-    """The chunks of the first `k` nodes that have text, scored by rank.
+    """The chunks of the first `k` nodes that have text, scored by rank; of nodes with the same id, the first counts.
 
-    Of nodes with the same id, the first counts. A node that cannot be a chunk is left out, and a warning is logged.
-
-    Raises:
-        BadReply: If the reply is no list of nodes.
+    A node that cannot be a chunk is left out, and a warning is logged.
     """
     nodes: dict[str, BaseNode] = {}
     for item in checked_reply(reply, NodeWithScore):

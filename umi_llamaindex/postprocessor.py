@@ -49,13 +49,7 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        """(indices of the nodes to return, in order; new scores (n,) of all nodes, or None: no new scores).
-
-        Args:
-            nodes: n nodes.
-            scores: (n,) >= 0.
-            bundle: The query; None: no query was given.
-        """
+        """The result for n nodes with scores (n,) >= 0, see `Ranked`; `bundle` is None if no query was given."""
 
 
 class UmiNeighbours(NeighboursFields, _Stage):

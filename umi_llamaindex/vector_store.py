@@ -519,9 +519,6 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
     """The vectors of the nodes: their embeddings, and the embedder's vectors for nodes without an embedding.
 
     None: no node has an embedding, so the store embeds all.
-
-    Raises:
-        InvalidVector: If a node's embedding has another dimension than the embedder's.
     """
     given: list[Any] = [node.embedding for node in nodes]
     for node in nodes:
