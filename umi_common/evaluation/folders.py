@@ -188,25 +188,14 @@ class _FileRecord:
         return not (self.text("text") + self.text("title", default="")).strip()
 
     def chunk(self, keys: Keys, source: str | None, order: int) -> Chunk:
-        """The chunk of a record of the corpus.
-
-        Args:
-            source: Source of the chunk; None: the chunk has neither source nor position.
-            order: Position of the chunk, if `keys` has no key for the position.
-        """
+        """The chunk of a record of the corpus; `order` is its position, if it has a source and `keys` no position."""
         title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
         id, whole = self.text("_id"), f"{title}. {text}" if title else text
         position = order if keys.position is None else metadata.get(keys.position)
         time = None if keys.event_time is None else self._time(metadata.get(keys.event_time), "event time")
         try:
-            return Chunk(
-                id,
-                whole,
-                metadata=metadata,
-                source=source,
-                position=None if source is None else position,
-                event_time=time,
-            )
+            position = None if source is None else position
+            return Chunk(id, whole, metadata=metadata, source=source, position=position, event_time=time)
         except InputError as error:
             raise DatasetError(f"{self.where}: {error}") from error
 
@@ -255,14 +244,10 @@ def _turn(turn: Any) -> str:
 
 
 def _read_judgements(path: Path, queries: Container[str], documents: Container[str]) -> dict[str, dict[str, int]]:
-    """The grades by query id and document id in a file of judgements; blank lines are skipped.
+    """The grades by query id and document id in a file of judgements, whose ids must be among those given.
 
-    Args:
-        queries: Ids of the queries.
-        documents: Ids of the documents.
-
-    Raises:
-        DatasetError: If the header differs, a line is malformed or contradicts an earlier one, or an id is unknown.
+    Blank lines are skipped. Raises DatasetError for another header, and at a line that is malformed or contradicts an
+    earlier one.
     """
     judgements: dict[str, dict[str, int]] = {}
     header, *lines = _read_text(path).splitlines() or [""]

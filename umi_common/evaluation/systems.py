@@ -141,10 +141,9 @@ class Stores(Closing):
 
 
 def settings_of(system: System) -> Any:
-    """The settings of umi and the names of its rewriter and reranker, as a part of `run_key`; the same for all
-    functions.
+    """The settings of umi and the names of its rewriter and reranker, equal in every process, as a part of `run_key`.
 
-    They are equal in every process.
+    They are the same for all functions.
     """
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)

@@ -52,12 +52,7 @@ def flow_picture(result: SearchResult) -> str:
 
 
 def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
-    """The row, from 1, of each hit in one column.
-
-    Args:
-        ranks: Rank of each hit in the column; None: the hit has no rank there.
-        shown: Number of hits in the picture.
-    """
+    """The row, from 1, of each hit in a column, for its rank there; None: no rank. `shown`: hits in the picture."""
     ranks_or_infinity = [math.inf if rank is None else rank for rank in ranks]
     larger = sorted({rank for rank in ranks_or_infinity if rank > shown})
     below = {rank: row for row, rank in enumerate(larger, shown + 1)}

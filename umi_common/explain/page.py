@@ -27,7 +27,6 @@ EXCERPT_CHARACTERS = 600
 FOUND_DEPTH = 10
 """Largest rank in an arm at which a query variation counts as having found a hit. An arm ranks hundreds of chunks, so
 without this limit every variation would count as having found almost every hit."""
-TIME_COLOUR = bars.OTHER_COLOUR
 
 
 def to_page(
@@ -66,12 +65,13 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
     words = QueryWords.of(result)
     facts = [hit_count(result), escaped(result.mode), _times(result)]
     facts.append("deep search" if result.deep_search_used else "no deep search")
+    left_out = _section("out", "Left out, and why", bars.left_out(result)) if result.suppressed else ""
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
         f"<header><p class='brand'>umi: why these hits</p><h1 dir='auto'>{escaped(result.query)}</h1>"
         f"<p class='facts'>{' · '.join(facts)}</p>{bars.losses(result)}</header><main>"
         f"{_hits_section(result, words)}{_flow_section(result)}{_searched_section(result)}{_times_section(result)}"
-        f"{_packed_section(context, words)}{_left_out_section(result)}</main>"
+        f"{_packed_section(context, words)}{left_out}</main>"
     )
 
 
@@ -192,7 +192,7 @@ def _times_section(result: SearchResult) -> str:
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
     rows = "".join(
         f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
-        f"{bars.bar(stage.milliseconds, longest, TIME_COLOUR)}</td>"
+        f"{bars.bar(stage.milliseconds, longest, bars.OTHER_COLOUR)}</td>"
         f"<td>{escaped(decided(stage))}</td></tr>"
         for stage in result.trace
     )
@@ -221,16 +221,12 @@ def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
 def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
     name = escaped(part.source if part.source is not None else part.ids[0])
     cut = ", cut short" if part.trimmed else ""
+    tokens = f"{bars.bar(part.tokens, budget, bars.OTHER_COLOUR)} {part.tokens} tokens{cut}"
     return (
-        f"<li><div class='umi-arm'>{bars.bar(part.tokens, budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
+        f"<li><div class='umi-arm'>{tokens}</div>"
         f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{escaped(part.reason)}</span>"
         f"{_text(part.text, words)}</li>"
     )
-
-
-def _left_out_section(result: SearchResult) -> str:
-    """Chunks that were left out, and why."""
-    return _section("out", "Left out, and why", bars.left_out(result)) if result.suppressed else ""
 
 
 def _section(name: str, title: str, body: str) -> str:

@@ -11,11 +11,9 @@ from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
 TEXT_CHARACTERS = 160
 """Length of the excerpt of a hit, in characters."""
-NO_EMPHASIS = ("", "")
-"""Default of `emphasis`: words of the query are not emphasised."""
 
 
-def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, full: bool = False) -> str:
+def to_text(result: SearchResult, *, emphasis: tuple[str, str] = ("", ""), full: bool = False) -> str:
     """A result as plain text: three lines per hit, the last of which says why the hit was found.
 
     Control characters in the texts are replaced by their codes, so that they do not reach the terminal.

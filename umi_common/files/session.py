@@ -76,15 +76,11 @@ class IngestSession:
         embedder: Name of the embedder.
         roots: Absolute paths of the files and folders to index.
         base: Folder to which sources are relative; None: sources are absolute paths.
-        part_bytes: Size of a range of records, and of a batch, in bytes.
         own_checkpoint: Whether the checkpoint is in the store's directory; False: the caller named its file.
-        follow_symlinks: Whether to read files outside of the roots through symbolic links.
-        on_file: Called with (files done, files in all) after each file.
+        part_bytes, follow_symlinks, on_file: As in `run.index`.
 
     Raises:
-        ConfigError: If a checkpoint that the caller named belongs to another store, the store has another embedder, or
-            `part_bytes` is less than 1.
-        ReindexRequired: If a checkpoint that the caller named was made with another embedder.
+        ConfigError, ReindexRequired: As `check_belongs`, and if `part_bytes` is less than 1.
     """
 
     def __init__(

@@ -234,13 +234,7 @@ def _named_passages(
     when: datetime | None = None,
     undated: bool = False,
 ) -> Iterator[Passage]:
-    """The passages of a text, with title and time.
-
-    Args:
-        title: The title in the text; "": the title is taken from the file's name.
-        when: The time in the text; None: the date in the file's name is taken.
-        undated: The value for `Passage.undated`.
-    """
+    """The passages of a text, with title and time; where the text has none, those in the file's name."""
     found = passages(text, headings, tables, title=title or _title_in_name(path))
     return _dated(found, when or _date_in_name(path), undated=undated)
 

@@ -115,10 +115,7 @@ def _one_of(texts: Sequence[tuple[str, str]]) -> str:
     """The plain text of several alternatives, else the first that is not blank, else "".
 
     HTML with more than PAGE_WORDS times as many words is preferred: the plain text of many mails only says that the
-    mail is in HTML.
-
-    Args:
-        texts: (type, text) of each alternative; a multipart counts as HTML.
+    mail is in HTML. `texts` is (type, text) of each alternative; a multipart counts as HTML.
     """
     written = [(kind, text) for kind, text in texts if text.strip()]
     plain, page = (
