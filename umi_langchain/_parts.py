@@ -43,10 +43,8 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
         finder: A `BaseRetriever` or another runnable from a query to documents, such as `retriever.with_retry()`; a
             `VectorStore`; or an `Arm`, which is returned unchanged.
         name: The arm's name in reasons and in `degraded`; None: the name of the finder's class.
-        weight: Weight of the arm in the fusion, >= 0; compare `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
-            (0.55). With `fusion={"dense_weight": 0.0}`, a vector store with weight 0.55 replaces the dense arm. For a
-            document that umi's store does not hold, the weight is doubled, at most to the sum of the lexical and the
-            dense weight.
+        weight: As in `Arm`. With `fusion={"dense_weight": 0.0}`, a vector store with weight 0.55, which is the default
+            of `fusion.dense_weight`, replaces the dense arm.
         keys: Metadata keys of source, position and time, for documents that umi's store does not hold.
 
     Raises:

@@ -46,12 +46,11 @@ class UmiCompressor(TakesBudget, BaseDocumentCompressor):
     counter: Any = None
     """Counts tokens: name of a model or encoding, a tokenizer, or a function; None: the default of `counter_for`."""
     source_key: str | None = "source"
-    """Metadata key of the source, such as a file, that a text is a part of; None: texts have no source."""
+    """As in `UmiRetriever`."""
     position_key: str | None = "position"
-    """Metadata key of the position in the source. A document without it, or any document if this is None, gets its
-    position from "start_index", which LangChain's splitters write."""
+    """As in `UmiRetriever`."""
     time_key: str | None = "timestamp"
-    """Metadata key of the time; None: texts have no time."""
+    """As in `UmiRetriever`."""
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

@@ -44,9 +44,7 @@ def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float =
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
         name: Name of the arm in signals and in `degraded`; None: the name of the finder's class.
-        weight: Weight of the arm in the fusion, >= 0; compare `fusion.lexical_weight` (0.45) and `fusion.dense_weight`
-            (0.55). For a node that umi's store does not hold, the weight is doubled, at most to the sum of the lexical
-            and the dense weight.
+        weight: As in `Arm`; the default of `fusion.lexical_weight` is 0.45, that of `fusion.dense_weight` 0.55.
         keys: Metadata keys of source, position and time, for nodes that umi's store does not hold.
 
     Raises:

@@ -12,9 +12,10 @@ from umi_common.errors import ConfigError
 from umi_common.frameworks.options import CheckedFields
 from umi_common.frameworks.retrievers import in_thread
 from umi_common.protocols import Embedder
+from umi_llamaindex.events import NamedInTraces
 
 
-class UmiEmbedding(CheckedFields, BaseEmbedding):
+class UmiEmbedding(NamedInTraces, CheckedFields, BaseEmbedding):
     """umi's built-in model, which needs no download and no key, or any other embedder that umi takes.
 
     Args:
@@ -56,11 +57,6 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["__pydantic_private__"]["_embedder"], **state["__dict__"])  # type: ignore[misc]
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Name of the class in LlamaIndex's traces."""
-        return "UmiEmbedding"
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]

@@ -54,6 +54,7 @@ from umi_llamaindex._convert import (
 )
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
 from umi_llamaindex.embedding import UmiEmbedding
+from umi_llamaindex.events import NamedInTraces
 from umi_llamaindex.query import NO_TEXT
 from umi_llamaindex.retriever import UmiRetriever
 
@@ -96,7 +97,7 @@ LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sp
 log = logging.getLogger("umi")
 
 
-class UmiVectorStore(SharesStore, BasePydanticVectorStore):
+class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
     """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
     Use it in an `IngestionPipeline` or a `VectorStoreIndex`, or search it with its `retriever()`, a `UmiRetriever`.
@@ -183,11 +184,6 @@ class UmiVectorStore(SharesStore, BasePydanticVectorStore):
             )
         state["__pydantic_private__"].setdefault("_objects", {})  # engines that cannot be pickled; `add` has warned
         return state
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Name of the class in LlamaIndex's traces."""
-        return "UmiVectorStore"
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
