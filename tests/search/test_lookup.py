@@ -774,3 +774,24 @@ def test_a_text_that_begins_with_more_words_of_the_question_is_rather_its_entry(
             texts = {f"{name}/{part}": text.format(name) for part, text in PLANT_CARE.items()}
             store.add([Chunk(id, text[0].upper() + text[1:]) for id, text in texts.items()])
         assert umi.search(question.format(plant), now=NOW).ids[0] == f"{plant}/{right}"
+
+
+PEOPLE = [
+    f"{first} {last}" for first in ("Ann", "Tom", "Ida", "Max", "Eva") for last in ("Hale", "Berg", "Ricci", "Nowak")
+]
+
+
+@pytest.mark.parametrize(
+    "question", ["was the leave of {} approved?", "how many days off did {} ask for", "leave of {}"]
+)
+def test_the_form_of_a_person_comes_before_the_form_that_names_the_person_last(question):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(
+            Chunk(
+                name,
+                f"LEAVE REQUEST\nName: {name}\nDays: {at % 9}\nDeputy: {PEOPLE[at * 7 % 20 - 1]}\nApproved: yes",
+            )
+            for at, name in enumerate(PEOPLE)
+        )
+        first = [umi.search(question.format(name), now=NOW).ids[0] for name in PEOPLE]
+    assert first == PEOPLE

@@ -87,7 +87,12 @@ def raised(scores: Floats, g: Floats, weight: float) -> Floats:
     Args:
         g: (n, P) how well candidate i holds part p, >= 0; 0: not at all.
     """
-    h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
+    h = shares_of_largest(g)
     w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
     share = (h * w).sum(axis=1) / max(1.0, w.sum())  # `h @ w` rounds equal rows differently
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
+
+
+def shares_of_largest(g: Floats) -> Floats:
+    """(n, P) g(p, i) / max_i g(p, i); 0 for a part that no candidate holds."""
+    return np.asarray(g / np.where(g.any(axis=0), g.max(axis=0), 1.0), dtype=np.float64)

@@ -5,7 +5,9 @@
     a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone"), with or without a
         middle initial, that few candidates hold, while other candidates hold its single words
 
-g of a name is 1 for a text that holds it, else 0; its place in the text does not count.
+g of a name is 0 for a text that does not hold it. For a text that does, g of a full name is 1 - offset / length of the
+text, because a text mostly names its subject first: the form of Tara Hale names Tara first, that of her deputy last.
+g of any other name is 1.
 """
 
 from __future__ import annotations
@@ -126,29 +128,30 @@ def names_held(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Floats
 
 
 def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequence[str]) -> Floats:
-    """(n, F) 1 where a text holds a name that is looked up, else 0: first the full names, then the possible names of
-    `full_names_in`. `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
+    """(n, F) g of the names that are looked up: first the full names, then the possible names of `full_names_in`.
+    `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
     texts = [text[:TEXT_CHARACTERS] for text in texts]
-    lower = [text.lower() for text in texts] if full else []  # `_holders` first tests for parts of the name
-    held = [_holders(lower, name, any_case=True) for name in full]
-    held += [_holders(texts, name, any_case=False) for name in possible]
+    lower = [text.lower() for text in texts] if full else []  # `_held` first tests for parts of the name
+    held = [_held(lower, name, any_case=True) for name in full]
+    held += [_held(texts, name, any_case=False) for name in possible]
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
     return g
 
 
-def _holders(texts: Sequence[str], name: str, *, any_case: bool) -> list[bool]:
-    """Whether each text holds a full name; False for all if the name is not looked up."""
+def _held(texts: Sequence[str], name: str, *, any_case: bool) -> list[float]:
+    """g of a full name in each text; 0 in all texts if the name is not looked up."""
     parts = LETTERS_OR_DIGITS.findall(name)
     may_hold = [all(part in text for part in parts) for text in texts]
     if not any(may_hold):  # true of most names, whose patterns need not be compiled
-        return may_hold
+        return [0.0] * len(texts)
     pattern = _pattern(name, SIGNS_AND_INITIAL, any_case=any_case)
-    holding = [maybe and pattern.search(text) is not None for text, maybe in zip(texts, may_hold, strict=True)]
-    others = [text for text, holds in zip(texts, holding, strict=True) if not holds]
+    found = [pattern.search(text) if maybe else None for text, maybe in zip(texts, may_hold, strict=True)]
+    g = [1.0 - name.start() / len(text) if name else 0.0 for text, name in zip(texts, found, strict=True)]
+    others = [text for text, own in zip(texts, g, strict=True) if not own]
     words = (_pattern(word, any_case=any_case) for word in name.split())
-    if sum(holding) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words):
-        return holding
-    return [False] * len(texts)
+    if len(texts) - len(others) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words):
+        return g
+    return [0.0] * len(texts)
 
 
 def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:

@@ -9,9 +9,9 @@ first item of this list that a candidate holds counts:
     3. all keywords of the query, in a text with nearly the best BM25; and entries, such as those of a glossary, whose
        first word (head) is a word of the query
 
-Each identifier and full name that a candidate holds then adds the best score * the share of candidates that do not hold
-it. These parts count more, because few texts hold them, these texts share few other words with the query, and vectors
-do not represent such parts.
+Each identifier and full name p then adds to candidate i: best score * w(p) * g(p, i) / max_i g(p, i), where w(p) is the
+share of candidates that do not hold p. These parts count more, because few texts hold them, these texts share few other
+words with the query, and vectors do not represent such parts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from umi_common.search.reorder.lookup.phrases import (
     words_if_any,
 )
 from umi_common.search.reorder.number_pairs import TermsOf
-from umi_common.search.reorder.words import near_best, raised, up_to_last, words_in
+from umi_common.search.reorder.words import near_best, raised, shares_of_largest, up_to_last, words_in
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -196,8 +196,8 @@ def reorder_by_lookup(
         if not held:
             return ranked
         own = ranked.scores[rows]
-        holding = np.hstack([identifiers, full_names]) > 0
-        identified = own.max(initial=0.0) * (holding * (1.0 - holding.mean(axis=0))).sum(axis=1)
+        rare = np.hstack([identifiers, full_names])
+        identified = own.max(initial=0.0) * (shares_of_largest(rare) * (rare == 0).mean(axis=0)).sum(axis=1)
         return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
 
 
