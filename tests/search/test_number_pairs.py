@@ -375,3 +375,10 @@ def test_a_number_is_a_key_only_if_most_other_candidates_hold_its_word_with_anot
 
 def test_a_year_behind_a_function_word_is_no_key():
     assert not query_pairs("a house that was founded in 2005", terms_of).beside_any
+
+
+def test_the_number_behind_no_is_a_key_although_texts_call_the_meeting_otherwise():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text) for text in minutes())
+        for number in (5, 7, 19):
+            assert umi.search(f"who chaired meeting no. {number}?", now=NOW).ids[0] == minutes()[number - 1]

@@ -98,7 +98,7 @@ class QueryPairs(NamedTuple):
     matches."""
     pairs: frozenset[Pair]
     beside_any: Mapping[Pair, re.Pattern[str]]
-    """By pair of a number and a word that is no function word: matches the word beside any number in a text."""
+    """By pair of a number and a word, no function word but "no.": matches the word beside any number in a text."""
     terms_of: TermsOf
     """The store's function from a text to its terms."""
 
@@ -144,7 +144,7 @@ def _words_beside_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsO
     patterns: dict[Pair, re.Pattern[str]] = {}
     for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
         words = [part[0] for part in pair if part and part[0].isalpha()]
-        if len(words) != 1 or not _number(pair) or words[0] in all_function_words():
+        if len(words) != 1 or not _number(pair) or words[0] in all_function_words() - NUMBER_WORDS:
             continue
         word, term = words[0], _terms(words[0], terms_of)
         start = re.escape(term[0] if word.startswith(term[0]) else word)  # "sample" also matches "samples"
