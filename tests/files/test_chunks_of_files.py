@@ -12,6 +12,7 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import TokenBudget
 from umi_common.errors import FileUnreadable
 from umi_common.files import chunks_of, index
+from umi_common.query.time.find import find_time
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit
@@ -566,3 +567,12 @@ def test_a_chat_of_the_last_century_is_not_read_as_one_of_this(file):
 def test_a_path_may_be_a_string(file):
     path = file("notes.txt", "The valve was ordered from Kessler.")
     assert chunks_of(str(path)) == chunks_of(path)
+
+
+@pytest.mark.parametrize(("year", "century"), [(68, 2000), (69, 1900), (70, 1900)])
+def test_a_year_of_two_digits_is_the_same_in_a_chat_and_in_a_query(file, year, century):
+    log = f"31.12.{year}, 19:15 - Mira: Hi\n31.12.{year}, 19:16 - Jonas: Hello\n"
+    window = find_time(f"12/31/{year}", datetime(2026, 1, 1, tzinfo=timezone.utc)).range
+    times = [chunk.event_time for chunk in chunks_of(file("chat.txt", log))]
+    assert {time.year for time in times} == {century + year}
+    assert all(window.start <= time < window.end for time in times)

@@ -42,8 +42,8 @@ DATED_SHARE = 0.5
 """In a chat log with times, more than this share of these lines begin a message; a message may have several lines."""
 UNDATED_SHARE = 0.9
 """In a chat log without times, at least this share of these lines begin a message."""
-LAST_CENTURY_FROM = 70
-"""The first two-digit year of the 1900s: "70" is 1970, "69" is 2069."""
+LAST_CENTURY_FROM = 69
+"""The first two-digit year of the 1900s, as in queries and in `strptime`: "69" is 1969, "68" is 2068."""
 UNDATED_LINES_MIN = 4
 """Smallest number of lines that begin a message in a chat log without times; prose may have a line "Note: ...", too."""
 SENTENCES_SHARE = 0.4
