@@ -650,6 +650,11 @@ def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_la
         ("Call Me Maybe", []),
         ("In Paris I met Ann", []),
         ("write to Tara/- Hale", []),
+        ("is Hale, Tara in Paris?", ["tara hale"]),
+        ("were Hale, Tara and Frost, Bob there?", ["tara hale", "bob frost"]),
+        ("the question with the answers Hale, Frost, Meyer and Singh", []),
+        ("what did Hale, Frost and Meyer say?", []),
+        ("wer war in Bonn, Ulm und Trier?", []),
     ],
 )
 def test_a_full_name_is_adjacent_words_with_capital_letters(query, names):

@@ -58,8 +58,11 @@ NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
 """Signs that end a full name: the words before and after them are not of one name."""
 CAPITALISED = r"[^\W\d_a-z][\w'’-]+"
 """A word that does not begin with a lower-case letter of ASCII; `full_names_in` checks letters beyond ASCII."""
-REVERSED_NAME = re.compile(rf"\b({CAPITALISED}\s)?({CAPITALISED}),\s({CAPITALISED})\b(?!\s{CAPITALISED})")
-"""A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob"."""
+NEXT_ITEM = rf",?\s{CAPITALISED}|,?\s(?:&|and|or|und|oder|et|ou|y|o|e|i|och|og|и)\s{CAPITALISED}\b(?!,)"
+"""The next item of a list: "Hale, Tara" is no name in "Hale, Tara, Bob" and "Hale, Tara and Bob", but one in "Hale,
+Tara and Weber, Tom"."""
+REVERSED_NAME = re.compile(rf"\b({CAPITALISED},?\s)?({CAPITALISED}),\s({CAPITALISED})\b(?!{NEXT_ITEM})")
+"""A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob" or "Bob, Hale, Tara"."""
 POSSESSIVE = re.compile(r"['’]s\b")
 
 
