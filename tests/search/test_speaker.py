@@ -135,3 +135,61 @@ def test_documents_beside_a_chat_keep_their_relevance():
 def test_the_weight_turns_it_off():
     assert "speaker" not in searched(CHAT, QUESTION.format("Mira"), OFF).hits[0].stages
     assert "speaker" in searched(CHAT, QUESTION.format("Mira")).hits[0].stages
+
+
+MAILS = [
+    (
+        "Tom Brandt <tom@acme.example>",
+        "Mira Lenz <lenz@acme.example>",
+        "Dear Mira, can you ask a roofer what he wants for it? Tom",
+    ),
+    ("Mira Lenz <lenz@acme.example>", "Tom Brandt <tom@acme.example>", "I asked: the roofer wants 900 euros. Mira"),
+    ("Tom Brandt <tom@acme.example>", "Mira Lenz <lenz@acme.example>", "That is too much for a roof. Tom"),
+    ("Ana Roth <ana@acme.example>", "Tom Brandt <tom@acme.example>", "No, I refuse. Ana"),
+]
+
+
+def as_mails(sender="From: {}", receiver="To: {}"):
+    """The mails of one thread; each quotes the one before it."""
+    texts, quoted = [], ""
+    for at, (name, to, body) in enumerate(MAILS):
+        head = [sender.format(name), receiver.format(to), f"Subject: {'Re: ' * at}Roof of the boathouse"]
+        texts.append("\n".join([*head, "", body, *(f"> {line}" for line in quoted.split("\n") if line)]))
+        quoted = f"{name} wrote:\n{body}\n{quoted}"
+    return texts
+
+
+@pytest.mark.parametrize("headers", [("From: {}", "To: {}"), ("Von: {}", "An: {}")])
+@pytest.mark.parametrize(("name", "mail"), [("Ana", "3"), ("Mira", "1")])
+def test_a_question_for_what_a_person_wrote_finds_the_mail_that_the_person_sent(headers, name, mail):
+    query = f"what did {name} write on the roof of the boathouse?"
+    assert searched(as_mails(*headers), query).ids[0] == mail
+
+
+def test_the_sender_of_a_mail_may_be_an_address_alone_or_stand_after_other_headers():
+    senders = {
+        "Ana Roth <ana@acme.example>": "ana@acme.example",
+        "Mira Lenz <lenz@acme.example>": '"Mira" <m@acme.example>',
+    }
+    for headers in (("Date: 5 May\nFrom: {}", "To: {}"), ("De : {}", "À : {}")):
+        texts = as_mails(*headers)
+        for name, short in senders.items():
+            texts = [text.replace(name, short) for text in texts]
+        hits = searched(texts, "what did Mira write on the roof of the boathouse?").hits
+        assert max(hits, key=lambda hit: hit.stages["speaker"] / hit.stages["neighbours"]).chunk.id == "1"
+
+
+def test_a_mail_of_another_person_on_the_person_asked_about_is_raised_too():
+    texts = [
+        *as_mails(),
+        "From: Tom Brandt\nTo: Ana Roth\nSubject: Mira\n\nThe new address of Mira is 5 Mill Lane, Marbury. Tom",
+    ]
+    assert searched(texts, "what is the address of Mira?").ids[0] == "4"
+
+
+def test_a_place_of_departure_is_no_sender():
+    texts = [
+        f"From: {start}\nTo: {end}\nDeparture: 8:15"
+        for start, end in (("Bonn", "Ulm"), ("Ulm", "Trier"), ("Trier", "Bonn"))
+    ]
+    assert "speaker" not in searched(texts, "when does the train to Ulm leave?").hits[0].stages

@@ -3,9 +3,11 @@
     final(i) = score(i) * (1 + weight * s)   if candidate i is a message of this person or, in a group, names the person
     s = the share of candidates that begin with a message
 
-A candidate begins with a message if its metadata have a "speaker", or if its text begins with a name and a colon:
-"Mira: I have planted tulips." The chat is a group if the candidates have more than two speakers. Two speakers name each
-other to address each other; a group talks about its members, too. Scores below 0 stay.
+A candidate begins with a message if its metadata have a "speaker", if its text begins with a name and a colon ("Mira: I
+have planted tulips."), or if it begins with the headers of a mail; the speaker is then the sender. The chat is a group
+if the candidates have more than two speakers. Two speakers name each other to address each other; a group talks about
+its members, too. The headers of a mail, its greeting ("Dear Mira,") and the lines that it quotes from other mails name
+nobody. Scores below 0 stay.
 
 The relevance of messages that are not raised is multiplied by `OTHERS_RELEVANCE`. It stays if the query has the name in
 small letters: the lines of a log may begin with "error:", which then is no speaker. If the query names no speaker, or
@@ -47,6 +49,18 @@ MESSAGE = re.compile(
     re.I,
 )
 """The beginning of a message."""
+HEADERS = re.compile(r"(?:[^\W\d][\w-]{0,20} ?: [^\n]*\n){1,9}")
+"""Lines that begin with a name and a colon, such as the headers of a mail."""
+OF_MAIL = re.compile(
+    r"@|^(?:Subject|Betreff|Objet|Asunto|Oggetto|Assunto|Onderwerp|Temat|Ämne|Emne|Тема) ?:", re.MULTILINE
+)
+"""What the headers of a mail hold, unlike a timetable: "From: Bonn", "To: Ulm"."""
+SENDER = re.compile(r"^(?:From|Von|De|Da|Van|Od|Fra|Från|От|Від) ?: +\"?([^\n<>\"@]*[^\W\d_])", re.MULTILINE)
+"""The header with the sender of a mail; group 1 is the sender's name, or what stands before the @ of the address."""
+GREETING = re.compile(r"\s*(?:\S+ ){0,2}\S+[,!]\s")
+"""The first words of a mail: "Dear Mira,"."""
+QUOTED_LINE = re.compile(r"^>.*", re.MULTILINE)
+"""A line that a mail quotes from another one."""
 CAPITALS = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
 """Words in a row that begin with a capital letter: "Dr. Weber"."""
 ARTICLE = re.compile(
@@ -83,7 +97,7 @@ def reorder_by_speaker(
         messages = np.array([speaker is not None for speaker in speakers])
         raised = np.array([speaker == name for speaker in speakers])
         if len(names) > 2:
-            texts = (spaced(words_in(chunk.indexed_text[:CHARACTERS_MAX])) for chunk in read)
+            texts = (spaced(words_in(_said(chunk.indexed_text[:CHARACTERS_MAX]))) for chunk in read)
             raised |= np.array([spaced([asked_name]) in text for text in texts])
         scores = ranked.scores[rows]
         reordered = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * raised, STAGE)
@@ -112,7 +126,27 @@ def _speaker(chunk: Chunk) -> str | None:
     """The name, in lower case, of the speaker of the message with which a chunk begins; None: there is no message."""
     name = chunk.metadata.get(SPEAKER_KEY)
     if not isinstance(name, str):
-        found = MESSAGE.match(chunk.indexed_text)
+        found = _sender(chunk.indexed_text) or MESSAGE.match(chunk.indexed_text)
         name = "" if found is None else found[1]
     words = words_in(name)
     return " ".join(words) if 0 < len(words) <= NAME_WORDS_MAX else None
+
+
+def _sender(text: str) -> re.Match[str] | None:
+    """The match of `SENDER` in the headers with which a text begins; None: it begins with no mail."""
+    headers = HEADERS.match(text)
+    if headers is None or OF_MAIL.search(headers[0]) is None:
+        return None
+    return SENDER.search(headers[0])
+
+
+def _said(text: str) -> str:
+    """A text; of a mail only what its sender says: no headers, greeting and quoted lines."""
+    if _sender(text) is None:
+        return text
+    return QUOTED_LINE.sub("", _without_start(GREETING, _without_start(HEADERS, text)))
+
+
+def _without_start(start: re.Pattern[str], text: str) -> str:
+    found = start.match(text)
+    return text if found is None else text[found.end() :]
