@@ -69,6 +69,12 @@ def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
         ("ticket 7", "Ticket no. 7: the lift is broken"),
         ("Zimmer 7", "Zimmer Nr. 7 ist frei"),
         ("bus number 7", "Bus 7 leaves from the square"),
+        ("Houseboats Act § 7", "Houseboats Act, section 7. Penalties"),
+        ("section 7 of the Houseboats Act", "Houseboats Act, § 7 Penalties"),
+        ("Hausbootgesetz § 7", "Hausbootgesetz, Paragraph 7: Strafen"),
+        ("HIS258", "HIS 258 Colonial Trade"),
+        ("HIS258", "HIS-258 Colonial Trade"),
+        ("HIS 258", "HIS258 Colonial Trade"),
     ],
 )
 def test_an_abbreviated_label_is_the_same_label(query, text):
@@ -79,12 +85,53 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
 
 @pytest.mark.parametrize(
     ("query", "text"),
-    [("revision 7", "reviews 7 contracts"), ("in 5 days", "inch 5"), ("step 5", "steps 55"), ("a 5", "annex 5")],
+    [
+        ("revision 7", "reviews 7 contracts"),
+        ("in 5 days", "inch 5"),
+        ("step 5", "steps 55"),
+        ("a 5", "annex 5"),
+        ("§ 7", "page 7"),
+        ("HIS258", "THIS258"),
+    ],
 )
 def test_another_word_that_begins_alike_is_no_abbreviation(query, text):
     asked = query_pairs(query, terms_of)
     held = pairs_in_text(text, asked.numbers, terms_of)
     assert with_number_pairs(np.ones(2), asked.pairs, [{}, held], 0.3).tolist() == [1.0, 1.0]
+
+
+COURSES = [
+    ("HIS", 111, "Rome"),
+    ("HIS", 122, "Trade"),
+    ("HIS", 133, "War"),
+    ("HIS", 144, "Towns"),
+    ("BIO", 122, "Cells"),
+]
+
+
+@pytest.mark.parametrize(("typed", "written"), [("{}{}", "{} {}"), ("{} {}", "{}{}"), ("{}{}", "{}{}")])
+def test_a_course_is_found_by_its_code_with_and_without_a_space_before_those_that_require_it(typed, written):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for area, number, title in COURSES:
+            required = written.format(area, number - 11)
+            text = f"{written.format(area, number)} {title} (4 credits). Prerequisite: {required}."
+            store.add([Chunk(f"{area} {number}", text)])
+        for area, number, _ in COURSES:
+            query = f"how many credit points is {typed.format(area, number)} worth?"
+            assert umi.search(query, now=NOW).ids[0] == f"{area} {number}"
+
+
+def test_a_paragraph_sign_finds_the_section():
+    titles = ["Grant", "Duration", "Transfer", "Charges", "Inspection", "Appeals"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for act in ("Market Stalls Act", "Houseboats Act"):
+            for number, title in enumerate(titles, start=1):
+                rules = f"The rules of section {number % 6 + 1} hold for {number + 7} days."
+                text = f"{act}, section {number}. {title}\n{rules}"
+                store.add([Chunk(f"{act} {number}", text)])
+            store.add([Chunk(f"{act} 7", f"{act}, section 7. Repeal\nThe {act} of 1928 is repealed.")])
+        for number in range(1, 8):
+            assert umi.search(f"Market Stalls Act § {number}", now=NOW).ids[0] == f"Market Stalls Act {number}"
 
 
 def test_an_address_is_found_among_others_of_the_same_parts_in_another_order():
@@ -137,6 +184,7 @@ def test_a_search_by_one_arm_does_not_use_it(pages):
         ("(Revisions 7).", {(("revis",), ("7",))}),
         ("7 revisions", {(("7",), ("revis",))}),
         ("version 3.12 of Python3", {(("version",), ("3.12",)), (("3.12",), ("of",)), (("3.12",), ())}),
+        ("HIS258", {(("his",), ("258",))}),
         ("7 7", {(("7",), ("7",))}),
         ("5/6", {(("5",), ("6",))}),
         (

@@ -6,9 +6,9 @@ its terms. A number holds a digit and no letter, except that it may end in a let
 it ("night eight"); an ordinal of the query ("the ninth night", "2nd century") is sought on both sides of the word.
 
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
-parts. The v of a version is no part of it. Two labelled numbers beside each other ("chapter 5, verse 10", "verse 10 of
-chapter 5") are a pair by themselves, too: a text may write both as one number ("5:10", "5 (10)"). For candidate i with
-score(i) > 0:
+parts. The v of a version is no part of it. "HIS258" is the same pair as "HIS 258". Two labelled numbers beside each
+other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may write both as one
+number ("5:10", "5 (10)"). For candidate i with score(i) > 0:
 
     final(i) = raised(i) + max score * sum_p key(p) * w(p) * g(p, i) / max_i g(p, i)
     raised(i) = `words.raised` of score(i), with weight = `FusionConfig.number_pair_weight` and g
@@ -19,7 +19,8 @@ score(i) > 0:
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
 5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
-other words of the query. A label and its abbreviation ("rev. 5") are equal. Measured in docs/decisions.md.
+other words of the query. A label and its abbreviation ("rev. 5", "§ 5" for a section) are equal. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
 amounts."""
 BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
 """The v before a version, and the ending of an ordinal."""
+LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
+"""A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
 ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\s+([^\W\d_]+)", re.IGNORECASE)
 """An ordinal and the word behind it: "9th night"."""
 NUMBER_NAMES = {
@@ -79,6 +82,8 @@ NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "númer
 NUMBER_WORD = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
 ABBREVIATION_LETTERS = (2, 3, 4)
 """Numbers of letters of an abbreviated label: "rev. 5" is the same pair as "revision 5"."""
+SECTIONS = ("section", "sección", "secção", "sezion", "sectie", "paragra", "parágra", "párra", "artikel")
+"""How the terms of words for which "§" stands begin."""
 KEY_FROM, KEY_TO = 0.5, 0.9
 """x at the top of this file up to which a number is no key, and from which it is one; 0.4 and 0.8 give the same."""
 WORD_LENGTH = 100
@@ -120,7 +125,8 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     parts: list[str] = []
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
-    distinct = list(dict.fromkeys(map(_plain, filter(_is_number, map(bare, parts)))))[:PARTS_MAX]
+    bare_parts = [code[1] if (code := LETTERS_AND_NUMBER.fullmatch(part)) else part for part in map(bare, parts)]
+    distinct = list(dict.fromkeys(map(_plain, filter(_is_number, bare_parts))))[:PARTS_MAX]
     numbers = sorted(distinct, key=len, reverse=True)  # of numbers that begin alike, the longest is tried first
     joined = _labelled(query)[:PARTS_MAX]
     as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
@@ -235,7 +241,8 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
     a text."""
     pairs: dict[Pair, float] = {}
     for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
-        if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
+        start = match.start()
+        if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(text, match):
             continue
         as_one = match.lastgroup == "as_one"
         number = (":".join(DIGITS.findall(match[0])) if as_one else _plain(match[0].lower()),)
@@ -253,6 +260,12 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         for pair in here:
             pairs.setdefault(pair, g)
     return pairs
+
+
+def _ends_a_code(text: str, number: re.Match[str]) -> bool:
+    """Whether a number in a text is the end of a word that is a code by `LETTERS_AND_NUMBER`."""
+    before = re.search(r"(?<![\w.])\w+\Z", text[max(0, number.start() - WORD_LENGTH) : number.start()])
+    return before is not None and LETTERS_AND_NUMBER.fullmatch(before[0] + number[0]) is not None
 
 
 def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
@@ -300,7 +313,9 @@ def _g(held: Mapping[Pair, float], pair: Pair) -> float:
 
 
 def _abbreviates(label: str, other: str) -> bool:
-    """Whether one of two labels is the beginning of the other, such as "rev" of "revision"."""
+    """Whether one of two labels is the beginning of the other, such as "rev" of "revision", or "§" for a section."""
     short, long = sorted((label, other), key=len)
+    if short == "§":
+        return long.startswith(SECTIONS)
     is_abbreviation = len(short) in ABBREVIATION_LETTERS and short.isalpha() and short not in all_function_words()
     return is_abbreviation and long.startswith(short)
