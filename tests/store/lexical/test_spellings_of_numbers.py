@@ -30,6 +30,21 @@ SAME = {
     "invoice with zeros": ("INV-003756", "INV-3756", "INV3756", "invoice 3756", "3756"),
     "afternoon": ("6:06 p.m.", "18:06", "6:06pm", "6.06 PM"),
     "hour": ("6 pm", "18:00", "6pm"),
+    "time of day": (
+        "13:23",
+        "1:23 pm",
+        "13h23",
+        "13 h 23",
+        "1323h",
+        "1323 hrs",
+        "1323 hours",
+        "13.23 Uhr",
+        "13 Uhr 23",
+    ),
+    "time in East Asia": ("13:23", "午後1時23分", "下午1点23分", "13時23分に", "오후 1시 23분"),
+    "full hour": ("19:00", "7 pm", "19h", "19 Uhr", "1900 hours", "19時から", "下午7点"),
+    "half hour": ("7:30", "7時半", "7点半", "7h30", "07:30", "7.30 Uhr"),
+    "o'clock": ("7 o'clock", "7 am", "7:00", "7 o’clock"),
     "midnight": ("12:30 am", "0:30", "00:30"),
     "morning": ("9:05", "09:05", "09:05 am"),
     "day": ("12.3.2023", "12.03.2023", "2023-03-12", "20230312", "2023/03/12", "12/03/2023", "3/12/2023"),
@@ -86,7 +101,22 @@ def test_a_price_in_words_is_found_by_its_digits():
         assert [id for id, _ in store.search_lexical("who wants 9,000?", k=1)] == offers[:1]
 
 
-@pytest.mark.parametrize("text", ["and I went", "5 miles", "10 km by bus", "Malcolm X", "reduce by 5", "0x10", "a 2x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "and I went",
+        "5 miles",
+        "10 km by bus",
+        "Malcolm X",
+        "reduce by 5",
+        "0x10",
+        "a 2x",
+        "8時間",
+        "150 hours",
+        "5 h",
+        "3 hrs",
+    ],
+)
 def test_what_looks_like_a_number_gets_no_further_one(text: str):
     assert {term for term in TERMS(text) if term[:1].isdigit()} <= set(re.findall(r"\d+", text)) | {"0x10", "2x"}
 

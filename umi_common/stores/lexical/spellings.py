@@ -6,6 +6,7 @@
     INV-000123                                123
     insur- ance (two lines)                   insurance
     6:06 pm   6 pm                            18:06   18:00
+    18h06   18.06 Uhr   1806 hrs   午後6時6分   18:06
     12.3.2023   12/03/2023   20230312         2023-03-12
     commit d1bd7a1c4e0b9f                     d1bd7a1
     $1.5M   1.5 million   1,5 Mio             1500000
@@ -32,9 +33,12 @@ from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
 
-_HINT = re.compile(r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d)")
-"""Every match of `_GROUPS`, `_TWELVE_HOURS`, `_ROUND` and `_SIZE` contains a match of this pattern. Most texts have no
-such match, and are not searched for the four patterns."""
+_HINT = re.compile(
+    r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d"
+    r"| ?(?:[hH]\b|[hH] ?\d|h(?:ou)?rs|[uU]hr|o'c|[時时点點시]))"
+)
+"""Every match of `_GROUPS`, `_TWELVE_HOURS`, `_CLOCK`, `_ROUND` and `_SIZE` contains a match of this pattern. Most
+texts have no such match, and are not searched for the five patterns."""
 _GROUPS = re.compile(
     r"(?<![\w.,:/-])(?:[A-Z]{2}\d\d(?: [A-Z\d]{4})+(?: [A-Z\d]{1,3})?|\+?\(?\d+\)?(?:[ -]\(?\d+\)?)+(?:[.,]\d\d?)?)"
     r"(?!\w|[.,:/-]\w)"
@@ -42,6 +46,14 @@ _GROUPS = re.compile(
 """An IBAN, or digits in groups with spaces, "-" or brackets between them."""
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
 """A time with am or pm: 6:06 pm, 6 p.m."""
+_CLOCK = re.compile(
+    r"(?<![\w.,:/-])(?P<hour>[01]?\d|2[0-3])"
+    r"(?: ?[hH] ?(?P<a>[0-5]\d)|(?:\.|(?<=\d\d))(?P<b>[0-5]\d) ?(?:[hH]|hrs|hours|[uU]hr)|[hH]"
+    r"| [uU]hr(?: (?P<c>[0-5]\d))?| o'clock)(?!\w)"
+    r"|(?<![\d.,第])(?:(?P<pm>午後|下午|晚上|오후) ?)?(?P<h>1?\d|2[0-3]) ?[時时点點시](?![間间간])"
+    r"(?: ?(?P<d>[0-5]?\d)[分분]|(?P<half>[半반]))?"
+)
+"""A time with a sign or word for hours: 18h06, 18h, 1806 hours, 18.06 Uhr, 18 Uhr 06, 6 o'clock, 午後6時6分."""
 _THOUSANDS = (
     {"k", "thousand", "tausend"},
     {"m", "mn", "mln", "mio", "million", "millions", "millionen", "millones"},
@@ -146,7 +158,7 @@ def with_common_forms(text: str) -> str:
     if _HINT.search(text) is None:
         return text
     text = _SIZE.sub(_and_by, _ROUND.sub(_and_whole, text))
-    return _TWELVE_HOURS.sub(_and_24_hours, _GROUPS.sub(_and_joined, text))
+    return _CLOCK.sub(_and_clock, _TWELVE_HOURS.sub(_and_24_hours, _GROUPS.sub(_and_joined, text)))
 
 
 def with_decimal_point(piece: str) -> str:
@@ -244,6 +256,13 @@ def _and_24_hours(time: re.Match[str]) -> str:
     """6:06 pm and, after it, 18:06."""
     hour = int(time[1]) % 12 + (12 if time[3] in "pP" else 0)
     return f"{time[0]} {hour}:{time[2] or '00'}"
+
+
+def _and_clock(time: re.Match[str]) -> str:
+    """18h06 and, after it, 18:06."""
+    hour = int(time["hour"] or time["h"])
+    minute = next(filter(None, time.group("a", "b", "c", "d")), "30" if time["half"] else "00")
+    return f"{time[0]} {hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2} "
 
 
 def without_accents(word: str) -> str:
