@@ -215,6 +215,11 @@ def test_a_book_and_a_text_without_words_are_alike_to_nothing(text):
     assert order_of([text, "line 14 stops at Stadium"], "Stadium") == [0, 1]
 
 
+def test_the_aunt_of_the_person_asked_about_passes_this_person_as_an_aunt():
+    texts = ["The aunt of Ann is Tom, who lives in Bonn.", "The aunt of Tom is Mira, who lives in Bonn."]
+    assert order_of(texts, "where does the aunt of Tom live") == [1, 0]
+
+
 def test_texts_that_hold_a_word_more_often_are_not_told_apart_by_order():
     texts = ["shipments: list all shipments, get 42", "get one of the shipments, get by id 42"]
     assert order_of(texts, "get shipments 42") == [0, 1]

@@ -10,7 +10,8 @@ the best `COMPARED` candidates, a passes b, the candidate directly before a, if 
 and one of these is true:
 
     held(a) contains held(b) and is larger
-    held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
+    held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|, or these two are equal
+        and |touching(a)| > |touching(b)|
     held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(b) >= max(2 * start(a), `BEGINNING`)
     held(a) = held(b) and unjoined(a) contains unjoined(b) and is larger
 
@@ -24,6 +25,8 @@ For the text i of a candidate:
                    period and the text is of that period, the period is one more element
     neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
                    and adjacent in the query without the words that the text lacks
+    touching(i)    the set of the pairs of words that are adjacent in the query and in the text: (of, Tom) is a pair of
+                   "the aunt of Tom is Ann", but not of "the aunt of Ann is Tom"
     start(i)       the smallest number of words at the beginning of the text that hold all words of held(i), at least 1:
                    a text mostly names its subject first, and other things later
     unjoined(i)    the set of the query's words and hyphenated words, without function words and numbers, that the text
@@ -128,6 +131,11 @@ class Words:
         return len(near.intersection(pairwise(word for word in self._query if word in self._common)))
 
     @cached_property
+    def touching(self) -> int:
+        """Number of pairs in touching(i) at the top of this file."""
+        return len(frozenset(pairwise(self._words)).intersection(pairwise(self._query)))
+
+    @cached_property
     def _places(self) -> list[tuple[int, str]]:
         """The query's words in the text, each with its index among the words of the text."""
         return [(at, word) for at, word in enumerate(self._words) if word in self._common]
@@ -194,12 +202,17 @@ def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
         if a.held != b.held:
             fuller = a.held > b.held
         else:
-            better_order = a.neighbours > b.neighbours and a.sorted_asked == b.sorted_asked
+            better_order = _order(a) > _order(b) and a.sorted_asked == b.sorted_asked
             earlier = b.start >= max(2 * a.start, BEGINNING) and a.neighbours >= b.neighbours
             fuller = better_order or earlier or a.unjoined > b.unjoined
         return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
 
     return order_after_passing(len(texts), passes)
+
+
+def _order(text: Words) -> tuple[int, int]:
+    """|neighbours(i)| and |touching(i)|."""
+    return text.neighbours, text.touching
 
 
 def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
