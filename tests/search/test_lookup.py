@@ -753,6 +753,37 @@ def test_a_question_for_a_person_asks_for_no_entry_that_begins_with_its_word():
         assert umi.search("who works at Acme?", now=NOW).ids == ["priya", "acme"]
 
 
+RELATIVES = {
+    "en": "{} is the aunt of {} and lives in a home.",
+    "de": "{} ist die Tante von {} und lebt im Heim.",
+    "fr": "{} est la tante de {} et habite dans un foyer.",
+}
+NOTES_OF_MEMBERS = {
+    "en": "{} left the choir because it sang too late.",
+    "de": "{} ist aus dem Chor ausgetreten.",
+    "fr": "{} a quitté la chorale à cause de l'heure.",
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "of_her_niece", "of_herself"),
+    [
+        ("en", "where does the aunt of {} live?", "who is {}?"),
+        ("de", "Wo lebt die Tante von {}?", "Wer ist {}?"),
+        ("fr", "où habite la tante de {} ?", "qui est {} ?"),
+    ],
+)
+def test_the_relative_of_a_person_is_not_the_person(language, of_her_niece, of_herself):
+    names = ["Greta", "Ines", "Oksana", "Yusuf", "Noor", "Wanda", "Lorenz", "Pavel"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, name in enumerate(names):
+            store.add([Chunk(f"{name}, relative", RELATIVES[language].format(name, names[at - 3]))])
+            store.add([Chunk(f"{name}, member", NOTES_OF_MEMBERS[language].format(name))])
+        for at, name in enumerate(names):
+            assert umi.search(of_her_niece.format(names[at - 3]), now=NOW).ids[0] == f"{name}, relative"
+            assert umi.search(of_herself.format(name), now=NOW).ids[0].startswith(name)
+
+
 PLANT_CARE = {
     "water": "Water {} every 6 days; let the top 5 cm of soil dry out first.",
     "repot": "Repot {} in May, every 2 years, in a pot 2 inches wider.",
