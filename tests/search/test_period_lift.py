@@ -628,3 +628,36 @@ def test_the_last_two_hours_are_two_hours_west_of_greenwich_too():
         Chunk(f"f{n}", f"what was deployed on day {n}", event_time=now - timedelta(days=n + 1)) for n in range(400)
     ]
     assert found("what was deployed in the last two hours", *early, late, *fillers, now=now)[0] == "late"
+
+
+CLOCKS = [
+    Chunk(f"{kind}, {year}", f"{kind} clock, {wood}. Made by {maker} in Ghent, {year}. Height {height} cm.")
+    for (kind, year, height), wood, maker in zip(
+        [
+            ("Bracket", 1880, 39),
+            ("Longcase", 1860, 60),
+            ("Carriage", 1871, 18),
+            ("Cuckoo", 1817, 54),
+            ("Lantern", 1892, 41),
+            ("Water", 1841, 44),
+            ("Mantel", 1866, 30),
+        ],
+        ["oak", "walnut", "brass", "oak", "walnut", "brass", "oak"],
+        ["Hale", "Frost", "Meyer", "Singh", "Novak", "Byrne", "Silva"],
+        strict=True,
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("which clocks were made between 1840 and 1861?", {"Longcase, 1860", "Water, 1841"}),
+        ("clocks of 1840-1860", {"Longcase, 1860", "Water, 1841"}),
+        ("clocks from before 1830", {"Cuckoo, 1817"}),
+        ("clocks made since 1885", {"Lantern, 1892"}),
+        ("clocks of the 1840s", {"Water, 1841"}),
+    ],
+)
+def test_years_of_the_nineteenth_century_are_a_period_too(query: str, first: set[str]):
+    assert set(found(query, *CLOCKS)[: len(first)]) == first

@@ -61,14 +61,14 @@ MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
 """The letters with which the names of months begin, in English or German."""
 _LONG_MONTH = _any("month", MONTHS)
 _FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
-_YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
+_YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:18|19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
 """Four digits, or two after an apostrophe: "Feb '24". An apostrophe that opens a quotation does not count: "of '20
 questions'". A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in
 different months."""
 _YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
 _RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{'|'.join(NUMBERS[1:])}) years? ago)\b"
 _OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?(?:{_YEAR}|(?<=[\s,]){_RELATIVE_YEAR}))"
-_Y = r"(?P<year>(?:19|20)\d\d)"
+_Y = r"(?P<year>(?:18|19|20)\d\d)"
 _TH = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
 _LAST = rf"(?P<last>[0-3]?\d){_TH}?"
@@ -109,9 +109,11 @@ _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|
 _NUMERIC = (
     rf"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<elsewhere>{vocabulary.BEFORE_DATE} )?"
     r"(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
-    r"(?P<year>(?:19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
+    r"(?P<year>(?:18|19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
 )
-_DECADES = rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:19|20)?\d0)'?s)"
+_DECADES = (
+    rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:18|19|20)?\d0)'?s)"
+)
 _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
 """The end of the phrase for a day of the month: "on the 5th" matches, "on the 5th floor" does not."""
 
@@ -132,7 +134,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "May 5-9": rf"{MONTH} {_DAY}\s?(?:-|\u2013|to|through)\s?{_LAST}{_OF_YEAR}?",
         "the last Friday of May": rf"(?:on )?(?:the )?{_NTH} (?:week|{WEEKDAY}) (?:of|in) {_LONG_MONTH}{_OF_YEAR}?",
         "week 10 of 2023": rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}}){_OF_YEAR}",
-        "KW 10": r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|19|20))",
+        "KW 10": r"(?:calendar week|kw|in week) (?P<week>\d{1,2})(?![\w/]|,? (?:of|in|18|19|20))",
         "2023-W10": r"(?P<year>\d{4})-?w(?P<week>\d\d)",
         "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
         "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
@@ -156,7 +158,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "Q1 to Q3 2022": rf"{_NO_DAY}{_RECURRENT}{_UNTIL}{_OF_YEAR}",
     },
     dates.several_years: {
-        "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:19|20)\d\d)(?![-./]\d)",
+        "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:18|19|20)\d\d)(?![-./]\d)",
         "the nineties": _DECADES,
         "1980s": r"(?P<decade>(?:18|19|20)\d0)s",
     },
