@@ -101,10 +101,10 @@ def test_another_word_that_begins_alike_is_no_abbreviation(query, text):
 
 
 COURSES = [
-    ("HIS", 111, "Rome"),
-    ("HIS", 122, "Trade"),
-    ("HIS", 133, "War"),
-    ("HIS", 144, "Towns"),
+    ("LAT", 111, "Rome"),
+    ("LAT", 122, "Trade"),
+    ("LAT", 133, "War"),
+    ("LAT", 144, "Towns"),
     ("BIO", 122, "Cells"),
 ]
 

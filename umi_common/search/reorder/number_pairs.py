@@ -155,7 +155,7 @@ def _words_beside_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsO
         word, term = words[0], _terms(words[0], terms_of)
         start = re.escape(term[0] if word.startswith(term[0]) else word)  # "sample" also matches "samples"
         if pair[0] == (word,):
-            pattern = rf"(?<![^\W_]){start}[^\W\d_]*\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?v?\d"
+            pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?v?\d|\d{{3}})"
             patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
         else:
             patterns[pair[0], term] = re.compile(rf"\d\W{{1,3}}{start}", re.IGNORECASE)
