@@ -16,7 +16,7 @@ from pathlib import Path
 from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
+from umi_common.errors import LedgerDamaged, ReindexRequired, StoreForked
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
@@ -142,16 +142,14 @@ class Core:
         self._writer_lock = lock
         self.search_counter = DirectoryCounter(directory, read_only=ledger.read_only)
         self._pid = os.getpid()
-        self.closed = False
 
     def ready(self) -> None:
-        """Check that the store is open, and read the commits of other processes. Called before every read.
+        """Read the commits of other processes. Called before every read.
 
         Raises:
-            StoreClosed: After close().
             StoreForked: In a process that was forked after the opening.
         """
-        self.check_open()
+        self.check_not_forked()
         self.indexes.follow()
         epoch = self.indexes.snapshot.mark.epoch
         if epoch != self._epoch:  # another process reindexed the store
@@ -166,21 +164,20 @@ class Core:
         """Check that the store can be written. Called before every write.
 
         Raises:
-            StoreClosed, StoreForked: See `ready`.
+            StoreClosed: After close().
+            StoreForked: See `ready`.
             StoreReadOnly: If the store was opened with read_only=True.
             StoreMoved: If the store's directory or file was deleted, renamed or replaced.
         """
-        self.check_open()
+        self.check_not_forked()
         self.ledger.check_writable()
         self.indexes.follow()
 
-    def check_open(self) -> None:
-        """Raise StoreForked in a process that was forked after the opening, StoreClosed after close()."""
+    def check_not_forked(self) -> None:
+        """Raise StoreForked in a process that was forked after the opening."""
         if self.forked:
             advice = "open it again" if self.directory else "open one in a directory, or a new one in memory"
             raise StoreForked(f"the store was opened before a fork; in this process, {advice}")
-        if self.closed:
-            raise StoreClosed("the store is closed; open it again")
 
     def apply_embedder_settings(self, settings: EmbedderConfig) -> None:
         """Replace the query embedder and the cache of document vectors by new ones with these settings."""
@@ -293,14 +290,11 @@ class Core:
             return rows.among(seqs, rows.alive)
 
     def close(self) -> None:
-        """Save the indexes, close the ledger and release the lock; a second call does nothing."""
+        """Save the indexes, close the ledger and release the lock. Called once, after the last handle was closed."""
         if self.forked:
             return
         # Each step runs even if an earlier step fails or is interrupted: a lock that stays would keep all writers out.
         with self.writing, ExitStack() as steps:
-            if self.closed:
-                return
-            self.closed = True
             if isinstance(self.embedder, CallableEmbedder):
                 steps.callback(self.embedder.close)
             steps.callback(self.query_embedder.close)

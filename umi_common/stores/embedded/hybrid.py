@@ -344,7 +344,7 @@ class HybridStore(BaseStore):
         return self._ready().indexes.snapshot.rows.living
 
     def _ready(self) -> Core:
-        """The open store with all writes of other processes; raises the errors of `Core.ready`."""
+        """The open store with all writes of other processes; raises the errors of `_core`."""
         core = self._core
         core.ready()
         return core
@@ -358,7 +358,7 @@ class HybridStore(BaseStore):
             StoreClosed: If this handle was closed; other handles may keep the store open.
         """
         core = self._handle.core
-        core.check_open()
+        core.check_not_forked()
         if self._handle.closed:
             raise StoreClosed("the store is closed; open it again")
         return core

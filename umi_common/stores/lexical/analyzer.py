@@ -182,15 +182,9 @@ class Analyzer:
 
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one item of `pieces(text)`; uncached."""
-        if piece.isascii() and piece.isalpha():  # most of a text
-            if not piece.islower():
-                return self.analyse_token(piece)
-            return () if piece in self._stop_words else (self._stems.stem(piece),)
         if "," in piece:
             piece = spellings.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
-        if len(tokens) == 1:
-            return (*self.analyse_token(tokens[0]), *spellings.signs(piece))
         return (*chain.from_iterable(map(self.analyse_token, tokens)), *spellings.signs(piece))
 
     def stems_of(self, pieces: Sequence[str]) -> list[str]:

@@ -43,24 +43,19 @@ TEXTS_A_SEGMENT = 5_000
 
 
 class LexicalScores(NamedTuple):
-    """BM25 of n given rows for V queries. The fields are those of a `Pool` with the same names."""
+    """BM25 of n given rows for V queries. The fields are those of a `Pool` with the same names; 0 or False for a row
+    that is not alive."""
 
     lexical: Floats
-    """(V, n) score of each row; 0 where no term matches or the row is not alive."""
     lexical_bound: Floats
     """(V,) the sum over the query's terms of the largest impact that any living row has for the term."""
     coverage: Floats
-    """(V,) idf-weighted share of the query's distinct terms that some living row holds, 0..1."""
     source_lexical: Floats
-    """(V, n) BM25 of the row's whole source as one document, with statistics over sources; 0 without a source."""
     source_bound: Floats
     """(V,) the sum over the query's terms of the largest impact that any source has for the term."""
     length: Ints
-    """(n,) terms in the row; 0 if the row is not alive."""
     other_language: Mask
-    """(V, n) whether the row is known to be in another language than the query."""
     rare: Mask
-    """(V, n) whether the row holds a rare term of the query; see `Pool.rare`."""
 
 
 class Snapshot:

@@ -167,7 +167,6 @@ def _most_frequent_script(text: str) -> str | None:
     return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
 
 
-@lru_cache(maxsize=1024)  # each search calls it for every language
 def differ(language: str, other: str) -> bool:
     """Whether two languages surely differ: both are known, or their scripts differ.
 
