@@ -30,10 +30,6 @@ from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
 
-REACH_MAX = 2**31
-"""`neighbours` lowers a larger reach to this number. No source has more chunks, and databases accept only numbers of 32
-or 64 bits."""
-
 
 class _Scan(NamedTuple):
     """The ids that `scan` listed for the first page, kept for the next pages."""
@@ -145,7 +141,7 @@ class BaseStore(Closing, ABC):
             InvalidLimit: If `reach` is not a whole number of at least 0.
         """
         tree = parse_filter(where)
-        reach = min(checked_count("reach", reach, least=0), REACH_MAX)
+        reach = min(checked_count("reach", reach, least=0), 2**31)  # databases accept only 32 or 64 bits
         around = self._around(checked_ids(ids), reach, tree)
         return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
 

@@ -76,7 +76,7 @@ class Calibration:
     """Computes the statistics of one store, and caches them for the latest snapshot of its rows. Thread-safe.
 
     Args:
-        checksums: `id_checksums` of the first rows, as far as they are already computed.
+        checksums: CRC-32 of the ids of the first rows, as far as they are already computed.
     """
 
     def __init__(self, checksums: IdChecksums = NO_CHECKSUMS) -> None:
@@ -131,12 +131,8 @@ class Calibration:
             }
             return {name: array.ravel() for name, array in arrays.items()}
 
-    def id_checksums(self, rows: Rows) -> IdChecksums:
-        """(n,) CRC-32 of the ids of all rows, by which the sample is drawn."""
-        with self._lock:
-            return self._checksums_of(rows)
-
     def _checksums_of(self, rows: Rows) -> IdChecksums:
+        """(n,) CRC-32 of the ids of all rows."""
         new = rows.ids[len(self._checksums.view) : len(rows)]
         self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
         return self._checksums.view[: len(rows)]

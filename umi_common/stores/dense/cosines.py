@@ -207,9 +207,6 @@ class DenseHits:
     """(n,) exact cosines of all rows; None: the search did not compute them."""
 
 
-NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0))
-
-
 def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
     """Scores of V unit queries with all rows of the matrix, approximated by codes if that is faster."""
     by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
@@ -256,7 +253,7 @@ def search(
     for query, (rows, exact, all_cosines) in zip(queries, found, strict=True):
         decayed = weighted(exact, None if weights is None else weights[rows])
         best = best_rows(rows, decayed, k, ids.__getitem__)
-        results.append(DenseHits(*best, all_cosines) if query.any() else NO_HITS)
+        results.append(DenseHits(*best, all_cosines) if query.any() else DenseHits(rows[:0], exact[:0]))
     return results
 
 

@@ -254,7 +254,7 @@ class RowData:
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
         facts: dict[str, Any] = {"ids": ids}
         arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}
-        arrays["id checksums"] = self.calibration.id_checksums(rows)
+        arrays["id checksums"] = self.calibration.saved(rows)["id checksums"]
         self._vectors.remove_unsaved(self._directory)
         try:
             saved = self._vectors.save(self._directory, facts, arrays)

@@ -310,7 +310,10 @@ class LexicalIndex:
             row 9, `rows` = [7] gives [0, 0], [7, 9] and [2, 2].
         """
         corpus = self._snapshot.corpus
-        of_row, codes = _terms_perhaps_rare(corpus, rows, most)
+        # The terms of the rows that may be rare: a segment counts its dead rows, too.
+        found = [part.segment.rare_terms(rows, most + part.dead) for part in corpus.parts]
+        of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
+        codes = np.concatenate([np.zeros(0, np.int32), *(codes for _, codes in found)])
         terms = distinct(codes)
         term, holder = corpus.rows_of_rare(terms, most)  # sorted by term: the holders of a term are consecutive
         holders = np.bincount(term, minlength=len(terms))  # 0 for a term that is not rare
@@ -345,16 +348,6 @@ def _living_among(corpus: Corpus, rows: Ints) -> tuple[Ints, Ints]:
     at = at[start:stop]  # the other row numbers were never used
     at = at[corpus.alive.take(rows.take(at))]
     return rows[at], at
-
-
-def _terms_perhaps_rare(corpus: Corpus, rows: Ints, most: int) -> tuple[Ints, Int32s]:
-    """(P,) index into `rows`, and (P,) code of a term of this row, for all its terms that at most `most` living rows
-    hold, and perhaps for others."""
-    # A segment counts its dead rows, too.
-    found = [part.segment.rare_terms(rows, most + part.dead) for part in corpus.parts]
-    of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
-    codes = np.concatenate([np.zeros(0, np.int32), *(codes for _, codes in found)])
-    return of_row, codes
 
 
 def _limits(corpus: Corpus, k: int, allowed: Mask | None, weights: Floats | None, id_of: IdOf) -> SearchLimits:
