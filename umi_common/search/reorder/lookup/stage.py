@@ -9,9 +9,10 @@ first item of this list that a candidate holds counts:
     3. all keywords of the query, in a text with nearly the best BM25; and entries, such as those of a glossary, whose
        first word (head) is a word of the query
 
-Each identifier and full name p then adds to candidate i: best score * w(p) * g(p, i) / max_i g(p, i), where w(p) is the
-share of candidates that do not hold p. These parts count more, because few texts hold them, these texts share few other
-words with the query, and vectors do not represent such parts.
+Each identifier and full name p then adds to candidate i: best score * w(p) * h(p, i), where w(p) is the share of
+candidates that do not hold p; h(p, i) = g(p, i) / max_i g(p, i) for a full name, and 1 for an identifier that i holds.
+These parts count more, because few texts hold them, these texts share few other words with the query, and vectors do
+not represent such parts.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def reorder_by_lookup(
         if not held:
             return ranked
         own = ranked.scores[rows]
-        rare = np.hstack([identifiers, full_names])
+        rare = np.hstack([identifiers > 0, full_names])
         identified = own.max(initial=0.0) * (shares_of_largest(rare) * (rare == 0).mean(axis=0)).sum(axis=1)
         return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
 
