@@ -392,6 +392,25 @@ def test_a_record_that_no_longer_passes_the_filter_is_not_shown(collection):
         assert "t2" not in found(store, "cat", where={"user": "ann"})
 
 
+def test_a_hit_never_has_the_text_of_one_version_with_the_lists_of_the_next(collection, monkeypatch):
+    write(collection, {"t1": "Bob paid the roofers."}, [{"readers": ["bob", "eve"]}])
+    read, answers = collection.get, []
+
+    def interrupted(**arguments):  # as Chroma answers if Ann's record becomes Bob's while it is read
+        answer = read(**arguments)
+        if "documents" in arguments["include"]:
+            answers.append(answer)
+            if len(answers) == 1:
+                return {**answer, "documents": ["Ann hides the money under the roof."]}
+        return answer
+
+    with ChromaStore(collection, MODEL) as store, DualRetriever(store) as umi:
+        monkeypatch.setattr(collection, "get", interrupted)
+        hits = umi.search("roofers", where={"readers": {"$contains": "bob"}}).hits
+    assert [hit.chunk.text for hit in hits] == ["Bob paid the roofers."]
+    assert len(answers) == 3  # two that differ, and one equal to the second
+
+
 def test_vectors_of_another_model_are_refused_with_the_fix(collection):
     with pytest.raises(ReindexRequired, match=r"not made by embedder.*ChromaStore\(collection, embedder=\.\.\.\)"):
         ChromaStore(collection, Reversed(DIM))

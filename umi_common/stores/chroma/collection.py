@@ -32,6 +32,9 @@ ids take 6 s in twenty calls and 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
+READS_MAX = 10
+"""Largest number of times that `whole_records` reads a record again, while other programs replace it between reads."""
+
 READ_SECONDS = 10.0
 """Time limit for a server's answer to a read during a search, in seconds. Chroma's own clients wait without limit."""
 LISTING_SECONDS = 60.0
@@ -225,6 +228,22 @@ class ChromaCollection:
         found: dict[str, Record] = {}
         for some in self.batches(ids):
             found |= records_of(self.call("get", ids=some, include=["documents", "metadatas"]))
+        return found
+
+    def whole_records(self, ids: Sequence[str]) -> dict[str, Record]:
+        """`records`, with text and metadata of one version.
+
+        Chroma reads the lists of the metadata after the rest of a record, so a write between the two gives the text of
+        one version with the lists of the next. Records with lists are read again until two reads are equal.
+        """
+        found = unsure = self.records(ids)
+        for _ in range(READS_MAX):
+            again = [id for id, record in unsure.items() if any(isinstance(v, list) for v in record.metadata.values())]
+            if not again:
+                break
+            read = self.records(again)
+            unsure = {id: record for id, record in read.items() if record != found[id]}
+            found = {id: record for id, record in found.items() if id not in again} | read
         return found
 
     def vectors(self, ids: Sequence[str], dim: int) -> tuple[Vectors, Bools]:

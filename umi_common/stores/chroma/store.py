@@ -212,7 +212,7 @@ class ChromaStore(CollectionStore):
         """Chunks aligned with ids, read from the collection; None for an id without a record with a text."""
         self._check_open()
         ids = checked_ids(ids)
-        records = self._collection.records(list(dict.fromkeys(ids)))
+        records = self._collection.whole_records(list(dict.fromkeys(ids)))
         return [self._side.chunk(records.get(id)) for id in ids]
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
