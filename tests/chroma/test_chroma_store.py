@@ -411,6 +411,24 @@ def test_a_hit_never_has_the_text_of_one_version_with_the_lists_of_the_next(coll
     assert len(answers) == 3  # two that differ, and one equal to the second
 
 
+def test_a_chunk_written_while_another_program_writes_its_record_gets_none_of_the_others_keys(
+    client, collection, monkeypatch
+):
+    mine, upsert = Chunk("t1", "Ann hides the money under the roof.", metadata={"readers": ["ann"]}), collection.upsert
+
+    def late(**arguments):  # Bob's program writes after umi has read the old record, and before umi writes
+        monkeypatch.setattr(collection, "upsert", upsert)
+        other = client.get_collection("notes", embedding_function=None)
+        write(other, {"t1": "Bob paid the roofers."}, [{"readers": ["bob"], "user": "bob"}])
+        return upsert(**arguments)
+
+    with ChromaStore(collection, MODEL) as store:
+        monkeypatch.setattr(collection, "upsert", late)
+        store.add([mine])
+        assert store.get(["t1"]) == [mine]
+        assert found(store, "roof", where={"readers": {"$contains": "bob"}}) == []
+
+
 def test_vectors_of_another_model_are_refused_with_the_fix(collection):
     with pytest.raises(ReindexRequired, match=r"not made by embedder.*ChromaStore\(collection, embedder=\.\.\.\)"):
         ChromaStore(collection, Reversed(DIM))

@@ -118,6 +118,8 @@ class ChromaCollection:
         self._loop = LoopThread("umi-chroma") if inspect.iscoroutinefunction(inner.count) else None
         is_remote = "fastapi" in type(getattr(inner, "_client", None)).__module__
         self._limiter = ThreadLimiter(CALLS_AT_ONCE) if is_remote else None
+        self._has_lists = False
+        """Whether a record with a list in its metadata was read."""
         self._breaker = Breaker(1, PAUSE_SECONDS, time.monotonic)
         self.batch, client = RECORDS_AT_ONCE, getattr(inner, "_client", None)
         if hasattr(client, "get_max_batch_size"):
@@ -228,22 +230,25 @@ class ChromaCollection:
         found: dict[str, Record] = {}
         for some in self.batches(ids):
             found |= records_of(self.call("get", ids=some, include=["documents", "metadatas"]))
+        values = (value for record in found.values() for value in record.metadata.values())
+        self._has_lists = self._has_lists or any(isinstance(value, list) for value in values)
         return found
 
     def whole_records(self, ids: Sequence[str]) -> dict[str, Record]:
         """`records`, with text and metadata of one version.
 
         Chroma reads the lists of the metadata after the rest of a record, so a write between the two gives the text of
-        one version with the lists of the next. Records with lists are read again until two reads are equal.
+        one version with the lists of the next. Once a record with a list was read, records are read again until two
+        reads are equal.
         """
-        found = unsure = self.records(ids)
+        found, unsure = self.records(ids), list(dict.fromkeys(ids))
         for _ in range(READS_MAX):
-            again = [id for id, record in unsure.items() if any(isinstance(v, list) for v in record.metadata.values())]
-            if not again:
+            if not unsure or not self._has_lists:
                 break
-            read = self.records(again)
-            unsure = {id: record for id, record in read.items() if record != found[id]}
-            found = {id: record for id, record in found.items() if id not in again} | read
+            again = self.records(unsure)
+            changed = [id for id in unsure if again.get(id) != found.get(id)]
+            found = {id: record for id, record in found.items() if id not in changed} | again
+            unsure = changed
         return found
 
     def vectors(self, ids: Sequence[str], dim: int) -> tuple[Vectors, Bools]:

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import checked_directory, checked_ids
-from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, records_of, refuse_other_model
+from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import allowed_rows, recall_pool, statistics
 from umi_common.stores.chroma.records import (
@@ -44,6 +44,8 @@ log = logging.getLogger("umi")
 ROWS_MAX = 2**40
 """A number above the number of rows of any side index. The version of a chunk in `listing` is its row + ROWS_MAX * the
 number of indexes that the store has made so far, because each index numbers its rows from 0."""
+WRITES_MAX = 3
+"""Largest number of times that a record is written by one call, while other programs add metadata keys to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,19 +259,23 @@ class ChromaStore(CollectionStore):
         return [own is not None and same_chunk(own, chunk) for own, chunk in stored]
 
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        self._model_checked, ids = True, [chunk.id for chunk in chunks]
+        """See `CollectionStore._write`. Chroma keeps the keys of the old metadata that are not given; None removes a
+        key. So the old records are read first, and a record that got a further key meanwhile is written again."""
+        self._model_checked = True
+        stated = [metadata_of_record(chunk, self._read) for chunk in chunks]
         with self._follower.lock:
-            before = self._collection.records(ids)
-            metadatas: list[dict[str, Any] | None] = []
-            for chunk in chunks:
-                stated = metadata_of_record(chunk, self._read)
-                old = before[chunk.id].metadata if chunk.id in before else {}
-                # Chroma keeps the keys of the old metadata that are not given; None removes a key.
-                metadatas.append((dict.fromkeys(old) | stated) or None)
-            texts = [chunk.text for chunk in chunks]
-            self._collection.call("upsert", ids=ids, documents=texts, metadatas=metadatas, embeddings=vectors)
-            self._follower.forget(ids)  # before reading, so that later writes of other threads stay noted
-            self._side.update(list(self._collection.records(ids).values()))
+            found, todo = self._collection.records([chunk.id for chunk in chunks]), list(range(len(chunks)))
+            for _ in range(WRITES_MAX):
+                ids, texts = [chunks[n].id for n in todo], [chunks[n].text for n in todo]
+                removed = [dict.fromkeys(found[id].metadata) if id in found else {} for id in ids]
+                metadatas = [(none | stated[n]) or None for none, n in zip(removed, todo, strict=True)]
+                self._collection.call("upsert", ids=ids, documents=texts, metadatas=metadatas, embeddings=vectors[todo])
+                self._follower.forget(ids)  # before reading, so that later writes of other threads stay noted
+                found = self._collection.records(ids)
+                self._side.update(list(found.values()))
+                todo = [n for n in todo if _is_mixed(found.get(chunks[n].id), chunks[n], stated[n])]
+                if not todo:
+                    break
 
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
         side = self._side
@@ -351,3 +357,8 @@ class ChromaStore(CollectionStore):
 
     def __repr__(self) -> str:
         return f"ChromaStore({self._collection.name!r})"
+
+
+def _is_mixed(record: Record | None, chunk: Chunk, stated: Mapping[str, Any]) -> bool:
+    """Whether a record has the chunk's text, and metadata keys that the chunk's record should not have."""
+    return record is not None and record.text == chunk.text and bool(record.metadata.keys() - stated.keys())
