@@ -448,6 +448,16 @@ def test_records_without_a_text_are_skipped_and_listed_until_they_have_one(colle
         assert store.status().skipped == ("blank",)
 
 
+def test_a_collection_of_vectors_without_texts_says_so_when_it_is_opened(client, caplog):
+    vectors_alone = client.create_collection("vectors", embedding_function=None)
+    vectors_alone.add(ids=["v0", "v1"], embeddings=MODEL.embed_documents(["one", "two"]))
+    chroma = Chroma(client=client, collection_name="vectors", embedding_function=HashEmbeddings())
+    with UmiRetriever.from_vectorstore(chroma) as retriever:
+        assert retriever.invoke("one") == []
+    assert "2 of 2 records of collection 'vectors' are not searched" in caplog.text
+    assert "v0, v1" in caplog.text
+
+
 def test_the_status_says_how_far_behind(collection):
     with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
         assert store.status().behind == 0

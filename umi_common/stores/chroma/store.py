@@ -17,7 +17,7 @@ from umi_common.config import UmiConfig, check_settings
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, InputError, SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, Where, matches, parse_filter
-from umi_common.frameworks.records import PlaceKeys
+from umi_common.frameworks.records import IDS_NAMED, PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
@@ -140,6 +140,15 @@ class ChromaStore(CollectionStore):
         follower.compare_ids()  # records that were replaced are found later, by comparing records
         self._side, self._made_of = side, made_of  # set last, so that an error above changes nothing
         self._follower, self._model_checked = follower, checked
+        if side.skipped:
+            log.warning(
+                "%d of %d records of collection %r are not searched, because they have no text, or unreadable "
+                "metadata: %s",
+                len(side.skipped),
+                len(side),
+                self._collection.name,
+                ", ".join(sorted(side.skipped)[:IDS_NAMED]),
+            )
         if not saved and self._directory is not None:
             statistics(side, side.snapshot, np.zeros((1, self._embedder.dim), np.float32))
             self.save()
