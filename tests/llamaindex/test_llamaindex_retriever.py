@@ -6,6 +6,7 @@ import asyncio
 import copy
 import gc
 import sys
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -394,7 +395,11 @@ async def test_fifty_questions_at_once_leave_the_loop_free(retriever):
         found = await asyncio.gather(*(retriever.aretrieve(f"{QUESTION} {n}") for n in range(50)))
         assert all(len(nodes) == 5 for nodes in found)
 
-    assert await held(ask) < LOOP_SECONDS
+    begun = time.perf_counter()
+    for n in range(50):
+        retriever.retrieve(f"{QUESTION} {n}")
+    one_by_one = time.perf_counter() - begun
+    assert await held(ask) < max(LOOP_SECONDS, one_by_one / 2)  # a busy machine takes longer for both
 
 
 def test_the_callers_store_stays_open():
