@@ -92,9 +92,17 @@ class UmiVectorStore(SharesStore, VectorStore):
         self._search_text = search_text
         self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
         self._keys = PlaceKeys(source_key, position_key, time_key)
-        opening = {"embedding": embedding, "persist_directory": persist_directory}
-        parts = {"rewriter": llm, "reranker": reranker_of(reranker)}
-        self.umi = retriever_over(UmiVectorStore, store, opening, stages, read_only=read_only, **parts)
+        self.umi = retriever_over(
+            UmiVectorStore,
+            store,
+            stages,
+            embedder=embedding,
+            directory=persist_directory,
+            names=("embedding", "persist_directory"),
+            read_only=read_only,
+            rewriter=llm,
+            reranker=reranker_of(reranker),
+        )
         self.store: HybridStore = self.umi.store  # type: ignore[assignment]
         self._places = SourcePlaces(self.store, self._keys)
 

@@ -21,7 +21,7 @@ class UmiEmbedding(NamedInTraces, CheckedFields, BaseEmbedding):
     Args:
         embedder: As in `HybridStore.open`; None: the model that the field `model_name` names, by default umi's built-in
             model.
-        **fields: Fields of `BaseEmbedding`.
+        **fields: Fields of `BaseEmbedding`. Beside an `embedder`, `model_name` is only the name that LlamaIndex shows.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -29,8 +29,10 @@ class UmiEmbedding(NamedInTraces, CheckedFields, BaseEmbedding):
     _embedder: Embedder = PrivateAttr()
 
     def __init__(self, embedder: Any = None, **fields: Any) -> None:
-        model = as_embedder(fields.pop("model_name", None) if embedder is None else embedder)
-        super().__init__(**{"model_name": model.name, **fields})
+        name = fields.pop("model_name", None)
+        model = as_embedder(name if embedder is None else embedder)
+        shown = model.name if embedder is None or name is None else name
+        super().__init__(model_name=shown, **fields)
         self._embedder = model
 
     @property

@@ -164,9 +164,17 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         self._owns_store = store is None
         self._keys = PlaceKeys(source_key, position_key, time_key)
         self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
-        opening = {"embed_model": embed_model_of(embed_model), "persist_dir": persist_dir}
-        parts = {"rewriter": llm_of(llm), "reranker": reranker_of(reranker)}
-        self._umi = retriever_over(UmiVectorStore, store, opening, stages, read_only=read_only, **parts)
+        self._umi = retriever_over(
+            UmiVectorStore,
+            store,
+            stages,
+            embedder=embed_model_of(embed_model),
+            directory=persist_dir,
+            names=("embed_model", "persist_dir"),
+            read_only=read_only,
+            rewriter=llm_of(llm),
+            reranker=reranker_of(reranker),
+        )
         self._store: HybridStore = self._umi.store  # type: ignore[assignment]
         self._ends = SourceEnds(self._store, self._keys)
 

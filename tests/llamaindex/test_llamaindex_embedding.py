@@ -38,6 +38,12 @@ def test_an_embedding_that_cannot_be_pickled_does_not_become_the_default_model()
         pickle.dumps(embedding)
 
 
+def test_a_model_name_beside_an_embedder_is_only_the_name_that_is_shown():
+    embedding = UmiEmbedding(Ones(), model_name="minilm")
+    assert embedding.model_name == "minilm"
+    assert embedding.get_query_embedding("a text") == [1.0, 1.0, 1.0]
+
+
 def test_a_model_named_as_in_llamaindexs_own_classes_or_in_its_json_is_that_model():
     named = UmiEmbedding(model_name="minilm")
     assert named.get_query_embedding("a cat") == UmiEmbedding("minilm").get_query_embedding("a cat")

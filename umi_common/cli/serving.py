@@ -118,7 +118,12 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
 
 def _tool(function: Any, description: str) -> Tool:
-    """A tool whose arguments are read as `ToolArguments`."""
+    """The MCP tool of a function, with the checks of `ToolArguments`.
+
+    null and "" count as missing for optional arguments; unknown arguments are refused.
+
+    MCP makes a pydantic model of the function's parameters; it is replaced by a subclass of both models.
+    """
     from mcp.server.mcpserver.tools import Tool
 
     tool = Tool.from_function(function, description=description)
@@ -146,9 +151,11 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             if scope.where is not None and not matches(scope.where, chunk.metadata):
                 keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
                 raise InputError(
-                    f"the metadata is outside the filter of this server; set {keys} to another value that it allows"
+                    "the metadata is outside the filter of this server, so the text was not stored; set "
+                    f"{keys} to another value that the filter allows, or leave out a key for which it demands one value"
                 )
-            # The current time is set after `to_chunk` has made the id, so that a text that is added again keeps its id.
+            # `to_chunk` makes the id from text and metadata. The current time is set after that, so that a text that is
+            # added again keeps its id.
             if chunk.event_time is None:
                 chunk = replace(chunk, event_time=datetime.now(timezone.utc))
             await asyncio.to_thread(umi.store.add, [chunk])
@@ -158,7 +165,10 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
 
 
 def _values_of(where: Filter | None) -> dict[str, Any]:
-    """Metadata key -> value, for the conditions of a filter that demand one value ("$eq") of all matching chunks."""
+    """Metadata key -> value, for each "$eq" that stands alone or is joined with others by "$and".
+
+    {"$and": [{"user": "ann"}, {"$or": [{"kind": "note"}, {"kind": "mail"}]}]} gives {"user": "ann"}.
+    """
     if isinstance(where, And):
         return {key: value for part in where.parts for key, value in _values_of(part).items()}
     return {where.key: where.value} if isinstance(where, Comparison) and where.operator == "$eq" else {}

@@ -1,4 +1,7 @@
-"""Base classes and functions of the adapters' retrievers and vector stores: they open and close a store."""
+"""Base classes of the adapters' retrievers and vector stores, which open and close a store, and two functions for them.
+
+A stage is a section of `UmiConfig`, such as `when` or `embedder`; adapters take stages as keyword arguments.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,18 @@ class OwnsStore(Closing):
         return tuple(self._skipped or ())
 
     def close(self) -> None:
-        """End the threads of the retriever, and close the store if this object has opened it."""
+        """End the threads of `self.umi`, and close the store if this object has opened it."""
         self.umi.close()
         if self._owns_store:
             self.umi.store.close()
 
 
 class SharesStore(OwnsStore):
-    """Base class of the adapters' vector stores. A deep copy has the same store, as a deep copy of a retriever has."""
+    """Base class of the adapters' vector stores.
+
+    A deep copy is a shallow one: an open store cannot be copied, and frameworks copy their parts deeply. Original and
+    copy have the same `umi` and store. If the original has opened the store, `close` of either closes it for both.
+    """
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.umi.store!r})"
@@ -61,15 +68,21 @@ class OpensStore(OwnsStore):
         fill: Callable[[Self], None],
         embedder: Any,
         directory: str | None,
-        /,  # `options` may hold a stage that is also named `embedder`
+        /,  # positional, because `options` may hold the stage `embedder`
         *,
         read_only: bool = False,
         **options: Any,
     ) -> Self:
-        """Open a store, and make a retriever over it by `_owning`; without `fill` if `read_only`."""
+        """Open a store, and make a retriever over it by `_owning`.
+
+        Args:
+            fill: Adds chunks to the store of the retriever; not called if `read_only`.
+            embedder: As in `HybridStore.open`.
+            directory: Path of the store; None: a store in memory.
+            options: Options of `from_store`, among them stages.
+        """
         stages, _ = stages_and_fields(options)
-        config = UmiConfig(**stages) if stages else None  # None: the analyzer of a stored index stays
-        store = HybridStore.open(directory, embedder=embedder, config=config, read_only=read_only)
+        store = HybridStore.open(directory, embedder=embedder, config=_config_of(stages), read_only=read_only)
         return cls._owning(store, None if read_only else fill, **options)
 
     @classmethod
@@ -81,7 +94,8 @@ class OpensStore(OwnsStore):
         try:
             if "store" in options:
                 raise ConfigError(
-                    "store: from_store(store) searches an open store, UmiVectorStore(store=...) adds to it"
+                    "store= is not taken here, because this call opens a store itself; "
+                    "from_store(store) searches an open store, UmiVectorStore(store=...) adds to it"
                 )
             retriever: Self = cls.from_store(store, **options)  # type: ignore[attr-defined]
             if fill is not None:
@@ -96,9 +110,11 @@ class OpensStore(OwnsStore):
 def retriever_over(
     kind: type,
     store: HybridStore | None,
-    opening: Mapping[str, Any],
     stages: Mapping[str, Any],
     *,
+    embedder: Any,
+    directory: Any,
+    names: tuple[str, str],
     read_only: bool,
     **parts: Any,
 ) -> DualRetriever:
@@ -107,30 +123,42 @@ def retriever_over(
     Args:
         kind: Class of the vector store, whose constructor takes the stages as its last parameter.
         store: The store to search; None: a store is opened, and closed again if the retriever cannot be made.
-        opening: Embedder and directory, in this order, under the names of the vector store's arguments.
         stages: Stages of `UmiConfig` by name.
+        embedder, directory: As in `HybridStore.open`, to open a store.
+        names: What the vector store calls its arguments `embedder` and `directory`, for messages.
         read_only: As in `HybridStore.open`.
         **parts: As in `DualRetriever`.
 
     Raises:
-        ConfigError: If an embedder, a directory or `read_only` is given beside a store, or a stage is unknown or wrong.
+        ConfigError: If an embedder or a directory is given beside a store, or `read_only` beside a store that is open
+            for writing, or a stage is unknown or wrong.
     """
     own = list(signature(kind.__init__).parameters)[1:-1]  # type: ignore[misc]
     refuse_unknown_options(stages, (*own, *UmiConfig.model_fields), ConfigError)
     config = UmiConfig(**stages)
-    embedder, directory = opening.values()
     if store is not None:
         if embedder is not None or directory is not None:
-            raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(opening)} out")
+            raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(names)} out")
         if read_only and not getattr(store, "read_only", True):
-            raise ConfigError("read_only=True opens a directory, and store= is open for writing; leave one of them out")
+            raise ConfigError(
+                "read_only=True opens a directory only to read it, but the store of store= is open for writing; "
+                "leave one of them out"
+            )
         return DualRetriever(store, config=config, **parts)
-    opened = HybridStore.open(directory, embedder=embedder, config=config if stages else None, read_only=read_only)
+    opened = HybridStore.open(directory, embedder=embedder, config=_config_of(stages), read_only=read_only)
     try:
         return DualRetriever(opened, config=config, **parts)
     except BaseException:
         opened.close()
         raise
+
+
+def _config_of(stages: Mapping[str, Any]) -> UmiConfig | None:
+    """The settings with which to open a store.
+
+    None without stages: any config, even the default one, replaces the analyzer with which a stored index was made.
+    """
+    return UmiConfig(**stages) if stages else None
 
 
 def in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
