@@ -1,7 +1,9 @@
-"""The runs that LangChain's callbacks see of a search: a child run for each stage, and in a batch one run per input.
+"""Report searches to LangChain's callbacks as runs. A run is one recorded call; it may have child runs. A search opens
+a child run for each of its stages, and a batch opens one run per input.
 
-`batch` and `abatch` search many inputs by one call of `search_many`, and run the same coroutine. In `batch`, callbacks
-and `search_many` are synchronous, so the coroutine never suspends, and `batch` runs it without an event loop.
+`batch` and `abatch` search their inputs in groups of at most `max_concurrency`: a group is one call of `search_many` or
+`asearch_many`. Both run the coroutine `_Batch.answers`. In `batch`, callbacks and `search_many` are synchronous, so the
+coroutine never suspends, and `batch` runs it without an event loop.
 """
 
 from __future__ import annotations
@@ -32,9 +34,12 @@ Configs = RunnableConfig | list[RunnableConfig] | None
 def stages(manager: CallbackManager | None) -> Iterator[OnStage | None]:
     """Yield the argument `on_stage` of a search: a function that opens a child run for each stage.
 
-    The outputs of a child run are the stage's duration in milliseconds and its `facts`, which do not hold the query.
-    The first error of a callback handler is raised at the end of the `with` block. So the error of one query's handler
-    does not fail the other queries of the same search.
+    The outputs of a child run are the stage's duration in milliseconds and its `facts`. Neither its inputs
+    nor its outputs hold the query; only the parent run has it.
+
+    If a callback handler raises, the search goes on, because one search may serve many queries (`search_many`), and the
+    handler of one query must not fail the others. The first such error is raised at the end of the `with` block, unless
+    the block itself raises.
 
     Args:
         manager: Opens child runs of the call's run. If it is None or has no handlers, None is yielded.
@@ -66,7 +71,7 @@ def stages(manager: CallbackManager | None) -> Iterator[OnStage | None]:
 
 @asynccontextmanager
 async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage | None]:
-    """`stages` for asynchronous handlers.
+    """`stages` for asynchronous handlers, with the same treatment of their errors.
 
     A task awaits the handlers in the order of the stages while the search runs. Leaving the `with` block waits until
     all handlers have been awaited.
@@ -75,6 +80,7 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
         yield None
         return
     events: asyncio.Queue[Callable[[], Awaitable[None]] | None] = asyncio.Queue()
+    errors: list[Exception] = []
 
     def began(name: str) -> Callable[[Stage], None]:
         started: list[Any] = []
@@ -84,7 +90,8 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
 
         def ended(stage: Stage) -> None:
             async def end() -> None:
-                await started[0].on_chain_end(_outputs(stage))
+                for run in started:  # none if a handler failed at the start
+                    await run.on_chain_end(_outputs(stage))
 
             events.put_nowait(end)
 
@@ -93,7 +100,10 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
 
     async def report() -> None:
         while (event := await events.get()) is not None:
-            await event()
+            try:
+                await event()
+            except Exception as error:  # noqa: BLE001 - raised below
+                errors.append(error)
 
     reporter = asyncio.create_task(report())
     try:
@@ -101,10 +111,14 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
     finally:
         events.put_nowait(None)
         await reporter
+    if errors:
+        raise errors[0]
 
 
 def searched(search: Callable[..., Any], manager: CallbackManager | None, query: str, **options: Any) -> Any:
-    """The result of `search(query, **options)`, with a child run for each stage, call of an LLM and failed part.
+    """The result of `search(query, **options)`, with child runs.
+
+    There is one for each stage, each call of a LangChain model, and each part that failed (see `degraded` of a result).
 
     `search` is the method `search` or `get_context` of a `DualRetriever`; `manager` is as in `stages`.
     """
@@ -128,7 +142,7 @@ async def asearched(
 
 @contextmanager
 def _calls_below(manager: BaseCallbackManager | None) -> Iterator[None]:
-    """Make calls of LangChain's models inside the `with` block child runs of the run to which `manager` belongs."""
+    """Inside the `with` block, a call of a LangChain model is recorded as a child run of the run of `manager`."""
     config = var_child_runnable_config.get() or {}
     token = var_child_runnable_config.set(config if manager is None else {**config, "callbacks": manager})
     try:
@@ -174,7 +188,7 @@ class _Batch:
     is_async: bool
     """Whether callbacks and searches are asynchronous, as for `abatch`."""
     options: dict[str, Any]
-    """`CallOptions`, equal for all inputs."""
+    """The options of the call, such as `k` (see `CallOptions` of the retriever); the same for all inputs."""
     return_exceptions: bool
     """Whether to return the exception of an input in place of its documents; False: the first one is raised."""
 
@@ -197,14 +211,22 @@ class _Batch:
         return answers
 
     async def _group_answers(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
-        """`answers` for inputs that one call of `search_many` searches."""
+        """`answers` for inputs that one call of `search_many` searches.
+
+        1. Start the run of each input. An input whose run cannot start is not searched.
+        2. With `return_exceptions`, leave out queries that cannot be searched, because one of them fails the whole call
+           of `search_many`. Without it, that error is what `batch` raises.
+        3. Search, with child runs for the stages of each query.
+        4. Make the documents of each query, and close its child runs before its run ends.
+        5. End each run with its documents or its error, and only then raise the first error.
+        """
         runs = [await _outcome(self._run(query, config)) for query, config in zip(inputs, configs, strict=True)]
         answers: list[Any] = [run if isinstance(run, Exception) else None for run in runs]
         for row, query in enumerate(inputs):
             if answers[row] is None and self.return_exceptions:
                 answers[row] = _query_error(query)
         valid = [row for row, answer in enumerate(answers) if answer is None]
-        async with AsyncExitStack() as opened:
+        async with AsyncExitStack() as opened:  # after a cancellation, it closes what `_answer` has not closed
             stacks = [await opened.enter_async_context(AsyncExitStack()) for _ in valid]
             on_stages = [await self._opened(runs[row], stack) for row, stack in zip(valid, stacks, strict=True)]
             found = await _outcome(self._found([inputs[row] for row in valid], on_stages))
@@ -223,16 +245,21 @@ class _Batch:
         return await stack.enter_async_context(astages(child)) if self.is_async else stack.enter_context(stages(child))
 
     async def _found(self, queries: list[str], on_stages: list[OnStage | None]) -> list[tuple[SearchResult, Any]]:
-        """For each query, its result and the options of the search."""
+        """For each query, its result and the options of the search, which `_answer` needs to make the documents.
+
+        The options are read here, so that an error in them is an error of the search and ends every run.
+        """
         umi, options = self.retriever.umi, self.retriever.core_options(self.options)
         search_many = umi.asearch_many if self.is_async else umi.search_many
         results = await _value(search_many([end_of(query) for query in queries], on_stages=on_stages, **options))
         return [(result, options) for result in results]
 
     async def _answer(self, found: Any, on_stage: OnStage | None, stack: AsyncExitStack) -> Any:
-        """The documents of one input, for its item of `_found` or the error of `_found`; closes the stack of `_opened`.
+        """The documents of one input.
 
-        Raises the error of the search or of a handler.
+        Args:
+            found: The input's item of `_found`, or the error that `_found` raised; it is raised again.
+            stack: The stack of `_opened`, which is closed. This raises an error of a handler of the stages.
         """
         async with stack:
             if isinstance(found, Exception):

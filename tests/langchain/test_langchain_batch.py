@@ -15,7 +15,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tracers import BaseTracer
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, EmptyQuery
+from umi_common.errors import ConfigError, EmptyQuery, UmiError
 from umi_langchain import UmiRetriever, create_umi_context, create_umi_tool
 
 QUERIES = ["run a coroutine with a timeout", "merge sorted inputs", "copy a directory tree"]
@@ -177,6 +177,28 @@ async def test_async_handlers_are_told_in_order_and_all_before_the_answer(retrie
     opened = [run for kind, _, run in told if kind == "start"]
     assert opened == [run for kind, _, run in told if kind == "end"]
     assert "umi.recall" in [name for kind, name, _ in told]
+
+
+async def test_an_error_of_a_handler_costs_the_other_handlers_no_stage_and_hides_no_error_of_the_search(documents):
+    class Raising(AsyncCallbackHandler):
+        raise_error = True
+
+        async def on_chain_start(self, serialized, inputs, **kwargs):
+            raise RuntimeError("the handler failed")
+
+    told = []
+
+    class Telling(AsyncCallbackHandler):
+        async def on_chain_start(self, serialized, inputs, *, name=None, **kwargs):
+            told.append(name)
+
+    with UmiRetriever.from_documents(documents[:5], Counting()) as retriever:
+        with pytest.raises(RuntimeError, match="the handler failed"):
+            await retriever.ainvoke(QUERIES[0], {"callbacks": [Raising(), Telling()]})
+        assert {"umi.route", "umi.recall", "umi.fuse", "umi.fetch"} <= set(told)
+        retriever.umi.store.close()
+        with pytest.raises(UmiError):
+            await retriever.ainvoke(QUERIES[0], {"callbacks": [Raising()]})
 
 
 def test_what_was_lost_is_a_run_and_no_run_holds_the_query(documents):

@@ -14,13 +14,14 @@ from umi_common.types import SearchResult
 EXCERPT_CHARACTERS = 320
 """Default length of an excerpt, in characters."""
 LEAD_CHARACTERS = 60
-"""Largest number of characters that an excerpt shows before the first word of the query."""
+"""Largest number of characters that an excerpt shows before the first place where a word of the query occurs."""
 FUNCTION_TEXT = (
     "a about an and are as at be but by can did do does for from had has have he how i in is it its me my of on or our "
     "s she so t that the their them there they this to us was we were what when where which who whom whose why will "
     "with you your"
 )
-"""English words that occur in most texts. They are not marked, so that the other words of the query stand out."""
+"""English words that occur in most texts, and the "s" and "t" of "it's" and "don't".
+They are not marked, so that the other words of the query stand out."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -47,8 +48,8 @@ class QueryWords:
         """The words of a result's query. If `result.terms_of` is None, the words in lower case are their own terms."""
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
-        # `spans` analyses each word alone. The analyzer may then recognise no language and return another term, so the
-        # terms of the single words are added.
+        # The analyzer stems by the language that it recognises in a text. `spans` analyses each word alone, which may
+        # not show the language and then has another term. So the terms of the whole and of each word alone are taken.
         terms = frozenset(terms_of(text)).union(*map(terms_of, _lowered(text)))
         return cls(terms.difference(terms_of(FUNCTION_TEXT)) or terms, terms_of)
 
@@ -74,9 +75,13 @@ class QueryWords:
         return spans
 
     def _spans_in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
-        """Ranges to mark in a word: its parts with terms in `found`, such as "wait" in "wait_for", else the whole word.
+        """Ranges to mark in a word, in this order:
 
-        No range if the word has no term in `found`.
+        - none, if the word has no term in `found`;
+        - the places of the terms, if the word is one of a script without spaces: 東京 in 昨日東京で. Such a word is not
+          ASCII, has several terms, and has no parts;
+        - the parts that have a term in `found`: "wait" in "wait_for";
+        - else the whole word.
 
         Args:
             found: The terms of the query that the token around the word has.
@@ -103,7 +108,7 @@ def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[CharRange]:
 
 
 def _ranges_covered(word: str, terms: frozenset[str]) -> list[CharRange]:
-    """Ranges in which the terms occur in a word of a script without spaces, such as 東京 in 昨日東京で."""
+    """Ranges of `word` in which one of the terms occurs; ranges that overlap or touch are joined."""
     covered = bytearray(b" " * len(word))
     for term in terms:
         at = word.find(term)
@@ -122,6 +127,8 @@ def marked(
 ) -> str:
     """The text with the first string of `around` before and the second after each word of the query.
 
+    Control characters are replaced as by `visible`.
+
     Args:
         written: Function that escapes a piece of the text.
     """
@@ -134,10 +141,11 @@ def marked(
 
 
 def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
-    """About `characters` characters of a text, in one line, with the first word of the query; "…" marks a cut.
+    """About `characters` characters of a text, in one line; "…" marks a cut.
 
-    The excerpt begins at the start of the text if the word is in the first two thirds of `characters`. Else it begins
-    LEAD_CHARACTERS before the word.
+    The excerpt shows the first place where any word of the query occurs. It begins at the start of the text if this
+    place is in the first two thirds of the first `characters` characters, or if there is none. Else it begins at a word
+    at most LEAD_CHARACTERS before this place. Control characters stay; see `marked`.
     """
     line = " ".join(text.split())
     if len(line) <= characters:

@@ -14,7 +14,8 @@ FOLLOW_UP_CHARACTERS = 300
 """Largest number of characters of a follow-up question; a longer query names its own subject."""
 
 _ROLE = re.compile(r"\A(?:human|ai|user|assistant|chatbot|model|chat): ")
-"""The role of a message's author as the adapters write it before the text, for the LLM; it is not searched."""
+"""The role of a message's author, such as "human: ". The adapters write it before the text of a message, for the LLM
+that rewrites queries. It is removed before the message is searched."""
 _NOT_SEARCHED = re.compile(r"(?:system|developer|tool|function|remove): |(?:\w+: )?\s*\Z")
 """Matches a message that is not searched: instructions to the model (system, developer), the result of a tool, a marker
 that removes an earlier message, or a message without text, such as a tool call."""
@@ -41,11 +42,13 @@ _REFERRING_ELSEWHERE = frozenset(
 """As `_REFERRING`, in other languages; without words that are an article or a preposition in one of the languages."""
 _REFERRING_QUERY_WORDS = 6
 """A word of `_REFERRING_ELSEWHERE` counts only in a query of at most this number of words. XQuAD has no follow-up
-questions; with this limit, 3 of its 7,140 questions in six languages are taken for follow-up questions."""
+questions; with this limit, `follow_up` takes 3 of its 7,140 questions in six languages for follow-up questions."""
 _QUESTION_WORDS = (
     "wat wanneer hoe hoeveel waar welke voor kiedy jak gdzie ile czy dla quando come quanto dove per como onde para "
     "quand comment combien où pour qui hvad hvornår hvordan hvor hva når vad när hur för for mikor hogyan mennyi"
 ).replace(" ", "|")
+"""Question words, and words for "for", of Dutch, Polish, Italian, Portuguese, French, the Scandinavian languages and
+Hungarian. They show that a short word before them, such as "en", is "and" or "but" in one of these languages."""
 _LEADING_ELSEWHERE = re.compile(
     r"[¿¡\s]*(?:(?:und|aber|was ist mit|et|qu'en est-il|y(?! a\b| aura| avait)|y a qué|pero|qué tal|qué pasa con"
     r"|maar|peki|ve|και|а|и|но|और|그리고|그럼|그러면)\s"
@@ -55,28 +58,36 @@ _LEADING_ELSEWHERE = re.compile(
     r"|(?:warum|wieso|pourquoi|por qué|perché|waarom|por que|dlaczego|почему|neden)\W*$)",
     re.IGNORECASE,
 )
-"""As `_LEADING`, in other languages. A word with another meaning in another language counts only before certain words,
-mostly a question word or "for": "en" is "and" in Dutch, but "in" in French. "e" also counts before "a", "por" and "se".
-"y" does not count before the words that follow it in French, such as "a" in "y a-t-il"."""
+"""As `_LEADING`, in other languages:
+
+- Words for "and", "but" and "what about" that count before any word: German, French, Spanish, Dutch ("maar"), Turkish,
+  Russian and Korean ones. "et" and "ve" count although they are an article in Danish and "in" in Czech. Of "y", "and"
+  in Spanish, the French uses are left out, such as "y a-t-il".
+- Words that mean something else in another language, and count only before a word of `_QUESTION_WORDS`: "en" is "and"
+  in Dutch, but "in" in French. The Portuguese "e" also counts before "a", "por" and "se".
+- Arabic, Chinese and Japanese words; in Arabic "and" is a prefix of the question word.
+- "Why?" as the whole question.
+"""
 
 
 def follow_up(query: str, history: Sequence[str]) -> str | None:
-    """The last MESSAGES messages of user and model and then the query, each on a line.
+    """The last MESSAGES messages of user and model, each cut to MESSAGE_CHARACTERS, and then the query, joined by line
+    breaks.
 
     None if there is no earlier message, or the query is no follow-up question. A query of at most FOLLOW_UP_CHARACTERS
     is one in each of these cases:
 
-    - It has no name and begins with an English word of continuation, such as "and" or "what about".
-    - It has no name, and one of its first words refers to something ("it", "they", "there"). Words of other languages
-      than English count only in a short query.
-    - It begins with a word of continuation in another language, such as "und". It may have a name, because German nouns
-      look like names.
+    - The query contains no name and begins with an English word of continuation, such as "and" or "what about".
+    - It contains no name, and one of its first words refers to something ("it", "they", "there"). Words of other
+      languages than English count only in a short query.
+    - It begins with a word of continuation in another language, such as "und". It may contain a name, because German
+      nouns look like names.
 
     A name is a word after the first that begins with a capital letter, except "I".
 
     Args:
-        history: Earlier messages of the conversation, oldest first. A message that equals the query is left out,
-            because the messages of an agent's state end with the question.
+        history: Earlier messages of the conversation, oldest first. Every message that equals the query is left out,
+            because the messages of an agent's state end with the question itself.
     """
     messages = [_ROLE.sub("", message) for message in history if not _NOT_SEARCHED.match(message)]
     earlier = [message for message in messages if message.strip() != query.strip()][-MESSAGES:]
